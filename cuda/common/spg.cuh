@@ -1,0 +1,34 @@
+// spg.cuh: the few words that let one kernel source run on a GPU and, through cuda/host/, on any CPU.
+//
+// A kernel file includes this and nothing else of CUDA's. It is compiled once per value and offset type
+// (-DSPG_VALUE=float|double, -DSPG_OFFSET=int|"long long"), so the kernels are plain code, not templates:
+//   value_t   matrix and vector values          index_t   row and column indices (int32)
+//   offset_t  positions in the nonzero arrays (row_ptr); 64-bit where a matrix has 2^31 nonzeros
+// Kernels are extern "C", so that the host finds them by their name.
+#pragma once
+
+#ifdef SPG_HOST
+#include "../host/spg_host.hpp"
+#else
+
+// A shared array:            SPG_SHARED(float, tile, 256);        then tile[i]
+#define SPG_SHARED(type, name, count) __shared__ type name[count]
+// The dynamic shared array:  SPG_DYNAMIC_SHARED(float, tile);     sized by the launch
+#define SPG_DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
+// A launch from the device:  SPG_LAUNCH(kernel, grid, block, shared_bytes, stream)(arguments)
+#define SPG_LAUNCH(kernel, grid, block, shared_bytes, stream) kernel<<<grid, block, shared_bytes, stream>>>
+
+#endif
+
+#ifndef SPG_VALUE
+#define SPG_VALUE float
+#endif
+#ifndef SPG_OFFSET
+#define SPG_OFFSET int
+#endif
+
+typedef SPG_VALUE value_t;
+typedef int index_t;
+typedef SPG_OFFSET offset_t;
+
+#define SPG_KERNEL extern "C" __global__ void

@@ -1,0 +1,129 @@
+"""The small interface that both devices offer; problems and variants see nothing else of a device.
+
+A device belongs to one process and one stream: everything is enqueued on that stream in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Arg", "Buffer", "Device", "DeviceInfo", "Dim", "Kernel", "Module"]
+
+Dim = int | Sequence[int]
+"""A grid or block shape: n, (x, y) or (x, y, z)."""
+
+
+class Buffer(Protocol):
+    """Device memory holding an array; freed when garbage-collected or by :meth:`free`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def ptr(self) -> int:
+        """Address as the device's kernels see it."""
+        ...
+
+    def free(self) -> None: ...
+
+
+Arg = Buffer | np.generic | None
+"""A kernel argument: a buffer, a numpy scalar of exactly the parameter's type, or None for a null pointer.
+
+Python ints and floats are refused (TypeError): their width would be a guess.
+"""
+
+
+class Kernel(Protocol):
+    """A compiled ``__global__`` function."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> None:
+        """Enqueue one launch on the device's stream. `shared`: dynamic shared memory in bytes.
+
+        A grid of zero blocks is not launched at all. Raises LaunchError when the launch is refused.
+        """
+        ...
+
+    def bind(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> Any:
+        """A callable without arguments that does the same launch with the least host work."""
+        ...
+
+
+class Module(Protocol):
+    """One compiled ``.cu`` file."""
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel called `name` (``extern "C"``); KeyError-like CompileError if the file has none."""
+        ...
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What a record keeps about the device."""
+
+    kind: Literal["cuda", "host"]
+    name: str
+    """"NVIDIA H200", or the CPU's name."""
+    arch: str
+    """"sm_90", or the CPU's architecture."""
+    memory_bytes: int
+    multiprocessors: int
+    l2_bytes: int
+    driver: str = ""
+    toolkit: str = ""
+    uuid: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Device(Protocol):
+    """A place where kernels run."""
+
+    @property
+    def kind(self) -> Literal["cuda", "host"]: ...
+    def info(self) -> DeviceInfo: ...
+    def compile(self, source: str, defines: Mapping[str, str] | None = None) -> Module:
+        """Compile `source` (a path below ``cuda/``) with ``-D`` `defines`, through the disk cache.
+
+        Raises CompileError with the .cu file and line.
+        """
+        ...
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Buffer: ...
+    def upload(self, array: npt.NDArray[Any]) -> Buffer: ...
+    def download(self, buffer: Buffer) -> npt.NDArray[Any]:
+        """A host copy of `buffer`, after all that was enqueued before."""
+        ...
+
+    def write(self, buffer: Buffer, array: npt.NDArray[Any]) -> None:
+        """Overwrite `buffer` with `array` (same dtype and size)."""
+        ...
+
+    def fill(self, buffer: Buffer, byte: int) -> None:
+        """Enqueue: set every byte of `buffer` (0xFF makes NaN of floats and -1 of integers)."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait for the stream; raises LaunchError with what went wrong since the last time."""
+        ...
+
+    def free_bytes(self) -> int: ...
+    def counters(self) -> dict[str, int] | None:
+        """Events counted since :meth:`reset_counters` (host device only: exact for its schedule), or None.
+
+        Keys: global_atomics, shared_atomics, kernel_launches, child_launches, barriers.
+        """
+        ...
+
+    def reset_counters(self) -> None: ...
+    def close(self) -> None: ...

@@ -1,0 +1,84 @@
+"""Every error a user can meet, typed, with its remedy and the exit status it leads to.
+
+The command line prints ``str(error)`` on stderr and exits with ``error.exit_status``; anything that is
+not a :class:`SpgraphError` is an internal error (status 4).
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CompileError",
+    "DeviceError",
+    "InputError",
+    "LaunchError",
+    "NothingRanError",
+    "SpgraphError",
+    "UsageError",
+]
+
+
+class SpgraphError(Exception):
+    """Base of all expected errors.
+
+    Parameters
+    ----------
+    cause : what is wrong, one sentence without a final full stop.
+    remedy : what the user can do about it, or None.
+    place : ``file:line`` (or just ``file``) where it was found, or None.
+    """
+
+    exit_status = 4
+
+    def __init__(self, cause: str, *, remedy: str | None = None, place: str | None = None) -> None:
+        super().__init__(cause, remedy, place)
+        self.cause = cause
+        self.remedy = remedy
+        self.place = place
+
+    def __str__(self) -> str:
+        head = f"{self.place}: {self.cause}" if self.place else self.cause
+        return f"{head}\n  remedy: {self.remedy}" if self.remedy else head
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross the pipe from the worker process; keyword-only arguments do not pickle by themselves.
+        return (_rebuild, (type(self), self.cause, self.remedy, self.place))
+
+
+def _rebuild(kind: type[SpgraphError], cause: str, remedy: str | None, place: str | None) -> SpgraphError:
+    return kind(cause, remedy=remedy, place=place)
+
+
+class UsageError(SpgraphError):
+    """A command line that cannot mean anything (exit status 2)."""
+
+    exit_status = 2
+
+
+class InputError(SpgraphError):
+    """A file or recipe that cannot be read (exit status 2)."""
+
+    exit_status = 2
+
+
+class NothingRanError(SpgraphError):
+    """Every variant was skipped or filtered away (exit status 1)."""
+
+    exit_status = 1
+
+
+class DeviceError(SpgraphError):
+    """No such device, or a device that cannot be used (exit status 3)."""
+
+    exit_status = 3
+
+
+class CompileError(SpgraphError):
+    """A kernel that does not compile: the variant is recorded as failed (exit status 1)."""
+
+    exit_status = 1
+
+
+class LaunchError(SpgraphError):
+    """A kernel launch that was refused or did not end well: the variant is recorded as failed."""
+
+    exit_status = 1

@@ -1,0 +1,156 @@
+"""What a sparse format is, and the list of them.
+
+A format is one module in this package that calls :func:`register`; nothing else names it. Variants say
+which format they read, and get its arrays on the device under the names given here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import MatrixStats
+
+__all__ = ["Format", "Packed", "Tunable", "formats", "get_format", "human_bytes", "register"]
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """One parameter of a format or variant that a user may set (``--param name=value``)."""
+
+    default: int | float | str | None
+    about: str
+    choices: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A matrix in one format, on the host.
+
+    ``arrays`` go to the device under the same names; ``meta`` holds the scalars a kernel needs (K, ...).
+    Arrays and scalars read as attributes: ``packed.row_ptr``, ``packed.slots``.
+    """
+
+    format: str
+    rows: int
+    cols: int
+    nnz: int
+    dtype: np.dtype[Any]
+    """Value type, float32 or float64."""
+    arrays: Mapping[str, npt.NDArray[Any]]
+    meta: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    pattern: bool = False
+    """The matrix had no values of its own (they all count as 1)."""
+    compulsory_bytes: int = 0
+    """Bytes of this format's arrays that any kernel must read once: padding left out, x and y not counted."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for names that are not fields. Guard against lookups while unpickling.
+        if name.startswith("__") or "arrays" not in self.__dict__:
+            raise AttributeError(name)
+        if name in self.arrays:
+            return self.arrays[name]
+        if name in self.meta:
+            return self.meta[name]
+        raise AttributeError(f"format {self.format} has no array or scalar named {name!r}")
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all arrays, padding included."""
+        return sum(int(a.nbytes) for a in self.arrays.values())
+
+
+class Format(ABC):
+    """One sparse format. The class docstring gives the arrays, their shapes, dtypes and invariants."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """One line for the lists."""
+    tunables: ClassVar[Mapping[str, Tunable]] = MappingProxyType({})
+    order: ClassVar[int] = 100
+    """Position in lists and tables."""
+
+    @abstractmethod
+    def pack(
+        self,
+        csr: CSR,
+        dtype: npt.DTypeLike = np.float32,
+        offsets: npt.DTypeLike = np.int32,
+        **params: Any,
+    ) -> Packed:
+        """Convert; vectorised, no Python loop over rows or nonzeros. `offsets` is the row-offset type."""
+
+    @abstractmethod
+    def unpack(self, packed: Packed) -> CSR:
+        """The canonical matrix again: ``unpack(pack(A, float64)).equals(A)``."""
+
+    @abstractmethod
+    def predict_bytes(
+        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
+    ) -> int:
+        """Exactly ``pack(...).stored_bytes``, from the statistics alone, before anything is allocated."""
+
+    def refuse(
+        self,
+        stats: MatrixStats,
+        free_bytes: int | None,
+        value_bytes: int = 4,
+        force: bool = False,
+        **params: Any,
+    ) -> str | None:
+        """Why this matrix should not be packed so (with the figures), or None.
+
+        `free_bytes` is what the device has free (None: not known). `force` (``--force-format``) overrides
+        refusals of waste, never those of memory.
+        """
+        need = self.predict_bytes(stats, value_bytes, **params)
+        if free_bytes is not None and need > free_bytes:
+            return f"{self.name} needs {human_bytes(need)}; device has {human_bytes(free_bytes)} free"
+        return None
+
+
+def human_bytes(count: float) -> str:
+    """Decimal units as GPU data sheets use them: 3.3 TB, 48 MB, 912 B."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(count) < 1000 or unit == "TB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "B" or abs(count) >= 100 else f"{count:.3g} {unit}"
+
+
+_FORMATS: dict[str, Format] = {}
+_loaded = False
+
+
+def register(cls: type[Format]) -> type[Format]:
+    """Class decorator: enter one instance in the list. A duplicate name is an error at import."""
+    if cls.name in _FORMATS:
+        raise ValueError(f"format {cls.name!r} is registered twice")
+    _FORMATS[cls.name] = cls()
+    return cls
+
+
+def formats() -> dict[str, Format]:
+    """All formats by name, in display order."""
+    global _loaded
+    if not _loaded:
+        import spgraph_bench.formats as package
+
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")
+        _loaded = True
+    return dict(sorted(_FORMATS.items(), key=lambda item: (item[1].order, item[0])))
+
+
+def get_format(name: str) -> Format:
+    """The format called `name`; KeyError if there is none."""
+    return formats()[name]

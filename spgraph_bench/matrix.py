@@ -1,0 +1,162 @@
+"""The matrix that everything starts from: canonical CSR, and what was done to get there."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+__all__ = ["CSR", "Finding", "Matrix", "Policies", "Source"]
+
+Symmetry = Literal["general", "symmetric", "skew-symmetric", "hermitian"]
+
+
+@dataclass(frozen=True)
+class CSR:
+    """Canonical compressed sparse rows on the host.
+
+    Invariants: ``row_ptr`` is int64 ``[rows + 1]``, starts at 0, never falls and ends at nnz; ``col_idx`` is
+    int32 ``[nnz]``, strictly rising within each row (sorted, no duplicates), all in ``[0, cols)``;
+    ``values`` is float64 ``[nnz]``, or None for a pattern, whose values all count as 1. Explicit zeros are
+    entries like any other.
+    """
+
+    rows: int
+    cols: int
+    row_ptr: npt.NDArray[np.int64]
+    col_idx: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float64] | None
+
+    @property
+    def nnz(self) -> int:
+        return int(self.row_ptr[-1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.rows, self.cols)
+
+    def row_lengths(self) -> npt.NDArray[np.int64]:
+        """Nonzeros per row, int64 ``[rows]``."""
+        return np.diff(self.row_ptr)
+
+    def value_array(self, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
+        """The values as `dtype` ``[nnz]``; ones for a pattern. A view where no conversion is needed."""
+        if self.values is None:
+            return np.ones(self.nnz, dtype)
+        return self.values.astype(dtype, copy=False)
+
+    def to_scipy(self, dtype: npt.DTypeLike = np.float64) -> sp.csr_array:
+        """The same matrix as a scipy array (shares memory where scipy allows it)."""
+        out = sp.csr_array((self.value_array(dtype), self.col_idx, self.row_ptr), shape=self.shape)
+        out.has_sorted_indices = True
+        out.has_canonical_format = True
+        return out
+
+    def equals(self, other: CSR) -> bool:
+        """Same shape, same positions, bit-equal values (NaN equals NaN; a pattern equals a pattern only)."""
+        if self.shape != other.shape or (self.values is None) != (other.values is None):
+            return False
+        if not np.array_equal(self.row_ptr, other.row_ptr) or not np.array_equal(self.col_idx, other.col_idx):
+            return False
+        if self.values is None or other.values is None:
+            return True
+        return np.array_equal(self.values, other.values, equal_nan=True)
+
+    def sha256(self) -> str:
+        """Hash of the content (shape, positions, values), the same on every machine."""
+        digest = hashlib.sha256(f"spgraph-csr-1 {self.rows} {self.cols} {self.nnz}".encode())
+        digest.update(np.ascontiguousarray(self.row_ptr, "<i8").data)
+        digest.update(np.ascontiguousarray(self.col_idx, "<i4").data)
+        if self.values is not None:
+            digest.update(np.ascontiguousarray(self.values, "<f8").data)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a matrix came from: a file, standard input or a recipe."""
+
+    kind: Literal["file", "stdin", "recipe"]
+    text: str
+    """The path or the canonical recipe text."""
+    format: str
+    """"matrix-market", "edge-list", "recipe", ..."""
+
+
+@dataclass(frozen=True)
+class Policies:
+    """What was done to the input while reading; stated in the table's head and kept in the record."""
+
+    base: Literal[0, 1] | None = None
+    """Index base of the input, None where the format has none."""
+    base_from: Literal["format", "found", "option"] = "format"
+    mirrored: bool = False
+    """Stored triangle mirrored, or ``--symmetrize`` given."""
+    duplicates: Literal["sum", "first", "error", "max"] = "sum"
+    duplicates_found: int = 0
+    """Entries merged into another one."""
+    self_loops: int = 0
+    """Diagonal entries kept."""
+    explicit_zeros: int = 0
+    """Stored zeros kept (0 when they were dropped)."""
+    zeros_dropped: int = 0
+    values: Literal["file", "ones", "random"] = "file"
+    relabelled: bool = False
+    """Gaps in the vertex ids were closed."""
+    part: Literal["real", "imag", "abs"] | None = None
+
+    def summary(self) -> list[str]:
+        """Short phrases for the head of a table, only what is worth saying."""
+        said: list[str] = []
+        if self.base is not None:
+            said.append(f"{self.base}-based ({'given' if self.base_from == 'option' else self.base_from})")
+        if self.mirrored:
+            said.append("mirrored")
+        if self.duplicates_found:
+            said.append(f"{self.duplicates_found:,} duplicates ({self.duplicates})")
+        if self.self_loops:
+            said.append(f"{self.self_loops:,} diagonal entries kept")
+        if self.explicit_zeros:
+            said.append(f"{self.explicit_zeros:,} explicit zeros kept")
+        if self.zeros_dropped:
+            said.append(f"{self.zeros_dropped:,} zeros dropped")
+        if self.values != "file":
+            said.append(f"values {self.values}")
+        if self.relabelled:
+            said.append("ids relabelled")
+        if self.part:
+            said.append(f"{self.part} part")
+        return said
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One oddity of an input: what, where (1-based line, or None) and how often."""
+
+    text: str
+    line: int | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix or a graph (edge u -> v is the entry in row u, column v), ready for every problem."""
+
+    name: str
+    csr: CSR
+    source: Source
+    symmetry: Symmetry = "general"
+    """As the input declares it; the CSR always holds both triangles."""
+    weighted: bool = True
+    """False for patterns and unweighted edge lists (csr.values is None)."""
+    policies: Policies = field(default_factory=Policies)
+    findings: tuple[Finding, ...] = ()
+    sha256: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.sha256:
+            object.__setattr__(self, "sha256", self.csr.sha256())

@@ -1,0 +1,120 @@
+"""Records: what one cell (variant x matrix x dtype) gave, documented and self-contained.
+
+A record keeps raw samples; medians, intervals and rates are derived when read, never stored in their place.
+The schema is described in docs/records.md; :data:`SCHEMA` rises when a field changes meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+__all__ = ["SCHEMA", "Ceiling", "Record", "Samples", "Status"]
+
+SCHEMA = 1
+
+Status = Literal["ok", "skipped", "failed", "wrong"]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Raw times of one variant in one cache state, and how they were taken."""
+
+    cache: Literal["cold", "hot"]
+    times_ms: tuple[float, ...]
+    """In the order taken, dropped samples left out."""
+    clock: Literal["cuda-events", "cpu"]
+    gated: bool
+    warmups: int
+    stopped: Literal["converged", "time limit", "interrupted", "failed"]
+    """Why sampling stopped."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Dropped samples by reason: "throttled", "gate timeout"."""
+    sm_clock_mhz: tuple[int, ...] = ()
+    """SM clock seen while sampling, (lowest, median, highest); empty where it cannot be read."""
+    throttle: tuple[str, ...] = ()
+    """Throttle reasons seen."""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What this device can do at all, measured in the same run."""
+
+    read_gbs: float
+    """Read bandwidth over at least 1 GiB, decimal GB/s."""
+    copy_gbs: float
+    """Copy bandwidth, bytes read plus bytes written."""
+    floor_ms: float
+    """Median of an empty kernel under the same clock: what no row can be below."""
+    bytes: int
+
+    @property
+    def gbs(self) -> float:
+        return max(self.read_gbs, self.copy_gbs)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One cell. Times in ms, sizes in bytes; see docs/records.md."""
+
+    problem: str
+    variant: str
+    format: str
+    library: str | None
+    where: Literal["gpu", "cpu"]
+    dtype: str
+    matrix: Mapping[str, Any]
+    """name, sha256, rows, cols, nnz, symmetry, weighted, source, policies."""
+    device: Mapping[str, Any]
+    """kind, name, arch, memory_bytes, multiprocessors, l2_bytes, driver, toolkit, uuid."""
+    environment: Mapping[str, Any]
+    run: str
+    """Identifies the invocation: all records of one table share it."""
+    status: Status
+    reason: str = ""
+    offsets: str = "int32"
+    params: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    """compulsory, stored, gathered, device."""
+    operations: int = 0
+    rate_unit: str = ""
+    times: Mapping[str, float] = field(default_factory=dict)
+    """convert_ms, upload_ms, compile_ms, preprocess_ms."""
+    samples: tuple[Samples, ...] = ()
+    check: Mapping[str, Any] = field(default_factory=dict)
+    """ok, message and the problem's details."""
+    counters: Mapping[str, int] | None = None
+    """Events counted by the host device for one run."""
+    ceiling: Ceiling | None = None
+    notes: tuple[str, ...] = ()
+    """What the table says it does not know: throttling, other processes, cache residence."""
+    schema: int = SCHEMA
+
+    def sampled(self, cache: str) -> Samples | None:
+        """The samples taken in cache state `cache`, or None."""
+        return next((s for s in self.samples if s.cache == cache), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict that json can write."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Record:
+        """The record again; unknown keys (a later version) are ignored, missing ones TypeError."""
+        known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+        known["samples"] = tuple(
+            Samples(
+                **{
+                    k: tuple(v) if isinstance(v, list) else v
+                    for k, v in s.items()
+                    if k in {f.name for f in fields(Samples)}
+                }
+            )
+            for s in known.get("samples", ())
+        )
+        if (ceiling := known.get("ceiling")) is not None:
+            known["ceiling"] = Ceiling(**{f.name: ceiling[f.name] for f in fields(Ceiling)})
+        known["notes"] = tuple(known.get("notes", ()))
+        return cls(**known)

@@ -1,0 +1,199 @@
+"""Variants: one decorated host function each, beside its siblings, and one kernel file.
+
+The registry here is the only list of variants: tables, tests, configs and docs follow from it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.device.base import Buffer, Device, Kernel
+from spgraph_bench.formats.base import Packed, Tunable
+from spgraph_bench.paths import cuda_dir
+
+__all__ = ["Job", "Launch", "Variant", "get_variant", "register", "select", "variant", "variants"]
+
+
+@dataclass
+class Launch:
+    """A prepared computation.
+
+    `run` only enqueues on the job's stream (on a CPU variant it computes); it holds the minimum, everything
+    that can be done once is done while preparing. What belongs to the algorithm (zeroing y for atomics) is in
+    `run`. `reset` restores inputs and poisons outputs, untimed. `output` fetches the result.
+    """
+
+    run: Callable[[], None]
+    reset: Callable[[], None]
+    output: Callable[[], npt.NDArray[Any]]
+    operations: int = 1
+    """Launches and memsets one `run` enqueues (the gate holds back at most 256)."""
+    gated: bool = True
+    """False when `run` needs the host in between, so that it cannot be queued behind the gate."""
+    preprocess_ms: float = 0.0
+    """Time of device- or library-side preparation that a user would pay once per matrix."""
+    extra_bytes: int = 0
+    """Device memory taken besides the packed arrays, x and y."""
+    keep: Any = None
+    """Objects that must live as long as the launch (descriptors, workspaces)."""
+
+
+@dataclass
+class Job:
+    """What a variant's host function gets: a device, the packed matrix on it, the problem's vectors."""
+
+    device: Device
+    variant: Variant
+    packed: Packed
+    arrays: Mapping[str, Buffer]
+    """`packed.arrays` on the device (empty for CPU variants)."""
+    inputs: Mapping[str, npt.NDArray[Any]]
+    """The problem's inputs on the host (spmv: x)."""
+    buffers: Mapping[str, Buffer]
+    """Inputs and outputs on the device (spmv: x, y), outputs poisoned by reset()."""
+    params: Mapping[str, Any]
+    """Tunables of this variant, defaults filled in."""
+    defines: Mapping[str, str] = field(default_factory=dict)
+    """-D for the kernel: SPG_VALUE and SPG_OFFSET."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.packed.dtype
+
+    def kernel(self, name: str, source: str | None = None, **defines: str) -> Kernel:
+        """The kernel `name` of the variant's source (or `source`), compiled for this job's types."""
+        path = source or self.variant.source
+        assert path is not None, f"{self.variant.name} has no source"
+        return self.device.compile(path, {**self.defines, **defines}).kernel(name)
+
+    def launch(self, run: Callable[[], None], *, output: str = "y", **details: Any) -> Launch:
+        """A Launch whose reset poisons `output` and whose output() downloads it."""
+        target = self.buffers[output]
+        return Launch(
+            run=run,
+            reset=lambda: self.device.fill(target, 0xFF),
+            output=lambda: self.device.download(target),
+            **details,
+        )
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to solve a problem. See :func:`variant` for the fields."""
+
+    problem: str
+    name: str
+    format: str
+    source: str | None
+    about: str
+    prepare: Callable[[Job], Launch]
+    where: Literal["gpu", "cpu"] = "gpu"
+    library: str | None = None
+    tunables: Mapping[str, Tunable] = field(default_factory=lambda: MappingProxyType({}))
+    dtypes: tuple[str, ...] = ("float32", "float64")
+    missing: Callable[[Device], str | None] | None = None
+    order: int = 0
+
+    @property
+    def kernel(self) -> bool:
+        """Ours (a .cu file), not a peer."""
+        return self.library is None
+
+
+_VARIANTS: dict[tuple[str, str], Variant] = {}
+_loaded = False
+
+
+def register(entry: Variant) -> Variant:
+    """Enter `entry`. A duplicate name or a missing source is an error at import."""
+    key = (entry.problem, entry.name)
+    if key in _VARIANTS:
+        raise ValueError(f"variant {entry.name!r} of {entry.problem} is registered twice")
+    if entry.source is not None and not (cuda_dir() / entry.source).is_file():
+        raise FileNotFoundError(f"variant {entry.name!r}: no kernel file {cuda_dir() / entry.source}")
+    if entry.source is None and entry.library is None:
+        raise ValueError(f"variant {entry.name!r} has neither a kernel file nor a library")
+    _VARIANTS[key] = entry
+    return entry
+
+
+def variant(
+    problem: str,
+    name: str,
+    *,
+    format: str,
+    about: str,
+    source: str | None = None,
+    where: Literal["gpu", "cpu"] = "gpu",
+    library: str | None = None,
+    tunables: Mapping[str, Tunable] | None = None,
+    dtypes: Iterable[str] = ("float32", "float64"),
+    missing: Callable[[Device], str | None] | None = None,
+) -> Callable[[Callable[[Job], Launch]], Callable[[Job], Launch]]:
+    """Register the decorated host function as a variant and return it unchanged (as nvbench's decorators do).
+
+    Parameters
+    ----------
+    problem, name : "spmv", "csr-vector"; named for what it does, never by number.
+    format : the format it reads; its arrays are on the device when the function is called.
+    source : kernel file below ``cuda/``; None for a library's routine.
+    about : one line about it.
+    where : "cpu" for baselines that run on the host: timed with the host's clock.
+    library : "cuSPARSE", "scipy", ...: a peer, shown as such.
+    tunables : parameters a user may set with ``--param``.
+    dtypes : value types it can do.
+    missing : looks at the device and says why the variant cannot run there (an absent library), or None.
+    """
+
+    def enter(prepare: Callable[[Job], Launch]) -> Callable[[Job], Launch]:
+        register(
+            Variant(
+                problem, name, format, source, about, prepare, where, library,
+                MappingProxyType(dict(tunables or {})), tuple(dtypes), missing, len(_VARIANTS),
+            )
+        )  # fmt: skip
+        return prepare
+
+    return enter
+
+
+def variants(problem: str | None = None) -> list[Variant]:
+    """All variants (of one problem), in the order of registration, peers last."""
+    global _loaded
+    if not _loaded:
+        import spgraph_bench.variants as package
+
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")
+        _loaded = True
+    chosen = [v for v in _VARIANTS.values() if problem is None or v.problem == problem]
+    return sorted(chosen, key=lambda v: (v.problem, v.library is not None, v.where == "cpu", v.order))
+
+
+def get_variant(problem: str, name: str) -> Variant:
+    """The variant `name` of `problem`; KeyError if there is none."""
+    variants()
+    return _VARIANTS[problem, name]
+
+
+def select(problem: str, names: Iterable[str] = (), formats: Iterable[str] = ()) -> list[Variant]:
+    """Variants of `problem` whose name matches one of the globs `names` and whose format one of `formats`.
+
+    No globs match everything.
+    """
+    names, formats = list(names), list(formats)
+    return [
+        v
+        for v in variants(problem)
+        if (not names or any(fnmatch.fnmatchcase(v.name, g) for g in names))
+        and (not formats or any(fnmatch.fnmatchcase(v.format, g) for g in formats))
+    ]
