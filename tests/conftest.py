@@ -1,0 +1,24 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def _matrices_dir() -> Path | None:
+    places = [os.environ.get("SPGRAPH_MATRICES"), _ROOT.parent / "shared" / "matrices", _ROOT / ".inputs"]
+    return next((Path(p) for p in places if p and Path(p).is_dir()), None)
+
+
+@pytest.fixture(scope="session")
+def matrices_dir() -> Path:
+    """A folder of real input files; tests that use it are skipped where there is none."""
+    folder = _matrices_dir()
+    if folder is None:
+        pytest.skip("no folder of real matrices (set SPGRAPH_MATRICES)")
+    return folder
