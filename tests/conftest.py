@@ -11,8 +11,10 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 def _matrices_dir() -> Path | None:
-    places = [os.environ.get("SPGRAPH_MATRICES"), _ROOT.parent / "shared" / "matrices", _ROOT / ".inputs"]
-    return next((Path(p) for p in places if p and Path(p).is_dir()), None)
+    # Named by the user, in the checkout, or a folder called matrices/ one level below a neighbour.
+    named = os.environ.get("SPGRAPH_MATRICES")
+    places = [Path(named)] if named else [_ROOT / ".inputs", *sorted(_ROOT.parent.glob("*/matrices"))]
+    return next((p for p in places if p.is_dir()), None)
 
 
 @pytest.fixture(scope="session")
