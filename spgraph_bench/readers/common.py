@@ -1,20 +1,86 @@
-"""What every reader produces, and what a user may ask of reading."""
+"""The protocol of readers: what one gets, what it produces, what a user may ask of reading.
+
+A reader is one module of this package with one decorated function::
+
+    def sniff(head: bytes, name: str) -> int:
+        return CERTAIN if head.startswith(b"%%MatrixMarket") else NO
+
+    @reader("matrix-market", title="Matrix Market", suffixes=(".mtx",), sniff=sniff)
+    def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries: ...
+
+It is found by itself: no list names it.
+"""
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Finding, Symmetry
 
-__all__ = ["Progress", "RawEntries", "ReadOptions"]
+__all__ = [
+    "CERTAIN",
+    "LIKELY",
+    "NO",
+    "POSSIBLE",
+    "Input",
+    "Progress",
+    "RawEntries",
+    "ReadOptions",
+    "Reader",
+    "available_memory",
+    "line_number",
+    "reader",
+    "registered",
+    "require_memory",
+]
 
 Progress = Callable[[str, float | None], None]
 """Called with what is being done and the fraction done (None: not known). Readers never print."""
+
+NO: Final = 0
+"""Sniff score: cannot be this format."""
+POSSIBLE: Final = 10
+"""The content fits, but it fits others too (a line of two numbers)."""
+LIKELY: Final = 50
+"""The content fits and the suffix says so."""
+CERTAIN: Final = 100
+"""The content says it itself (a banner, a magic number)."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """The bytes of one input, decompressed, in memory or mapped.
+
+    `data` has ``find``, ``len``, slices (which are bytes) and the buffer protocol
+    (``np.frombuffer(data, np.uint8)``), be it bytes or a mapped file; it is never empty.
+    """
+
+    data: bytes | mmap.mmap
+    name: str
+    """File name without folder and compression suffix: "west0067.mtx"; "stdin" for standard input."""
+    place: str
+    """What messages call it: the path as given, or "<stdin>"."""
+
+    @property
+    def suffix(self) -> str:
+        """The name's last suffix in lower case, with its dot: ".mtx"."""
+        return os.path.splitext(self.name)[1].lower()
+
+    def head(self, size: int = 65536) -> bytes:
+        """The first `size` bytes."""
+        return self.data[:size]
+
+    def error(self, cause: str, *, line: int | None = None, remedy: str | None = None) -> InputError:
+        """An error at this input (and at 1-based `line`), to be raised by the caller."""
+        return InputError(cause, remedy=remedy, place=f"{self.place}:{line}" if line else self.place)
 
 
 @dataclass(frozen=True)
@@ -57,3 +123,79 @@ class RawEntries:
     findings: tuple[Finding, ...] = ()
     line_of: Callable[[int], int | None] = lambda entry: None
     """The input line of entry i (slow; only for messages)."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One input format. See :func:`reader` for the fields."""
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    sniff: Callable[[bytes, str], int]
+    parse: Callable[[Input, ReadOptions, Progress], RawEntries]
+
+
+_READERS: dict[str, Reader] = {}
+
+Parse = Callable[[Input, ReadOptions, Progress], RawEntries]
+
+
+def reader(
+    name: str, *, title: str, suffixes: tuple[str, ...], sniff: Callable[[bytes, str], int]
+) -> Callable[[Parse], Parse]:
+    """Register the decorated function as the parser of a format and return it unchanged.
+
+    Parameters
+    ----------
+    name : what ``--input-format`` and a matrix's source call it: "matrix-market".
+    title : what people call it: "Matrix Market".
+    suffixes : usual suffixes, lower case with the dot; for lists and messages only.
+    sniff : ``sniff(head, name)`` scores the first 64 KiB of the decompressed content and the file name
+        (lower case, without compression suffix) from :data:`NO` to :data:`CERTAIN`; the highest score wins.
+
+    The parser raises InputError (best by ``data.error``) for anything wrong in the input, calls progress at
+    least every half second or so, and leaves mirroring, merging and values to ``assemble``. ValueError at
+    import if the name is taken.
+    """
+
+    def enter(parse: Parse) -> Parse:
+        if name in _READERS:
+            raise ValueError(f"reader {name!r} is registered twice")
+        _READERS[name] = Reader(name, title, suffixes, sniff, parse)
+        return parse
+
+    return enter
+
+
+def registered() -> dict[str, Reader]:
+    """Readers entered so far; ``spgraph_bench.readers.readers()`` loads them all first."""
+    return dict(_READERS)
+
+
+def line_number(data: bytes | mmap.mmap, offset: int) -> int:
+    """The 1-based number of the line that holds byte `offset`."""
+    step = 1 << 24
+    return 1 + sum(data[at : min(at + step, offset)].count(b"\n") for at in range(0, offset, step))
+
+
+def available_memory() -> int:
+    """Bytes of memory that can be taken without swapping (2^62 where the system does not say)."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return 1 << 62
+
+
+def require_memory(needed: int, what: str, place: str, remedy: str | None = None) -> None:
+    """InputError if `needed` bytes for `what` are more than there is, before anything is allocated."""
+    if needed > (there := available_memory()):
+        raise InputError(
+            f"{what} needs {needed / 2**30:,.1f} GiB of memory, {there / 2**30:,.1f} GiB are available",
+            remedy=remedy or "use a machine with more memory",
+            place=place,
+        )
