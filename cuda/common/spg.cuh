@@ -9,7 +9,23 @@
 
 #ifdef SPG_HOST
 #include "../host/spg_host.hpp"
+
+#include <ctime>
+// A clock that runs on while threads wait, in nanoseconds.
+static inline long long spg_nanoseconds()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
 #else
+
+__device__ __forceinline__ long long spg_nanoseconds()
+{
+    long long now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
 
 // A shared array:            SPG_SHARED(float, tile, 256);        then tile[i]
 #define SPG_SHARED(type, name, count) __shared__ type name[count]
