@@ -1,0 +1,354 @@
+"""The disk cache of compiled modules, shared by both devices, and what compilers say.
+
+An entry is ``<key>.<suffix>`` with ``<key>.json`` beside it (sha256 of the artifact, compiler log). It
+appears by ``os.replace`` only, is checked against its sha256 whenever it is taken from the cache, and is
+built under a lock file, so that any number of processes may share the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spgraph_bench.errors import CompileError, SpgraphError
+from spgraph_bench.paths import cache_dir, cuda_dir
+
+__all__ = [
+    "Diagnostic",
+    "Request",
+    "build",
+    "build_all",
+    "cached",
+    "compiler_identity",
+    "compiler_log",
+    "digest",
+    "first_error",
+    "run_compiler",
+    "source_digest",
+    "source_files",
+]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something to compile, or to take from the cache.
+
+    Parameters
+    ----------
+    parts : all that decides what comes out (sources' digest, options, compiler identity, architecture, ...).
+    make : compiles to the path it is given and returns the compiler's log; raises CompileError.
+    suffix : of the artifact, with its dot (".so", ".cubin").
+    label : what progress shows ("spmv/csr_vector.cu").
+    """
+
+    parts: tuple[bytes | str, ...]
+    make: Callable[[Path], str | None] = field(compare=False)
+    suffix: str
+    label: str = ""
+
+    @property
+    def key(self) -> str:
+        return digest(*self.parts, self.suffix)
+
+
+def digest(*parts: bytes | str) -> str:
+    """sha256 of `parts`, each preceded by its length, so that no two lists of parts look alike."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        total.update(len(data).to_bytes(8, "little"))
+        total.update(data)
+    return total.hexdigest()
+
+
+# ---- sources ---------------------------------------------------------------------------------------------
+
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+
+
+def source_files(path: Path, include_dirs: Sequence[Path] = ()) -> list[Path]:
+    """`path` and every local header it includes, directly or not, in order of first appearance.
+
+    A header is looked for beside the file that includes it, then in `include_dirs`. Conditionals are not
+    evaluated: what might be included counts. Headers found in neither place are the compiler's own.
+    """
+    found: dict[Path, None] = {}
+    waiting = [Path(os.path.abspath(path))]
+    while waiting:
+        current = waiting.pop(0)
+        if current in found:
+            continue
+        found[current] = None
+        for name in _INCLUDE.findall(current.read_bytes()):
+            for folder in (current.parent, *include_dirs):
+                header = Path(os.path.abspath(folder / os.fsdecode(name)))
+                if header.is_file():
+                    waiting.append(header)
+                    break
+    return list(found)
+
+
+def source_digest(path: Path, include_dirs: Sequence[Path] = ()) -> str:
+    """sha256 of `path` and of all local headers it includes; where they are installed does not matter.
+
+    Raises CompileError when `path` cannot be read.
+    """
+    try:
+        files = source_files(path, include_dirs)
+        return digest(*(part for f in files for part in (f.name, f.read_bytes())))
+    except OSError as error:
+        raise CompileError(f"cannot read it: {error.strerror}", place=_place(str(path))) from error
+
+
+# ---- compilers -------------------------------------------------------------------------------------------
+
+_identities: dict[str, str] = {}
+
+
+def compiler_identity(command: str) -> str:
+    """Which compiler `command` ("g++", "ccache g++", "/opt/cuda/bin/nvcc") is: its paths and ``--version``.
+
+    The version is remembered on disk, keyed by the executables' paths, sizes and modification times: a warm
+    start spawns no compiler. Raises CompileError when there is no such program or it does not answer.
+    """
+    if command in _identities:
+        return _identities[command]
+    words = shlex.split(command)
+    stamps = []
+    for word in words:
+        if not word.startswith("-") and (program := shutil.which(word)):
+            real = os.path.realpath(program)
+            status = os.stat(real)
+            stamps.append(f"{program} {real} {status.st_size} {status.st_mtime_ns}")
+    if not words or not shutil.which(words[0]):
+        raise CompileError(f"there is no compiler {command!r}", remedy="install it, or put it on PATH")
+
+    def ask(target: Path) -> None:
+        try:
+            answer = subprocess.run(
+                [*words, "--version"], capture_output=True, text=True, timeout=60, check=True
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CompileError(f"{command} --version does not answer: {error}") from error
+        target.write_text("\n".join([*stamps, answer.stdout.strip()]))
+
+    path = build(Request(("compiler", command, *stamps), ask, ".version"))
+    _identities[command] = identity = path.read_text()
+    return identity
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A compiler's first error."""
+
+    file: str | None
+    line: int | None
+    text: str
+
+
+_ERRORS = (
+    # g++, clang++:  file:12:5: error: text
+    re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.+)$", re.M),
+    # nvcc, cicc, NVRTC:  file(12): error: text,  file(12): error #20014-D: text
+    re.compile(
+        r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.+)$",
+        re.M,
+    ),
+)
+_PLACELESS = re.compile(
+    r"^(?:ptxas|nvlink|nvcc|cicc|fatbinary|[^\s:]*(?:ld|g\+\+|gcc|clang|cc1plus|collect2)(?:-[\d.]+)?)(?=[\s:])"
+    r"[^\n]*?(?:fatal error|fatal|error)\s*: (?P<text>.+)$|"
+    r"^[^\n]*?(?P<undefined>undefined reference to .+)$",
+    re.M,
+)
+
+
+def first_error(log: str) -> Diagnostic | None:
+    """The first error in the output of g++, clang++, nvcc, NVRTC, ptxas or a linker, or None."""
+    hits = [match for pattern in _ERRORS if (match := pattern.search(log))]
+    if hits:
+        hit = min(hits, key=lambda match: match.start())
+        return Diagnostic(hit["file"], int(hit["line"]), hit["text"].strip())
+    if loose := _PLACELESS.search(log):
+        return Diagnostic(None, None, (loose["text"] or loose["undefined"]).strip())
+    return None
+
+
+def _place(file: str, line: int | None = None) -> str:
+    # Files below cuda/ are named as variants name them: spmv/csr_vector.cu.
+    path = Path(os.path.abspath(file))
+    with contextlib.suppress(ValueError, FileNotFoundError):
+        path = path.relative_to(cuda_dir())
+    return f"{path.as_posix()}:{line}" if line else path.as_posix()
+
+
+def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = None) -> str:
+    """Run a compiler and return its log; `source` ("spmv/x.cu") is the place of errors that have none.
+
+    Raises CompileError whose cause is the first error and whose place is its ``file:line``.
+    """
+    words = [str(word) for word in command]
+    try:
+        # C locale: the parsers above know the English words only.
+        done = subprocess.run(
+            words,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError as error:
+        raise CompileError(f"cannot run {words[0]}: {error.strerror}", place=source) from error
+    log = (done.stdout + done.stderr).strip()
+    if done.returncode == 0:
+        return log
+    first = first_error(log)
+    program = Path(words[0]).name
+    if first is None:
+        ended = f"killed by signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+        last = log.splitlines()[-1] if log else "no output"
+        raise CompileError(f"{program} failed ({ended}): {last}", place=source)
+    raise CompileError(
+        f"{program}: {first.text}", place=_place(first.file, first.line) if first.file else source
+    )
+
+
+# ---- the cache -------------------------------------------------------------------------------------------
+
+
+def _paths(request: Request) -> tuple[Path, Path]:
+    key = request.key
+    folder = cache_dir("modules") / key[:2]
+    return folder / f"{key}{request.suffix}", folder / f"{key}.json"
+
+
+def _valid(artifact: Path, note: Path) -> bool:
+    try:
+        return bool(
+            json.loads(note.read_bytes())["sha256"] == hashlib.sha256(artifact.read_bytes()).hexdigest()
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def cached(request: Request) -> Path | None:
+    """The artifact of `request` if it is in the cache and whole, else None."""
+    artifact, note = _paths(request)
+    return artifact if _valid(artifact, note) else None
+
+
+def compiler_log(artifact: Path) -> str:
+    """What the compiler said when it built `artifact` (register counts, warnings)."""
+    try:
+        return str(json.loads(artifact.with_suffix(".json").read_bytes())["log"])
+    except (OSError, ValueError, KeyError):
+        return ""
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    while True:
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        try:
+            with contextlib.suppress(
+                OSError
+            ):  # a file system without locks: twice compiled, never half-written
+                fcntl.flock(fd, fcntl.LOCK_EX)
+            # Whoever held the lock removes the file: then ours is no longer the one others see.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), os.stat(path)):
+                    break
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        os.close(fd)
+
+
+def build(request: Request) -> Path:
+    """The artifact of `request`: from the cache, or compiled now. Safe for threads and processes.
+
+    Raises what ``request.make`` raises, or CompileError when the cache folder cannot be written.
+    """
+    try:
+        artifact, note = _paths(request)
+        if _valid(artifact, note):
+            return artifact
+        artifact.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(artifact.with_suffix(".lock")):
+            if _valid(artifact, note):
+                return artifact
+            with tempfile.TemporaryDirectory(prefix="building-", dir=artifact.parent) as folder:
+                fresh = Path(folder) / artifact.name
+                log = request.make(fresh) or ""
+                sha = hashlib.sha256(fresh.read_bytes()).hexdigest()
+                told = Path(folder) / note.name
+                told.write_text(json.dumps({"sha256": sha, "label": request.label, "log": log}))
+                os.replace(told, note)
+                os.replace(fresh, artifact)
+        return artifact
+    except OSError as error:
+        raise CompileError(
+            f"cannot write the cache of compiled kernels: {error}",
+            remedy="set SPGRAPH_CACHE to a folder you can write to",
+        ) from error
+
+
+def build_all(
+    requests: Iterable[Request],
+    jobs: int | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> list[Path | SpgraphError]:
+    """Build many requests in parallel; each result stands where its request stood.
+
+    Parameters
+    ----------
+    jobs : compilers at a time; the number of usable cores by default.
+    progress : called in this thread with (done, total, label) when something was compiled or failed; total
+        counts only what was not in the cache, so a warm start calls it never.
+
+    A request that fails gives its error in place of a path; equal requests are built once.
+    """
+    wanted = list(requests)
+    results: dict[str, Path | SpgraphError] = {}
+    missing: dict[str, Request] = {}
+    for request in wanted:
+        if request.key in results or request.key in missing:
+            continue
+        if (hit := cached(request)) is not None:
+            results[request.key] = hit
+        else:
+            missing[request.key] = request
+    if missing:
+        pool = ThreadPoolExecutor(min(len(missing), jobs or len(os.sched_getaffinity(0))))
+        try:
+            futures = {pool.submit(build, request): request for request in missing.values()}
+            for done, future in enumerate(as_completed(futures), 1):
+                request = futures[future]
+                try:
+                    results[request.key] = future.result()
+                except SpgraphError as error:
+                    results[request.key] = error
+                if progress:
+                    progress(done, len(missing), request.label)
+        finally:  # on Ctrl-C the compilers get the signal themselves; what waits is not started
+            pool.shutdown(cancel_futures=True)
+    return [results[request.key] for request in wanted]
