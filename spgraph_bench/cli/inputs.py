@@ -1,0 +1,100 @@
+"""From the argument FILE|RECIPE to a matrix, with progress on stderr."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spgraph_bench.cli.terminal import console, note
+from spgraph_bench.errors import InputError
+
+if TYPE_CHECKING:
+    from spgraph_bench.matrix import Matrix
+    from spgraph_bench.readers.common import Progress, ReadOptions
+
+__all__ = ["load_matrix", "progress_on_stderr"]
+
+_QUIET_SECONDS = 1.0
+"""Work shorter than this shows no progress."""
+
+
+def load_matrix(argument: str | None, read_options: ReadOptions, default_recipe: str) -> Matrix:
+    """The matrix that `argument` names: a file, `-` for standard input, or a recipe.
+
+    None takes `default_recipe` and says so. A file wins over a recipe of the same name. Raises InputError
+    with close matches where there is neither.
+    """
+    from spgraph_bench import readers, recipes
+
+    if argument is None:
+        note(f"no file given: using the recipe {default_recipe}")
+        return recipes.make(default_recipe)
+    if argument == "-" or Path(argument).exists():
+        with progress_on_stderr(f"reading {argument}") as progress:
+            return readers.read(argument, read_options, progress)
+    name = argument.partition(":")[0]
+    names = list(recipes.names())
+    if name in names:
+        with progress_on_stderr(f"making {argument}"):
+            return recipes.make(argument)
+    raise InputError(
+        f"{argument}: no such file, and {name!r} is no recipe", remedy=_advice(argument, name, names)
+    )
+
+
+def _advice(argument: str, name: str, recipes: list[str]) -> str:
+    path = Path(argument)
+    try:
+        beside = [p.name for p in path.parent.iterdir()]
+    except OSError:
+        beside = []
+    files = [str(path.parent / near) for near in difflib.get_close_matches(path.name, beside, n=2)]
+    close = files + difflib.get_close_matches(name, recipes, n=2)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return "give a path or a recipe; `spgraph list recipes` names them"
+
+
+@contextmanager
+def progress_on_stderr(title: str) -> Iterator[Progress]:
+    """A progress callback: a bar in a terminal, one plain line elsewhere, nothing in the first second."""
+    started = time.monotonic()
+    if not sys.stderr.isatty():
+        said = False
+
+        def plain(doing: str, fraction: float | None) -> None:
+            nonlocal said
+            if not said and time.monotonic() - started > _QUIET_SECONDS:
+                said = True
+                note(f"{title} ...")
+
+        yield plain
+        return
+
+    bar: Any = None
+    task: Any = None
+
+    def drawn(doing: str, fraction: float | None) -> None:
+        nonlocal bar, task
+        if bar is None:
+            if time.monotonic() - started < _QUIET_SECONDS:
+                return
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            bar = Progress(*columns, console=console(stderr=True), transient=True)
+            bar.start()
+            task = bar.add_task(title, total=1.0)
+        bar.update(task, description=f"{title}: {doing}", completed=fraction or 0.0,
+                   total=None if fraction is None else 1.0)  # fmt: skip
+
+    try:
+        yield drawn
+    finally:
+        if bar is not None:
+            bar.stop()

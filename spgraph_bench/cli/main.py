@@ -1,0 +1,165 @@
+"""`spgraph`: the group of commands, and the one place where an exception becomes an exit status.
+
+Each command is a module of this package with a click command called ``command``; it is imported when it is
+called. Exit status: 0 all well; 1 a variant was wrong or failed, or nothing ran; 2 usage or unreadable
+input; 3 no such device; 4 internal error; 130 interrupted; 141 the reader of stdout went away.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from spgraph_bench import __version__
+from spgraph_bench.errors import SpgraphError
+
+__all__ = ["COMMANDS", "group", "main", "run"]
+
+COMMANDS = {
+    "bench": "Check and time every fitting variant on one matrix: one table.",
+    "info": "Statistics of a matrix, its picture, and its bytes in every format.",
+    "list": "Problems, formats, variants, recipes and readers.",
+    "show": "One variant: its contract, tunables and source.",
+    "generate": "Write the matrix of a recipe to a file.",
+    "doctor": "What this machine has and lacks, and how to mend each lack.",
+}
+"""Command name -> its line in the help. Kept here, so that the help imports no command."""
+
+_MODULES = {"list": "listing"}  # where the module is not called like the command
+
+_ISSUES = "https://github.com/spgraph/spgraph/issues"
+
+
+class _Group(click.Group):
+    """A group that imports a command when it is called, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"spgraph_bench.cli.{_MODULES.get(name, name)}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 all well; 1 a variant was wrong or failed, or nothing ran; 2 usage or unreadable "
+    "input; 3 no such device; 4 internal error; 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="spgraph")
+def group() -> None:
+    """Which sparse format, kernel or traversal is fastest for your own matrix on an NVIDIA GPU."""
+
+
+def _complete_shell() -> int | None:
+    """Answer a shell's request for completions (bash, zsh and fish set _SPGRAPH_COMPLETE), if it is one."""
+    instruction = os.environ.get("_SPGRAPH_COMPLETE")
+    if not instruction:
+        return None
+    from click.shell_completion import shell_complete
+
+    return shell_complete(group, {}, "spgraph", "_SPGRAPH_COMPLETE", instruction)
+
+
+def _save_traceback(text: str) -> str:
+    """Where the traceback `text` was kept, or why it could not be."""
+    from spgraph_bench.paths import cache_dir
+
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    for kept in (True, False):
+        try:
+            path = (cache_dir("tracebacks") if kept else Path(tempfile.gettempdir())) / name
+            path.write_text(f"spgraph {__version__}, Python {sys.version}\n{sys.argv}\n\n{text}")
+        except (OSError, RuntimeError):  # RuntimeError: no home directory
+            continue
+        return f"traceback in {path}"
+    return "the traceback could not be saved"
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _close_stdout() -> None:
+    # Python flushes stdout once more at exit and would complain about the pipe that is gone.
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run one command line (default: sys.argv) and return its exit status; never raises."""
+    try:
+        if (completed := _complete_shell()) is not None:
+            return completed
+        arguments = list(sys.argv[1:] if args is None else args)
+        with group.make_context("spgraph", arguments) as context:
+            status = group.invoke(context)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except SpgraphError as error:
+        _say(f"error: {error}")
+        return error.exit_status
+    except (KeyboardInterrupt, click.Abort):
+        _say("interrupted")
+        return 130
+    except BrokenPipeError:
+        _close_stdout()
+        return 141
+    except MemoryError as error:
+        _say(f"error: not enough memory: {error or 'an allocation failed'}\n  remedy: take a smaller input")
+        return 2
+    except OSError as error:
+        if error.filename is None or isinstance(error, FileNotFoundError):
+            return _internal(error)
+        # A full disk, a read-only folder, a quota: the machine's state, not a fault of ours.
+        _say(f"error: {error.filename}: {error.strerror}")
+        return 2
+    except Exception as error:  # the last line of defence: a traceback never reaches a user
+        return _internal(error)
+
+
+def _internal(error: Exception) -> int:
+    where = _save_traceback("".join(traceback.format_exception(error)))
+    first = (str(error).splitlines() or [""])[0]
+    _say(f"internal error: {type(error).__name__}: {first} ({where}; please report it at {_ISSUES})")
+    return 4
+
+
+def main() -> NoReturn:
+    """Entry point of the `spgraph` command."""
+    sys.exit(run())

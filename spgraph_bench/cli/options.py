@@ -1,0 +1,257 @@
+"""Options that commands share, as decorators.
+
+``run_options`` and ``input_options`` gather theirs into one object, so that signatures stay short::
+
+    @click.command("bench")
+    @matrix_argument
+    @run_options
+    @input_options
+    def command(argument: str | None, options: RunOptions, read_options: ReadOptions) -> int: ...
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from spgraph_bench.readers.common import ReadOptions
+
+__all__ = [
+    "RunOptions",
+    "device_option",
+    "input_options",
+    "json_option",
+    "matrix_argument",
+    "run_options",
+]
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a user may ask of a run, checked as far as that needs no registry."""
+
+    variants: tuple[str, ...] = ()
+    """Globs on variant names; none means all."""
+    formats: tuple[str, ...] = ()
+    """Globs on format names; none means all."""
+    dtypes: tuple[str, ...] = ("float32",)
+    device: str = "auto"
+    """"auto", "host", "cuda" or "cuda:N"."""
+    time_limit: float = 5.0
+    """Seconds of sampling for each variant, dtype and cache state."""
+    json: bool = False
+    save: bool = True
+    results: Path = Path("results")
+    seed: int = 1
+    params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
+    force_format: bool = False
+    in_process: bool = False
+    watchdog: float = 60.0
+    """Seconds a variant may take for its check before its worker is ended."""
+
+
+def _device(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    text = value.strip().lower()
+    if not re.fullmatch(r"auto|host|cuda(:\d+)?", text):
+        raise click.BadParameter(f"{value!r} is none of auto, host, cuda, cuda:N (N from 0).", ctx, param)
+    return text
+
+
+def _params(
+    ctx: click.Context, param: click.Parameter, values: Iterable[str]
+) -> Mapping[str, int | float | str]:
+    parsed: dict[str, int | float | str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        name, value = name.strip(), value.strip()
+        if not (name and equals and value):
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE.", ctx, param)
+        if name in parsed:
+            raise click.BadParameter(f"{name} is given twice.", ctx, param)
+        parsed[name] = _literal(value)
+    return MappingProxyType(parsed)
+
+
+def _literal(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _reader(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    from spgraph_bench.readers import readers  # numpy and more: not at import
+
+    if value not in (known := readers()):
+        raise click.BadParameter(f"{value!r} is none of {', '.join(known)}.", ctx, param)
+    return value
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Data as JSON on stdout, no tables.")
+device_option = click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="auto|cuda|cuda:N|host",
+    callback=_device,
+    help="Where kernels run; host runs the same sources on the CPU and times none of them.",
+)
+matrix_argument = click.argument("argument", metavar="[FILE|RECIPE]", required=False)
+"""A path, `-` for standard input, or a recipe: what ``load_matrix`` of cli/inputs.py takes."""
+
+_seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of everything random."
+)
+
+
+class _Seconds(click.FloatRange):
+    """A positive, finite time; FloatRange alone lets nan through."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
+
+
+_RUN: tuple[Decorator, ...] = (
+    click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants."),
+    click.option("--format", "formats", multiple=True, metavar="GLOB", help="Only these formats."),
+    click.option(
+        "--dtype", type=click.Choice(["float32", "float64", "both"]), default="float32", show_default=True,
+        help="Type of matrix and vector values.",
+    ),
+    device_option,
+    click.option(
+        "--time-limit", type=_Seconds(), default=5.0, show_default=True, metavar="SECONDS",
+        help="Stop sampling a variant after this long, even if its median has not settled.",
+    ),
+    json_option,
+    click.option("--no-save", is_flag=True, help="Keep no records."),
+    click.option(
+        "--results", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
+        metavar="DIR", help="Folder for the records.",
+    ),
+    _seed_option,
+    click.option(
+        "--param", "params", multiple=True, metavar="NAME=VALUE", callback=_params,
+        help="Set a tunable of formats and variants (repeatable); `spgraph show` names them.",
+    ),
+    click.option("--force-format", is_flag=True, help="Pack even where a format would waste memory."),
+    click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers."),
+    click.option(
+        "--watchdog", type=_Seconds(), default=60.0, show_default=True, metavar="SECONDS",
+        help="Give up on a variant that gives no answer for this long.",
+    ),
+)  # fmt: skip
+
+_INPUT: tuple[Decorator, ...] = (
+    click.option(
+        "--input-format", metavar="NAME", callback=_reader,
+        help="Take the file to be this (`spgraph list readers`), instead of looking at it.",
+    ),
+    click.option("--base", type=click.Choice(["0", "1"]), help="First index in the file."),
+    click.option("--symmetrize", is_flag=True, help="Add the transpose of every entry."),
+    click.option(
+        "--duplicates", type=click.Choice(["sum", "first", "error"]), default="sum", show_default=True,
+        help="What becomes of entries at the same place.",
+    ),
+    click.option("--drop-zeros", is_flag=True, help="Drop entries that are stored, but zero."),
+    click.option(
+        "--values", type=click.Choice(["file", "ones", "random"]), default="file", show_default=True,
+        help="Values of the entries; random is uniform in [0, 1) from --seed.",
+    ),
+    click.option("--relabel", is_flag=True, help="Close gaps in the vertex ids of an edge list."),
+    click.option("--part", type=click.Choice(["real", "imag", "abs"]), help="Part of complex values."),
+    _seed_option,
+)  # fmt: skip
+
+
+def _collected(
+    options: tuple[Decorator, ...], keyword: str, build: Callable[[Mapping[str, Any]], Any]
+) -> Decorator:
+    """A decorator that adds `options` and hands their values over as one object, called `keyword`.
+
+    An option that two groups share (--seed) is added once and seen by both.
+    """
+
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            given = click.get_current_context().params
+            for name in names:
+                kwargs.pop(name, None)
+            return function(*args, **kwargs, **{keyword: build(given)})
+
+        wrapper.__click_params__ = list(getattr(function, "__click_params__", ()))  # type: ignore[attr-defined]
+        names: list[str] = []
+        for option in reversed(options):  # decorators apply from the last to the first
+            probe = option(lambda: None)
+            (added,) = probe.__click_params__  # type: ignore[attr-defined]
+            names.append(added.name)
+            if all(there.name != added.name for there in wrapper.__click_params__):  # type: ignore[attr-defined]
+                wrapper.__click_params__.append(added)  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+def _run_options(given: Mapping[str, Any]) -> RunOptions:
+    return RunOptions(
+        variants=tuple(given["variants"]),
+        formats=tuple(given["formats"]),
+        dtypes=("float32", "float64") if given["dtype"] == "both" else (given["dtype"],),
+        device=given["device"],
+        time_limit=given["time_limit"],
+        json=given["as_json"],
+        save=not given["no_save"],
+        results=given["results"],
+        seed=given["seed"],
+        params=given["params"],
+        force_format=given["force_format"],
+        in_process=given["in_process"],
+        watchdog=given["watchdog"],
+    )
+
+
+def _read_options(given: Mapping[str, Any]) -> ReadOptions:
+    from spgraph_bench.readers.common import ReadOptions
+
+    base = given["base"]
+    return ReadOptions(
+        input_format=given["input_format"],
+        base=None if base is None else (0 if base == "0" else 1),
+        symmetrize=given["symmetrize"],
+        duplicates=given["duplicates"],
+        drop_zeros=given["drop_zeros"],
+        values=given["values"],
+        seed=given["seed"],
+        relabel=given["relabel"],
+        part=given["part"],
+    )
+
+
+run_options = _collected(_RUN, "options", _run_options)
+"""Adds the options of a run; the command gets ``options: RunOptions``."""
+
+input_options = _collected(_INPUT, "read_options", _read_options)
+"""Adds the options of reading; the command gets ``read_options: ReadOptions``."""
