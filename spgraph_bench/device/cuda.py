@@ -1,0 +1,276 @@
+"""The `cuda` device: PyCUDA on the primary context, one stream, modules from our own disk cache.
+
+The primary context is retained (not a new one made), so that cuSPARSE, CuPy and cuda-bindings in the same
+process see the same memory. Modules are cubins built by nvcc and kept on disk (see
+:mod:`spgraph_bench.device.nvcc`); PyCUDA's own compile cache is not used, since a second process can read its
+files half-written.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.device.base import Arg, Buffer, DeviceInfo, Dim
+from spgraph_bench.device.nvcc import cubin, find_nvcc
+from spgraph_bench.errors import CompileError, DeviceError, LaunchError
+
+__all__ = ["CudaBuffer", "CudaDevice", "CudaKernel", "CudaModule"]
+
+# struct's native codes, which PyCUDA packs kernel arguments with, by numpy type.
+_CODES = {
+    np.dtype(np.int8): "b", np.dtype(np.uint8): "B", np.dtype(np.int16): "h", np.dtype(np.uint16): "H",
+    np.dtype(np.int32): "i", np.dtype(np.uint32): "I", np.dtype(np.int64): "q", np.dtype(np.uint64): "Q",
+    np.dtype(np.float32): "f", np.dtype(np.float64): "d", np.dtype(np.bool_): "?",
+}  # fmt: skip
+
+
+class CudaBuffer:
+    """Device memory from cuMemAlloc."""
+
+    def __init__(self, memory: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._memory = memory
+        self.shape = shape
+        self.dtype = dtype
+        self.ptr = int(memory)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def free(self) -> None:
+        """Give the memory back now."""
+        if self._memory is not None:
+            self._memory.free()
+            self._memory = None
+
+
+def _dim(dim: Dim) -> tuple[int, int, int]:
+    sizes = (dim,) if isinstance(dim, int | np.integer) else tuple(dim)
+    x, y, z = (*(int(n) for n in sizes), 1, 1)[:3]
+    return x, y, z
+
+
+class CudaKernel:
+    """One ``__global__`` function of a loaded module."""
+
+    def __init__(self, device: CudaDevice, function: Any, name: str) -> None:
+        self._device = device
+        self._function = function
+        self.name = name
+
+    def bind(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> Callable[[], None]:
+        """See :class:`spgraph_bench.device.base.Kernel`."""
+        codes, values = [], []
+        for position, arg in enumerate(args):
+            if arg is None:
+                codes.append("P")
+                values.append(0)
+            elif isinstance(arg, np.generic):
+                codes.append(_CODES[arg.dtype])
+                values.append(arg.item())
+            elif hasattr(arg, "ptr"):
+                codes.append("P")
+                values.append(arg.ptr)
+            else:
+                raise TypeError(
+                    f"{self.name}: argument {position} is a {type(arg).__name__}; "
+                    "kernels take buffers, numpy scalars of the parameter's type, or None"
+                )
+        grid3, block3 = _dim(grid), _dim(block)
+        if 0 in grid3:
+            return lambda: None
+        function = self._function
+        if shared > 48 * 1024:
+            # More than 48 KB of dynamic shared memory must be asked for, once per function.
+            attribute = self._device.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+            function.set_attribute(attribute, shared)
+        function.prepare("".join(codes))
+        enqueue = functools.partial(
+            function.prepared_async_call, grid3, block3, self._device.stream, *values, shared_size=shared
+        )
+        error, name = self._device.driver.Error, self.name
+
+        def launch() -> None:
+            try:
+                enqueue()
+            except error as cause:
+                raise LaunchError(f"{name}<<<{grid3}, {block3}>>>: {cause}") from None
+
+        return launch
+
+    def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> None:
+        """See :class:`spgraph_bench.device.base.Kernel`."""
+        self.bind(grid, block, *args, shared=shared)()
+
+
+class CudaModule:
+    """One loaded cubin."""
+
+    def __init__(self, device: CudaDevice, module: Any, source: str) -> None:
+        self._device = device
+        self._module = module
+        self._source = source
+
+    def kernel(self, name: str) -> CudaKernel:
+        """See :class:`spgraph_bench.device.base.Module`."""
+        try:
+            function = self._module.get_function(name)
+        except self._device.driver.Error:
+            raise CompileError(f"no kernel is called {name}", place=self._source) from None
+        return CudaKernel(self._device, function, name)
+
+
+class CudaDevice:
+    """GPU number `index` in this process. Raises DeviceError when it cannot be used, with the remedy."""
+
+    kind: Literal["cuda", "host"] = "cuda"
+
+    def __init__(self, index: int = 0) -> None:
+        try:
+            import pycuda.driver as driver
+        except ImportError as cause:
+            raise DeviceError(
+                f"PyCUDA cannot be imported ({cause})", remedy="pip install 'spgraph[gpu]', or --device host"
+            ) from None
+        self.driver = driver
+        try:
+            driver.init()
+            count = driver.Device.count()
+        except driver.Error as cause:
+            raise DeviceError(
+                f"the NVIDIA driver does not answer ({cause})",
+                remedy="see `spgraph doctor`, or --device host",
+            ) from None
+        if index >= count:
+            raise DeviceError(
+                f"there is no cuda:{index}; this machine has {count} GPU{'' if count == 1 else 's'}",
+                remedy="--device cuda:0" if count else "--device host",
+            )
+        find_nvcc()
+        self.index = index
+        self._device = driver.Device(index)
+        self._context = self._device.retain_primary_context()
+        self._context.push()
+        self.stream = driver.Stream()
+        self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], CudaModule] = {}
+        major, minor = self._device.compute_capability()
+        self.arch = f"sm_{major}{minor}"
+
+    def info(self) -> DeviceInfo:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        attributes = self.driver.device_attribute
+        version = self.driver.get_driver_version()
+        uuid = ""
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            bus = self._device.pci_bus_id()
+            handle = pynvml.nvmlDeviceGetHandleByPciBusId(bus)
+            uuid = str(pynvml.nvmlDeviceGetUUID(handle))
+            driver_text = str(pynvml.nvmlSystemGetDriverVersion())
+        except Exception:  # NVML is a help, not a need
+            driver_text = ""
+        return DeviceInfo(
+            kind="cuda",
+            name=self._device.name(),
+            arch=self.arch,
+            memory_bytes=int(self._device.total_memory()),
+            multiprocessors=int(self._device.get_attribute(attributes.MULTIPROCESSOR_COUNT)),
+            l2_bytes=int(self._device.get_attribute(attributes.L2_CACHE_SIZE)),
+            driver=driver_text,
+            toolkit=find_nvcc().version,
+            uuid=uuid,
+            extra={"cuda_driver_api": f"{version // 1000}.{version % 1000 // 10}"},
+        )
+
+    def compile(self, source: str, defines: Mapping[str, str] | None = None) -> CudaModule:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        key = (source, tuple(sorted((defines or {}).items())))
+        if key not in self._modules:
+            path = cubin(source, dict(defines or {}), self.arch)
+            try:
+                module = self.driver.module_from_file(str(path))
+            except self.driver.Error as cause:
+                raise CompileError(f"the compiled module does not load: {cause}", place=source) from None
+            self._modules[key] = CudaModule(self, module, source)
+        return self._modules[key]
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> CudaBuffer:
+        """See :class:`spgraph_bench.device.base.Device`. Raises LaunchError when the memory is not there."""
+        shape = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
+        kind = np.dtype(dtype)
+        size = math.prod(shape) * kind.itemsize
+        try:
+            # cuMemAlloc refuses zero bytes; an empty array still needs an address.
+            memory = self.driver.mem_alloc(max(size, 16))
+        except self.driver.MemoryError:
+            raise LaunchError(
+                f"{size:,} bytes do not fit: {self.free_bytes():,} are free on the device"
+            ) from None
+        return CudaBuffer(memory, shape, kind)
+
+    def upload(self, array: npt.NDArray[Any]) -> CudaBuffer:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        buffer = self.empty(array.shape, array.dtype)
+        self.write(buffer, array)
+        return buffer
+
+    def write(self, buffer: Buffer, array: npt.NDArray[Any]) -> None:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        if array.dtype != buffer.dtype or array.size != math.prod(buffer.shape):
+            raise TypeError(f"buffer is {buffer.dtype}{buffer.shape}, array {array.dtype}{array.shape}")
+        if array.size:
+            self.driver.memcpy_htod_async(buffer.ptr, np.ascontiguousarray(array), self.stream)
+            # The source is pageable memory that the caller may change or free next.
+            self.stream.synchronize()
+
+    def download(self, buffer: Buffer) -> npt.NDArray[Any]:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        self.synchronize()
+        array = np.empty(buffer.shape, buffer.dtype)
+        if array.size:
+            self.driver.memcpy_dtoh_async(array, buffer.ptr, self.stream)
+        self.synchronize()
+        return array
+
+    def fill(self, buffer: Buffer, byte: int) -> None:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        if not buffer.nbytes:
+            return
+        if buffer.nbytes % 4 == 0:
+            self.driver.memset_d32_async(buffer.ptr, byte * 0x01010101, buffer.nbytes // 4, self.stream)
+        else:
+            self.driver.memset_d8_async(buffer.ptr, byte, buffer.nbytes, self.stream)
+
+    def synchronize(self) -> None:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        try:
+            self.stream.synchronize()
+        except self.driver.Error as cause:
+            raise LaunchError(f"the GPU reported {cause}") from None
+
+    def free_bytes(self) -> int:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        return int(self.driver.mem_get_info()[0])
+
+    def counters(self) -> dict[str, int] | None:
+        """None: a GPU does not count."""
+        return None
+
+    def reset_counters(self) -> None:
+        """Nothing to reset."""
+
+    def close(self) -> None:
+        """Unload the modules and leave the primary context."""
+        self._modules.clear()
+        if self._context is not None:
+            self._context.pop()
+            self._context.detach()
+            self._context = None

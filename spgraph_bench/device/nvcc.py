@@ -1,0 +1,96 @@
+"""From a ``.cu`` file to a cubin, through the disk cache. Needs nvcc, but neither a GPU nor PyCUDA.
+
+Kernels that launch children are relocatable code linked with cudadevrt in two steps (``-rdc=true -cubin``,
+then ``-dlink -cubin -lcudadevrt``), because a linked cubin can be cached: PyCUDA's DynamicSourceModule links
+at every start, which takes 1.2 s.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spgraph_bench.device.modules import Request, build, compiler_identity, run_compiler, source_digest
+from spgraph_bench.errors import DeviceError
+from spgraph_bench.paths import cuda_dir
+
+__all__ = ["Nvcc", "cubin", "cubin_request", "find_nvcc", "uses_device_launch"]
+
+
+@dataclass(frozen=True)
+class Nvcc:
+    """The CUDA compiler."""
+
+    path: str
+    identity: str
+    version: str
+    """"13.0", or "" if it does not say."""
+
+
+@functools.cache
+def find_nvcc() -> Nvcc:
+    """nvcc from ``CUDA_HOME``, ``PATH`` or ``/usr/local/cuda``. Raises DeviceError if there is none."""
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
+    places = [str(Path(h) / "bin" / "nvcc") for h in homes if h]
+    for place in [*places, "nvcc", "/usr/local/cuda/bin/nvcc"]:
+        if found := shutil.which(place):
+            identity = compiler_identity(found)
+            said = re.search(r"release (\d+\.\d+)", identity)
+            return Nvcc(found, identity, said[1] if said else "")
+    raise DeviceError(
+        "nvcc is not found, so the kernels cannot be compiled for the GPU",
+        remedy="install the CUDA toolkit and put its bin folder on PATH, or --device host",
+    )
+
+
+def uses_device_launch(source: str) -> bool:
+    """Whether the kernels of `source` launch children (SPG_LAUNCH), which needs relocatable code."""
+    try:
+        return "SPG_LAUNCH(" in (cuda_dir() / source).read_text(encoding="utf-8")
+    except OSError:
+        return False  # the compiler's message will be the better one
+
+
+def cubin_request(source: str, defines: Mapping[str, str], arch: str) -> Request:
+    """What the module cache needs to build `source` (a path below ``cuda/``) for `arch` ("sm_90")."""
+    nvcc = find_nvcc()
+    path = cuda_dir() / source
+    linked = uses_device_launch(source)
+    options = [
+        "-O3",
+        "-std=c++17",
+        f"-arch={arch}",
+        # Source lines for profilers and sanitizers; the machine code is the same.
+        "-lineinfo",
+        *(f"-D{name}={value}" for name, value in sorted(defines.items())),
+    ]
+
+    def make(target: Path) -> str:
+        compile_: list[str | Path] = [nvcc.path, *options]
+        if not linked:
+            return run_compiler([*compile_, "-cubin", "-o", target, path], source)
+        relocatable = target.with_suffix(".rdc.cubin")
+        said = run_compiler([*compile_, "-rdc=true", "-cubin", "-o", relocatable, path], source)
+        link: list[str | Path] = [
+            nvcc.path,
+            f"-arch={arch}",
+            "-dlink",
+            "-cubin",
+            "-o",
+            target,
+            relocatable,
+            "-lcudadevrt",
+        ]
+        return said + run_compiler(link, source)
+
+    return Request((source_digest(path), *options, str(linked), nvcc.identity), make, ".cubin", source)
+
+
+def cubin(source: str, defines: Mapping[str, str], arch: str) -> Path:
+    """The cubin of `source`, from the cache or compiled now. Raises CompileError with file and line."""
+    return build(cubin_request(source, defines, arch))
