@@ -1,0 +1,160 @@
+"""The clock for GPU launches: CUDA events, cold or hot caches, short launches queued behind a gate.
+
+Order of one sample: reset, evict (cold) or one run (hot), gate, start event, run, stop event; then the host
+opens the gate. What lies between the events is on the GPU's queue before the first of it starts, and
+the host's launch cost is not measured. The gate is a kernel that spins on a word of mapped host memory
+(`cuda/measure/clock.cu`); it gives up after a second, which voids the sample.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from spgraph_bench.device.cuda import CudaDevice
+from spgraph_bench.measure.sampling import Sample
+from spgraph_bench.results.record import Ceiling
+from spgraph_bench.variants.base import Launch
+
+__all__ = ["CudaClock", "under_tool"]
+
+_SOURCE = "measure/clock.cu"
+_GATE_LIMIT_NS = 1_000_000_000
+_GATE_OPERATIONS = 256
+"""What the gate may hold back. A stream takes about 1,000 operations before a launch blocks the host, and a
+blocked host could never open the gate."""
+_EVICT_TIMES_L2 = 4
+_CEILING_BYTES = 2 << 30
+
+
+def under_tool() -> str | None:
+    """The profiler or sanitizer this process runs under, or None.
+
+    Such tools serialise or slow kernels, so that a gate would wait for a host that waits for the gate.
+    """
+    for name in ("CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_PERFWORKS_DIR", "NV_SANITIZER_INJECTION_PORT"):
+        if os.environ.get(name):
+            return name
+    loaded = os.environ.get("LD_PRELOAD", "")
+    for part in ("TreeLauncher", "sanitizer-collection", "InterceptorInjection", "nsight"):
+        if part.lower() in loaded.lower():
+            return part
+    return None
+
+
+class CudaClock:
+    """Times launches on `device`.
+
+    Parameters
+    ----------
+    gate : queue short launches behind the gate (None: unless a profiler or sanitizer is attached).
+    watch : called before samples; returns (SM clock in MHz or None, throttle reasons now).
+    """
+
+    name: Literal["cuda-events"] = "cuda-events"
+
+    def __init__(
+        self,
+        device: CudaDevice,
+        gate: bool | None = None,
+        watch: Callable[[], tuple[int | None, tuple[str, ...]]] | None = None,
+    ) -> None:
+        self._device = device
+        self._driver = driver = device.driver
+        self._watch = watch
+        self.gate = under_tool() is None if gate is None else gate
+        module = device.compile(_SOURCE)
+        self._module = module
+        info = device.info()
+        self._blocks = 8 * info.multiprocessors
+        self.evict_bytes = _EVICT_TIMES_L2 * max(info.l2_bytes, 1 << 20)
+        self._clean = device.empty(self.evict_bytes // 4, np.float32)
+        device.fill(self._clean, 0)
+        self._sink = device.empty(1, np.float32)
+        self._evict = self._reader(self._clean)
+        # Two words of host memory that the GPU sees: the flag it waits for, and the gate's confession.
+        flags = driver.host_alloc_flags.DEVICEMAP
+        self._flag = driver.pagelocked_zeros(1, np.uint32, mem_flags=flags)
+        self._timed_out = driver.pagelocked_zeros(1, np.uint32, mem_flags=flags)
+        self._flag_ptr = np.uint64(self._flag.base.get_device_pointer())
+        self._timed_out_ptr = np.uint64(self._timed_out.base.get_device_pointer())
+        self._gate = module.kernel("spg_gate")
+        self._ticket = 0
+        self._start, self._stop = driver.Event(), driver.Event()
+        device.synchronize()
+
+    def _reader(self, buffer: Any) -> Callable[[], None]:
+        count = np.int64(buffer.nbytes // 16)
+        return self._module.kernel("spg_read").bind(self._blocks, 256, buffer, count, self._sink)
+
+    def gates(self, launch: Launch) -> bool:
+        """Whether samples of `launch` are gated."""
+        return self.gate and launch.gated and launch.operations <= _GATE_OPERATIONS
+
+    def sample(self, launch: Launch, cache: Literal["cold", "hot"]) -> Sample:
+        """One sample. Raises LaunchError when the launch fails."""
+        clock, throttle = self._watch() if self._watch else (None, ())
+        launch.reset()
+        if cache == "hot":
+            launch.run()
+            launch.reset()
+        else:
+            self._evict()
+        stream = self._device.stream
+        gated = self.gates(launch)
+        if gated:
+            self._ticket = (self._ticket + 1) & 0xFFFFFFFF
+            self._gate(
+                1, 32, self._flag_ptr, np.uint32(self._ticket), self._timed_out_ptr, np.int64(_GATE_LIMIT_NS)
+            )
+        try:
+            self._start.record(stream)
+            launch.run()
+            self._stop.record(stream)
+        finally:
+            self._flag[0] = self._ticket
+        self._device.synchronize()
+        ms = float(self._start.time_till(self._stop))
+        if gated and self._timed_out[0]:
+            self._timed_out[0] = 0
+            return Sample(ms, valid=False, reason="gate timeout", sm_clock_mhz=clock, throttle=throttle)
+        if throttle:
+            return Sample(ms, valid=False, reason="throttled", sm_clock_mhz=clock, throttle=throttle)
+        return Sample(ms, sm_clock_mhz=clock)
+
+    def ceiling(self, samples: int = 11) -> Ceiling:
+        """Read and copy bandwidth over two GiB (less if memory is short) and the floor of an empty kernel."""
+        device, driver = self._device, self._driver
+        size = min(_CEILING_BYTES, device.free_bytes() // 4) // 4096 * 4096
+        empty = self._module.kernel("spg_empty").bind(1, 32)
+        source = device.empty(size // 4, np.float32)
+        target = device.empty(size // 4, np.float32)
+        try:
+            device.fill(source, 0)
+            device.fill(target, 0)
+            read = self._reader(source)
+
+            def copy() -> None:
+                driver.memcpy_dtod_async(target.ptr, source.ptr, size, device.stream)
+
+            floor_ms = self._median(empty, samples)
+            read_ms = self._median(read, samples)
+            copy_ms = self._median(copy, samples)
+        finally:
+            source.free()
+            target.free()
+        return Ceiling(
+            read_gbs=size / read_ms / 1e6, copy_gbs=2 * size / copy_ms / 1e6, floor_ms=floor_ms, bytes=size
+        )
+
+    def _median(self, run: Callable[[], None], samples: int) -> float:
+        launch = Launch(run=run, reset=lambda: None, output=lambda: np.empty(0))
+        watch, self._watch = self._watch, None
+        try:
+            times = [self.sample(launch, "cold") for _ in range(samples + 3)][3:]
+        finally:
+            self._watch = watch
+        return float(np.median([t.ms for t in times]))
