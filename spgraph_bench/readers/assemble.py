@@ -1,0 +1,418 @@
+"""From a file's entries to the canonical matrix: fold, sort, merge, choose values, mirror.
+
+The order matters. Entries of a symmetric (skew, Hermitian) file are first folded into the lower triangle, so
+that (i, j) and (j, i) are seen as what they are, duplicates; they are merged there; the triangle then gets
+its values (so random ones are symmetric too) and is mirrored last. Sorting is by two stable counting passes
+(scipy's COO to CSC to CSR), each linear in rows + columns + entries, and by none or one where the file is
+already in row or column order, as most are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.errors import InputError
+from spgraph_bench.matrix import CSR, Finding, Matrix, Policies, Source
+from spgraph_bench.readers.common import Progress, RawEntries, ReadOptions, require_memory
+
+__all__ = ["assemble", "random_values"]
+
+MAX_DIMENSION = 2**31 - 1
+_CHUNK = 1 << 22
+
+Ints = npt.NDArray[np.integer[Any]]
+Values = npt.NDArray[Any]
+
+
+@dataclass
+class _Rows:
+    """CSR in the making: columns rise within rows, duplicates may stand side by side."""
+
+    ptr: npt.NDArray[np.int64]
+    col: npt.NDArray[np.int32]
+    values: Values | None
+
+    def row_of(self, entries: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return np.searchsorted(self.ptr, entries, side="right") - 1
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> _Rows:
+        gone = np.flatnonzero(~mask)
+        return _Rows(
+            self.ptr - np.searchsorted(gone, self.ptr),
+            self.col[mask],
+            None if self.values is None else self.values[mask],
+        )
+
+
+def assemble(
+    raw: RawEntries, options: ReadOptions, name: str, source: Source, progress: Progress | None = None
+) -> Matrix:
+    """The matrix of `raw` under `options`.
+
+    Linear in the number of entries; the peak is below three times the input plus the output. InputError, with
+    the line where `raw` can tell it, for an index out of range, a duplicate under ``duplicates="error"``,
+    complex values without a chosen part, ``symmetrize`` of a rectangular matrix, a dimension beyond 2^31 - 1.
+    """
+    say = progress or (lambda what, fraction: None)
+    _check(raw, options, source)
+    findings = list(raw.findings)
+    if raw.values is not None:
+        findings += _odd_values(raw)
+    row, col, values = raw.row, raw.col, raw.values
+    if raw.symmetry != "general":
+        row, col, values, upper = _folded(raw, source, findings)
+    say("sorting entries", None)
+    rows, in_order = _sorted(raw.rows, raw.cols, row, col, values)
+    if not in_order:
+        findings.append(Finding("entries are sorted neither by row nor by column"))
+
+    say("merging duplicates", None)
+    same = _repeats(rows)
+    merged = int(np.count_nonzero(same))
+    if merged:
+        findings.append(_duplicates(raw, row, col, rows, same, options, source))
+        if raw.symmetry != "general" and upper.any():
+            findings += _both_sides(raw, row, col, upper, rows, same)
+        rows = _merged(rows, same, options)
+    del row, col, values, same
+
+    policies = Policies(
+        base=raw.base, base_from=raw.base_from, relabelled=raw.relabelled, values=options.values,
+        duplicates=options.duplicates, duplicates_found=merged,
+        part=options.part if _is_complex(raw.values) and options.values == "file" else None,
+    )  # fmt: skip
+    triangle = raw.symmetry != "general"
+    rows, policies = _zeros(rows, triangle, options.drop_zeros, policies)
+    rows.values = _chosen(rows.values, len(rows.col), options)
+    if triangle:
+        say("mirroring", None)
+        rows = _mirrored(rows, _sign(raw.symmetry, policies.part))
+        policies = replace(policies, mirrored=True)
+    elif options.symmetrize:
+        say("mirroring", None)
+        rows = _symmetrized(rows, findings)
+        policies = replace(policies, mirrored=True)
+    if raw.rows == raw.cols:
+        diagonal = np.repeat(np.arange(raw.rows, dtype=np.int32), np.diff(rows.ptr)) == rows.col
+        policies = replace(policies, self_loops=int(np.count_nonzero(diagonal)))
+    csr = CSR(raw.rows, raw.cols, rows.ptr, rows.col, rows.values)
+    say("hashing", None)
+    return Matrix(
+        name, csr, source, symmetry=raw.symmetry, weighted=csr.values is not None, policies=policies,
+        findings=tuple(findings),
+    )  # fmt: skip
+
+
+def random_values(count: int, seed: int) -> npt.NDArray[np.float64]:
+    """float64 ``[count]``, uniform in [0, 1): the top 53 bits of PCG64's raw output, stable across numpys."""
+    out = np.empty(count)
+    bits = np.random.PCG64(seed)
+    for at in range(0, count, _CHUNK):
+        raw = bits.random_raw(min(_CHUNK, count - at))
+        np.multiply(raw >> np.uint64(11), 2.0**-53, out=out[at : at + len(raw)])
+    return out
+
+
+def _is_complex(values: Values | None) -> bool:
+    return values is not None and np.issubdtype(values.dtype, np.complexfloating)
+
+
+def _check(raw: RawEntries, options: ReadOptions, source: Source) -> None:
+    for count, what in ((raw.rows, "rows"), (raw.cols, "columns")):
+        if count > MAX_DIMENSION:
+            raise InputError(
+                f"{count:,} {what}: more than 2^31 - 1 cannot be indexed with 32 bits",
+                remedy="close gaps in the ids with --relabel, or split the matrix",
+                place=source.text,
+            )
+    square = raw.rows == raw.cols
+    if raw.symmetry != "general" and not square:
+        raise InputError(
+            f"declared {raw.symmetry}, but {raw.rows:,} x {raw.cols:,} is not square",
+            remedy="declare it general",
+            place=source.text,
+        )
+    if options.symmetrize and not square:
+        raise InputError(
+            f"{raw.rows:,} x {raw.cols:,} is not square: it cannot be symmetrized",
+            remedy="leave --symmetrize out",
+            place=source.text,
+        )
+    if _is_complex(raw.values) and options.part is None and options.values == "file":
+        raise InputError(
+            "the values are complex, spgraph computes with real ones",
+            remedy="choose what to take: --part real|imag|abs",
+            place=source.text,
+        )
+    _check_range(raw, raw.row, raw.rows, "row", source)
+    _check_range(raw, raw.col, raw.cols, "column", source)
+    # One counting pass holds two offset arrays; the sorted copies come on top.
+    per_entry = 4 + (0 if raw.values is None else raw.values.itemsize)
+    sides = 2 if raw.symmetry != "general" or options.symmetrize else 1
+    needed = 8 * 2 * (raw.rows + raw.cols) + (1 + sides) * per_entry * len(raw.row)
+    require_memory(
+        needed, f"a matrix of {raw.rows:,} x {raw.cols:,} with {len(raw.row):,} entries", source.text
+    )
+
+
+def _check_range(raw: RawEntries, index: Ints, count: int, what: str, source: Source) -> None:
+    if not len(index) or (int(index.min()) >= 0 and int(index.max()) < count):
+        return
+    entry = int(np.flatnonzero((index < 0) | (index >= count))[0])
+    base = raw.base or 0
+    found = int(index[entry]) + base
+    if found < base:
+        cause, remedy = f"{what} index {found} (indices start at {base})", f"number {what}s from {base}"
+    else:
+        cause = f"{what} {found} is beyond the declared {count} {what}s"
+        remedy = "correct the index or the size line"
+    raise InputError(cause, remedy=remedy, place=_place(source, raw.line_of(entry)))
+
+
+def _place(source: Source, line: int | None) -> str:
+    return f"{source.text}:{line}" if line else source.text
+
+
+def _odd_values(raw: RawEntries) -> list[Finding]:
+    assert raw.values is not None
+    findings = []
+    total = raw.values.sum() if len(raw.values) else 0.0
+    if not np.isfinite(total):  # one cheap pass tells that all are finite (or that the sum overflowed)
+        for text, test in (("NaN", np.isnan), ("infinite", np.isinf)):
+            if len(odd := np.flatnonzero(test(raw.values))):
+                findings.append(Finding(f"{text} values", raw.line_of(int(odd[0])), len(odd)))
+    zero = raw.values == 0
+    if count := int(np.count_nonzero(zero)):
+        findings.append(Finding("explicit zeros", raw.line_of(int(np.argmax(zero))), count))
+    return findings
+
+
+def _folded(
+    raw: RawEntries, source: Source, findings: list[Finding]
+) -> tuple[Ints, Ints, Values | None, npt.NDArray[np.bool_]]:
+    """Row, column and value of every entry moved to the lower triangle, and which were above it."""
+    row, col, values = raw.row, raw.col, raw.values
+    if values is not None and raw.symmetry in ("skew-symmetric", "hermitian"):
+        bad = row == col
+        bad[bad] = values[bad] != 0 if raw.symmetry == "skew-symmetric" else values[bad].imag != 0
+        if bad.any():
+            entry = int(np.argmax(bad))
+            if raw.symmetry == "skew-symmetric":
+                raise InputError(
+                    f"{values[entry]} on the diagonal of a skew-symmetric matrix, which must be zero there",
+                    remedy="declare the file general, or take the entry out",
+                    place=_place(source, raw.line_of(entry)),
+                )
+            count = int(np.count_nonzero(bad))
+            findings.append(
+                Finding("diagonal entries of a Hermitian matrix are not real", raw.line_of(entry), count)
+            )
+    upper = row < col
+    if count := int(np.count_nonzero(upper)):
+        line = raw.line_of(int(np.argmax(upper)))
+        below = len(row) - count - int(np.count_nonzero(row == col))
+        if below or raw.format == "matrix-market":
+            findings.append(Finding(f"declared {raw.symmetry}, yet entries above the diagonal", line, count))
+        if values is not None and raw.symmetry != "symmetric":
+            flipped = -values[upper] if raw.symmetry == "skew-symmetric" else values[upper].conj()
+            values = values.copy()
+            values[upper] = flipped
+        row, col = np.maximum(row, col), np.minimum(row, col)
+    return row, col, values, upper
+
+
+def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None) -> tuple[_Rows, bool]:
+    """Entries in row-major order, equal ones in input order; and whether the input had any order."""
+    import scipy.sparse as sp
+
+    by_row, by_both, by_col = _order(row, col)
+    if by_both:
+        ptr = np.searchsorted(row, np.arange(rows + 1, dtype=row.dtype)).astype(np.int64)
+        return _Rows(ptr, col.astype(np.int32), None if values is None else values.copy()), True
+    carried = np.zeros(len(row), np.int8) if values is None else values
+    coo = sp.coo_array((carried, (row, col)), shape=(rows, cols))
+    coo.has_canonical_format = True  # do not merge duplicates: they are ours to count
+    csr = coo.tocsr() if by_col else coo.tocsc().tocsr()
+    return _Rows(
+        csr.indptr.astype(np.int64, copy=False),
+        csr.indices.astype(np.int32, copy=False),
+        None if values is None else csr.data,
+    ), by_row or by_col
+
+
+def _order(row: Ints, col: Ints) -> tuple[bool, bool, bool]:
+    """Whether rows never fall, (row, column) pairs never fall, columns never fall."""
+    by_row = by_both = by_col = True
+    for at in range(0, len(row) - 1, _CHUNK):
+        r, c = row[at : at + _CHUNK + 1], col[at : at + _CHUNK + 1]
+        col_falls = c[1:] < c[:-1]
+        by_col = by_col and not col_falls.any()
+        if by_row:
+            by_row = not (r[1:] < r[:-1]).any()
+            by_both = by_row and by_both and not (col_falls & (r[1:] == r[:-1])).any()
+        if not (by_row or by_col):
+            break
+    return by_row, by_row and by_both, by_col
+
+
+def _repeats(rows: _Rows) -> npt.NDArray[np.bool_]:
+    """True where an entry has the row and column of the one before."""
+    same = np.zeros(len(rows.col), np.bool_)
+    np.equal(rows.col[1:], rows.col[:-1], out=same[1:])
+    starts = rows.ptr[:-1]
+    same[starts[starts < len(same)]] = False
+    return same
+
+
+def _duplicates(
+    raw: RawEntries, row: Ints, col: Ints, rows: _Rows, same: npt.NDArray[np.bool_], options: ReadOptions,
+    source: Source,
+) -> Finding:  # fmt: skip
+    """The finding about duplicates; InputError where they are not allowed."""
+    first = np.flatnonzero(same)[:1]
+    i, j = int(rows.row_of(first)[0]), int(rows.col[first[0]])
+    entries = np.flatnonzero((row == i) & (col == j))
+    base = raw.base or 0
+    line = raw.line_of(int(entries[1]))
+    if options.duplicates == "error":
+        before = raw.line_of(int(entries[0]))
+        raise InputError(
+            f"row {i + base}, column {j + base} is stored more than once"
+            + (f" (first in line {before})" if before else ""),
+            remedy="merge duplicates with --duplicates sum or first",
+            place=_place(source, line),
+        )
+    how = "merged" if rows.values is None else {"sum": "summed", "first": "first kept"}[options.duplicates]
+    text = f"duplicate entries ({how}), such as row {i + base}, column {j + base}"
+    return Finding(text, line, int(np.count_nonzero(same)))
+
+
+def _both_sides(
+    raw: RawEntries, row: Ints, col: Ints, upper: npt.NDArray[np.bool_], rows: _Rows,
+    same: npt.NDArray[np.bool_],
+) -> list[Finding]:  # fmt: skip
+    """A finding if (i, j) and (j, i) are both stored in a file that declares symmetry."""
+    at = np.flatnonzero(same)
+    doubled = np.unique(rows.row_of(at) * raw.cols + rows.col[at])
+    is_above, is_below = np.zeros(len(doubled), np.bool_), np.zeros(len(doubled), np.bool_)
+    for start in range(0, len(row), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        keys = row[part].astype(np.int64) * raw.cols + col[part]
+        slot = np.minimum(np.searchsorted(doubled, keys), len(doubled) - 1)
+        hit = doubled[slot] == keys
+        is_above[slot[hit & upper[part]]] = True
+        is_below[slot[hit & ~upper[part]]] = True
+    pairs = np.flatnonzero(is_above & is_below)
+    if not len(pairs):
+        return []
+    i, j = divmod(int(doubled[pairs[0]]), raw.cols)
+    entry = int(np.flatnonzero((row == i) & (col == j) & upper)[0])
+    text = f"declared {raw.symmetry}, yet stored on both sides of the diagonal (merged as duplicates)"
+    return [Finding(text, raw.line_of(entry), len(pairs))]
+
+
+def _merged(rows: _Rows, same: npt.NDArray[np.bool_], options: ReadOptions) -> _Rows:
+    first = ~same
+    out = _Rows(rows.ptr, rows.col, None).keep(first)
+    if rows.values is not None:
+        if options.duplicates == "sum":
+            out.values = np.add.reduceat(rows.values, np.flatnonzero(first))
+        else:
+            out.values = rows.values[first]
+    return out
+
+
+def _zeros(rows: _Rows, triangle: bool, drop: bool, policies: Policies) -> tuple[_Rows, Policies]:
+    """Count stored zeros as entries of the whole matrix, and drop them if asked to."""
+    if rows.values is None:
+        return rows, policies
+    zero = rows.values == 0
+    at = np.flatnonzero(zero)
+    if not len(at):
+        return rows, policies
+    count = len(at)
+    if triangle:
+        count += int(np.count_nonzero(rows.row_of(at) != rows.col[at]))
+    if drop:
+        return rows.keep(~zero), replace(policies, zeros_dropped=count)
+    return rows, replace(policies, explicit_zeros=count)
+
+
+def _chosen(values: Values | None, count: int, options: ReadOptions) -> npt.NDArray[np.float64] | None:
+    if options.values == "ones":
+        return None
+    if options.values == "random":
+        return random_values(count, options.seed)
+    if values is not None and _is_complex(values):
+        part = options.part
+        values = np.abs(values) if part == "abs" else (values.imag if part == "imag" else values.real).copy()
+    return None if values is None else values.astype(np.float64, copy=False)
+
+
+def _sign(symmetry: str, part: str | None) -> int:
+    """What mirroring does to a real value (or to this part of a complex one)."""
+    if part == "abs":
+        return 1
+    if symmetry == "skew-symmetric":
+        return -1
+    return -1 if symmetry == "hermitian" and part == "imag" else 1
+
+
+def _transposed(rows: _Rows, keep: npt.NDArray[np.bool_] | None = None) -> _Rows:
+    """The transpose (of the entries in `keep`) of a square matrix, in one counting pass."""
+    import scipy.sparse as sp
+
+    part = rows if keep is None else rows.keep(keep)
+    size = len(rows.ptr) - 1
+    carried = np.zeros(len(part.col), np.int8) if part.values is None else part.values
+    csc = sp.csr_array((carried, part.col, part.ptr), shape=(size, size)).tocsc()
+    return _Rows(
+        csc.indptr.astype(np.int64, copy=False),
+        csc.indices.astype(np.int32, copy=False),
+        None if part.values is None else csc.data,
+    )
+
+
+def _side_by_side(left: _Rows, right: _Rows) -> _Rows:
+    """Each row of `left` followed by the same row of `right`."""
+    lengths = np.empty(2 * (len(left.ptr) - 1), np.int64)
+    lengths[0::2], lengths[1::2] = np.diff(left.ptr), np.diff(right.ptr)
+    from_left = np.repeat(np.tile(np.array([True, False]), len(left.ptr) - 1), lengths)
+    out = _Rows(left.ptr + right.ptr, np.empty(len(from_left), np.int32), None)
+    out.col[from_left], out.col[~from_left] = left.col, right.col
+    if left.values is not None and right.values is not None:
+        out.values = np.empty(len(from_left), left.values.dtype)
+        out.values[from_left], out.values[~from_left] = left.values, right.values
+    return out
+
+
+def _mirrored(lower: _Rows, sign: int) -> _Rows:
+    """The whole of a matrix from its lower triangle: the columns above the diagonal follow those below."""
+    size = len(lower.ptr) - 1
+    strict = np.repeat(np.arange(size, dtype=np.int32), np.diff(lower.ptr)) != lower.col
+    upper = _transposed(lower, strict)
+    if sign < 0 and upper.values is not None:
+        np.negative(upper.values, out=upper.values)
+    return _side_by_side(lower, upper)
+
+
+def _symmetrized(rows: _Rows, findings: list[Finding]) -> _Rows:
+    """Every entry and its mirror; where both are stored, each keeps its own value."""
+    both = _side_by_side(rows, _transposed(rows))
+    both = _transposed(_transposed(both))  # two stable passes: own entries stay before mirrored ones
+    same = _repeats(both)
+    if both.values is not None:
+        at = np.flatnonzero(same)
+        own, other = both.values[at - 1], both.values[at]
+        differ = int(np.count_nonzero((own != other) & ~(np.isnan(own) & np.isnan(other))))
+        if differ:
+            findings.append(
+                Finding(
+                    "entries whose mirror is stored with another value (each keeps its own)", count=differ
+                )
+            )
+    return both.keep(~same)
