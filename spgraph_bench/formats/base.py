@@ -52,6 +52,8 @@ class Packed:
     """The matrix had no values of its own (they all count as 1)."""
     compulsory_bytes: int = 0
     """Bytes of this format's arrays that any kernel must read once: padding left out, x and y not counted."""
+    offsets: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.int32))
+    """Type of positions in the nonzero arrays, int32 or int64 (also where no array holds any): SPG_OFFSET."""
 
     def __getattr__(self, name: str) -> Any:
         # Only called for names that are not fields. Guard against lookups while unpickling.
@@ -78,6 +80,8 @@ class Format(ABC):
     tunables: ClassVar[Mapping[str, Tunable]] = MappingProxyType({})
     order: ClassVar[int] = 100
     """Position in lists and tables."""
+    keeps_zeros: ClassVar[bool] = True
+    """False where stored zeros cannot be told from fill: round trips then hold after dropping zeros."""
 
     @abstractmethod
     def pack(
@@ -91,7 +95,7 @@ class Format(ABC):
 
     @abstractmethod
     def unpack(self, packed: Packed) -> CSR:
-        """The canonical matrix again: ``unpack(pack(A, float64)).equals(A)``."""
+        """The canonical matrix again: ``unpack(pack(A, float64)).equals(A)`` (see :attr:`keeps_zeros`)."""
 
     @abstractmethod
     def predict_bytes(

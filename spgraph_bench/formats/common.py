@@ -1,0 +1,114 @@
+"""What several formats share: type checks, chunked conversion, canonical CSR from loose entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.errors import UsageError
+from spgraph_bench.formats.base import human_bytes
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import MatrixStats
+
+__all__ = [
+    "CHUNK",
+    "MAX_SLOTS_PER_NONZERO",
+    "PADDING",
+    "csr_from_entries",
+    "human_count",
+    "offset_type",
+    "ranges",
+    "refuse_padding",
+    "row_chunks",
+    "value_type",
+]
+
+PADDING = -1
+"""Column index of a padding slot. Kernels skip it without multiplying: 0 x Inf would be NaN."""
+
+MAX_SLOTS_PER_NONZERO = 64
+"""Padded formats beyond this are refused: reading them costs more than any kernel can win back."""
+
+CHUNK = 1 << 20
+"""Entries converted at a time, so that temporaries stay in the cache and far below the arrays' size."""
+
+
+def value_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """`dtype` if it is float32 or float64, else UsageError."""
+    found = np.dtype(dtype)
+    if found not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise UsageError(f"values cannot be {found}", remedy="take float32 or float64")
+    return found
+
+
+def offset_type(offsets: npt.DTypeLike, nnz: int) -> np.dtype[Any]:
+    """`offsets` if it is int32 or int64 and can count `nnz` entries, else UsageError."""
+    found = np.dtype(offsets)
+    if found not in (np.dtype(np.int32), np.dtype(np.int64)):
+        raise UsageError(f"row offsets cannot be {found}", remedy="take int32 or int64")
+    if nnz > np.iinfo(found).max:
+        raise UsageError(f"{nnz:,} nonzeros do not fit int32 row offsets", remedy="take int64 offsets")
+    return found
+
+
+def row_chunks(row_ptr: npt.NDArray[np.integer[Any]], entries: int = CHUNK) -> Iterator[tuple[int, int]]:
+    """Consecutive row ranges ``[begin, end)`` of about `entries` entries each (a longer row stands alone)."""
+    rows = len(row_ptr) - 1
+    cuts = np.searchsorted(row_ptr, np.arange(entries, int(row_ptr[-1]), entries))
+    bounds = np.unique(np.concatenate(([0], cuts, [rows])))
+    return zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+
+
+def ranges(
+    starts: npt.NDArray[np.integer[Any]], counts: npt.NDArray[np.integer[Any]]
+) -> npt.NDArray[np.int64]:
+    """``[starts[0], starts[0] + 1, ...(counts[0] of them), starts[1], ...]``, int64 ``[sum(counts)]``."""
+    ends = np.cumsum(counts, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - counts), counts)
+
+
+def csr_from_entries(
+    rows: int,
+    cols: int,
+    row: npt.NDArray[np.integer[Any]],
+    col: npt.NDArray[np.int32],
+    val: npt.NDArray[np.floating[Any]] | None,
+) -> CSR:
+    """CSR of entries whose order within each row is already right; rows may come in any order."""
+    order = np.argsort(row, kind="stable")
+    row_ptr = np.zeros(rows + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=rows), out=row_ptr[1:])
+    return CSR(rows, cols, row_ptr, col[order], None if val is None else val[order].astype(np.float64))
+
+
+def human_count(count: int) -> str:
+    """4.2 M, 97,913."""
+    return (
+        f"{count:,}"
+        if count < 1_000_000
+        else f"{count / 1e6:,.3g} M"
+        if count < 1e9
+        else f"{count / 1e9:.3g} G"
+    )
+
+
+def refuse_padding(
+    name: str, stats: MatrixStats, slots: int, need: int, free_bytes: int | None, force: bool
+) -> str | None:
+    """The refusal of a format that stores `slots` slots in `need` bytes, with the figures, or None."""
+    why = (
+        f"the longest row has {stats.row_max:,} nonzeros, the mean of {human_count(stats.rows)} rows is "
+        f"{stats.row_mean:.3g}"
+    )
+    if free_bytes is not None and need > free_bytes:
+        return f"{name} needs {human_bytes(need)}: {why}; device has {human_bytes(free_bytes)} free"
+    if slots > MAX_SLOTS_PER_NONZERO * stats.nnz and not force:
+        return (
+            f"{name} stores {slots / max(stats.nnz, 1):,.0f} slots per nonzero "
+            f"(limit {MAX_SLOTS_PER_NONZERO}), {human_bytes(need)}: {why}; --force-format overrides"
+        )
+    return None

@@ -1,0 +1,112 @@
+"""ELL: rows padded to the longest, stored slot by slot: adjacent threads read adjacent memory."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.formats.base import Format, Packed, register
+from spgraph_bench.formats.common import (
+    PADDING,
+    csr_from_entries,
+    offset_type,
+    refuse_padding,
+    row_chunks,
+    value_type,
+)
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import MatrixStats
+
+__all__ = ["ELL", "fill_slots", "slot_entries"]
+
+
+def fill_slots(
+    csr: CSR, slots: int, dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.floating[Any]]]:
+    """The first `slots` entries of every row as ``col``, ``val`` ``[slots][rows]``, padded."""
+    col = np.full((slots, csr.rows), PADDING, np.int32)
+    val = np.zeros((slots, csr.rows), dtype)
+    flat_col, flat_val = col.reshape(-1), val.reshape(-1)
+    for begin, end in row_chunks(csr.row_ptr):
+        first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
+        lengths = np.diff(csr.row_ptr[begin : end + 1])
+        # Slot k of row i lies at k * rows + i; k is the entry's place within its row.
+        at = np.arange(first, last, dtype=np.int64)
+        at -= np.repeat(csr.row_ptr[begin:end], lengths)
+        kept: slice | npt.NDArray[np.bool_] = slice(None)
+        if lengths.max(initial=0) > slots:
+            kept = at < slots
+        at *= csr.rows
+        at += np.repeat(np.arange(begin, end), lengths)
+        at = at[kept]
+        flat_col[at] = csr.col_idx[first:last][kept]
+        flat_val[at] = 1 if csr.values is None else csr.values[first:last][kept]
+    return col, val
+
+
+def slot_entries(
+    col: npt.NDArray[np.int32], val: npt.NDArray[np.floating[Any]]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.floating[Any]]]:
+    """Row, column and value of every slot that is not padding, slot by slot."""
+    kept = col != PADDING
+    return np.nonzero(kept)[1], col[kept], val[kept]
+
+
+@register
+class ELL(Format):
+    """ELLPACK, slot-major.
+
+    ``col``: int32 ``[slots][rows]``; ``val``: value type ``[slots][rows]``; ``slots`` (K) is the longest row.
+    Invariants: slot k of row i is element ``k * rows + i`` (a 64-bit index); a row's entries fill its first
+    slots in column order, the rest has ``col == -1`` and ``val == 0`` and must be skipped, not multiplied.
+    """
+
+    name = "ell"
+    title = "ELLPACK: rows padded to the longest, slot-major"
+    order = 40
+
+    def pack(
+        self,
+        csr: CSR,
+        dtype: npt.DTypeLike = np.float32,
+        offsets: npt.DTypeLike = np.int32,
+        **params: Any,
+    ) -> Packed:
+        value = value_type(dtype)
+        slots = int(csr.row_lengths().max(initial=0))
+        col, val = fill_slots(csr, slots, value)
+        return Packed(
+            self.name,
+            csr.rows,
+            csr.cols,
+            csr.nnz,
+            value,
+            MappingProxyType({"col": col, "val": val}),
+            MappingProxyType({"slots": slots}),
+            pattern=csr.values is None,
+            compulsory_bytes=csr.nnz * (4 + value.itemsize),
+            offsets=offset_type(offsets, csr.nnz),
+        )
+
+    def unpack(self, packed: Packed) -> CSR:
+        row, col, val = slot_entries(packed.col, packed.val)
+        return csr_from_entries(packed.rows, packed.cols, row, col, None if packed.pattern else val)
+
+    def predict_bytes(
+        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
+    ) -> int:
+        return stats.rows * stats.row_max * (4 + value_bytes)
+
+    def refuse(
+        self,
+        stats: MatrixStats,
+        free_bytes: int | None,
+        value_bytes: int = 4,
+        force: bool = False,
+        **params: Any,
+    ) -> str | None:
+        need = self.predict_bytes(stats, value_bytes)
+        return refuse_padding("ELL", stats, stats.rows * stats.row_max, need, free_bytes, force)

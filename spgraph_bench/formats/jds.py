@@ -1,0 +1,86 @@
+"""JDS: rows sorted by length, so that slots need no padding."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.formats.base import Format, Packed, register
+from spgraph_bench.formats.common import csr_from_entries, offset_type, ranges, row_chunks, value_type
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import MatrixStats
+
+__all__ = ["JDS"]
+
+
+@register
+class JDS(Format):
+    """Jagged diagonal storage (Saad, "Krylov subspace methods on supercomputers", 1989).
+
+    ``perm``: int32 ``[rows]``, the rows by length, descending, equal lengths in their old order (stable);
+    ``slot_start``: offset type ``[slots + 1]``; ``col``: int32 ``[nnz]``; ``val``: value type ``[nnz]``.
+    ``slots`` (K) is the longest row. Invariants: slot k holds entry k of the first
+    ``slot_start[k + 1] - slot_start[k]`` rows of ``perm``, that is of all rows longer than k, at
+    ``slot_start[k] + p`` for row ``perm[p]``; these widths never rise with k and are at least 1; a row's
+    entries stand in column order. y comes out in the order of ``perm`` and is scattered back through it.
+    """
+
+    name = "jds"
+    title = "jagged diagonals: rows sorted by length, slot-major, no padding"
+    order = 60
+
+    def pack(
+        self,
+        csr: CSR,
+        dtype: npt.DTypeLike = np.float32,
+        offsets: npt.DTypeLike = np.int32,
+        **params: Any,
+    ) -> Packed:
+        value = value_type(dtype)
+        offset = offset_type(offsets, csr.nnz)
+        lengths = csr.row_lengths()
+        perm = np.argsort(-lengths, kind="stable").astype(np.int32)
+        lengths = lengths[perm]
+        slots = int(lengths[0]) if csr.rows else 0
+        # Width of slot k = rows longer than k; lengths fall, so their negatives can be searched.
+        widths = np.searchsorted(-lengths, -np.arange(slots), side="left")
+        slot_start = np.concatenate(([0], np.cumsum(widths, dtype=np.int64)))
+        col = np.empty(csr.nnz, np.int32)
+        val = np.empty(csr.nnz, value)
+        starts = csr.row_ptr[:-1][perm]
+        for begin, end in row_chunks(np.concatenate(([0], np.cumsum(lengths)))):
+            counts = lengths[begin:end]
+            slot = ranges(np.zeros(end - begin, np.int64), counts)
+            source = slot + np.repeat(starts[begin:end], counts)
+            target = slot_start[slot] + np.repeat(np.arange(begin, end), counts)
+            col[target] = csr.col_idx[source]
+            val[target] = 1 if csr.values is None else csr.values[source]
+        return Packed(
+            self.name,
+            csr.rows,
+            csr.cols,
+            csr.nnz,
+            value,
+            MappingProxyType(
+                {"perm": perm, "slot_start": slot_start.astype(offset, copy=False), "col": col, "val": val}
+            ),
+            MappingProxyType({"slots": slots}),
+            pattern=csr.values is None,
+            compulsory_bytes=perm.nbytes + (slots + 1) * offset.itemsize + csr.nnz * (4 + value.itemsize),
+            offsets=offset,
+        )
+
+    def unpack(self, packed: Packed) -> CSR:
+        widths = np.diff(packed.slot_start)
+        row = packed.perm[ranges(np.zeros(len(widths), np.int64), widths)]
+        return csr_from_entries(
+            packed.rows, packed.cols, row, packed.col, None if packed.pattern else packed.val
+        )
+
+    def predict_bytes(
+        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
+    ) -> int:
+        return stats.rows * 4 + (stats.row_max + 1) * offset_bytes + stats.nnz * (4 + value_bytes)
