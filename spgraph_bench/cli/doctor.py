@@ -1,0 +1,226 @@
+"""`spgraph doctor`: what this machine has and lacks, and the one command that mends each lack."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from spgraph_bench.cli.options import json_option
+from spgraph_bench.cli.terminal import console
+
+if TYPE_CHECKING:
+    from spgraph_bench.device.probe import Driver
+
+__all__ = ["Check", "checks", "command"]
+
+State = Literal["ok", "missing", "optional"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at."""
+
+    group: str
+    name: str
+    state: State
+    """"missing" keeps a device from working, "optional" only narrows what can be done."""
+    found: str
+    remedy: str = ""
+
+
+def _package(name: str, why: str, *, needed: bool, install: str) -> Check:
+    from spgraph_bench.device.probe import package_version
+
+    version = package_version(name)
+    if version is not None:
+        return Check("python", name, "ok", version)
+    return Check("python", name, "missing" if needed else "optional", f"not installed ({why})", install)
+
+
+def _python_checks() -> Iterator[Check]:
+    version = platform.python_version()
+    fits = sys.version_info >= (3, 11)
+    yield Check(
+        "python", "python", "ok" if fits else "missing", version, "" if fits else "install Python 3.11"
+    )
+    for name in ("numpy", "scipy", "click", "rich"):
+        yield _package(name, "spgraph needs it", needed=True, install=f"pip install {name}")
+    yield _package(
+        "nvidia-ml-py", "clocks and throttling unseen", needed=False, install="pip install nvidia-ml-py"
+    )
+    yield _package("matplotlib", "no picture files", needed=False, install="pip install 'spgraph[plot]'")
+
+
+def _peer_checks(driver: Driver | None) -> Iterator[Check]:
+    from spgraph_bench.device.probe import package_version
+
+    major = driver.cuda_major if driver else None
+    extra = f"cu{major}" if major else "cu13"
+    install = f"pip install 'nvmath-python[{extra}]'"
+    version = package_version("nvmath-python")
+    if version is None:
+        yield Check("python", "nvmath-python", "optional", "not installed (no cuSPARSE peers)", install)
+    else:
+        yield Check("python", "nvmath-python", "ok", version)
+    bindings = package_version("cuda-bindings")
+    if bindings is None:
+        return
+    theirs = int(bindings.split(".")[0])
+    if major is not None and theirs > major:
+        yield Check(
+            "python", "cuda-bindings", "optional",
+            f"{bindings} is for CUDA {theirs}, the driver runs CUDA {driver.cuda if driver else ''}: "
+            "its calls may fail",
+            f"pip install 'cuda-bindings=={major}.*'",
+        )  # fmt: skip
+    else:
+        yield Check("python", "cuda-bindings", "ok", bindings)
+
+
+def _first_line(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return (done.stdout.strip().splitlines() or [""])[0]
+
+
+def _host_checks() -> Iterator[Check]:
+    compiler = os.environ.get("CXX") or "g++"
+    path = shutil.which(compiler)
+    install = "dnf install gcc-c++" if shutil.which("dnf") else "apt-get install g++"
+    if path is None:
+        yield Check("host", "C++ compiler", "missing", f"no {compiler}: the host device cannot run", install)
+        return
+    version = re.search(r"\d+(\.\d+)+", _first_line(path, "--version"))
+    yield Check("host", "C++ compiler", "ok", f"{path} {version[0] if version else ''}".strip())
+    asan = _first_line(path, "-print-file-name=libasan.so")
+    if Path(asan).is_absolute() and Path(asan).exists():
+        yield Check("host", "AddressSanitizer", "ok", asan)
+    else:
+        asan_install = "dnf install libasan" if shutil.which("dnf") else install
+        yield Check("host", "AddressSanitizer", "optional", "no libasan.so (sanitised tests)", asan_install)
+
+
+def _gpu_checks(driver: Driver | None) -> Iterator[Check]:
+    from spgraph_bench.device import probe
+    from spgraph_bench.device.nvcc import find_nvcc
+    from spgraph_bench.errors import DeviceError
+
+    lack = probe.cuda_lack(driver)
+    if driver is None or not driver.gpus:
+        assert lack is not None
+        name = "driver" if driver is None else "GPUs"
+        remedy = "" if lack.remedy.startswith("--") else lack.remedy  # no command brings a GPU
+        yield Check("gpu", name, "missing", lack.what, remedy)
+    if driver is not None:
+        cuda = f", runs CUDA {driver.cuda}" if driver.cuda else ""
+        yield Check("gpu", "driver", "ok", f"{driver.version}{cuda}")
+        for number, gpu in enumerate(driver.gpus):
+            details = [gpu.name, gpu.arch, f"{gpu.memory_bytes / 1e9:.0f} GB" if gpu.memory_bytes else ""]
+            yield Check("gpu", f"cuda:{number}", "ok", ", ".join(d for d in details if d))
+    nvcc = None
+    try:
+        nvcc = find_nvcc()
+    except DeviceError as error:
+        remedy = probe.toolkit_command(driver)
+        yield Check("gpu", "nvcc", "missing", error.cause, remedy)
+    if nvcc is not None:
+        theirs = int(nvcc.version.split(".")[0]) if nvcc.version else None
+        newer = theirs is not None and driver is not None and (driver.cuda_major or theirs) < theirs
+        said = f"{nvcc.path} {nvcc.version}"
+        if newer and driver is not None:
+            said += (
+                f" is newer than the driver's CUDA {driver.cuda}: cubins of its major version may not load"
+            )
+        yield Check(
+            "gpu", "nvcc", "missing" if newer else "ok", said, probe.driver_command() if newer else ""
+        )
+    installed = probe.package_version("pycuda")
+    problem = probe.pycuda_lack(probe.try_import("pycuda.driver") if installed else None)
+    if problem is None:
+        yield Check("gpu", "pycuda", "ok", installed or "")
+    else:
+        yield Check("gpu", "pycuda", "missing", problem.what, problem.remedy)
+
+
+def _cache_check() -> Check:
+    from spgraph_bench.paths import cache_dir
+
+    try:
+        folder = cache_dir("modules")
+        probe = folder / f".write-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except (OSError, RuntimeError) as error:
+        remedy = 'export SPGRAPH_CACHE="${TMPDIR:-/tmp}/spgraph"'
+        return Check("host", "cache folder", "optional", f"cannot be written: {error}", remedy)
+    used = sum(file.stat().st_size for file in folder.parent.rglob("*") if file.is_file())
+    return Check("host", "cache folder", "ok", f"{folder.parent} ({used / 1e6:.0f} MB)")
+
+
+def checks() -> list[Check]:
+    """Everything looked at, grouped; takes a second or two, since compilers are asked."""
+    from spgraph_bench.device.probe import find_driver
+
+    driver = find_driver()
+    return [
+        *_python_checks(),
+        *_peer_checks(driver),
+        *_host_checks(),
+        _cache_check(),
+        *_gpu_checks(driver),
+    ]
+
+
+def usable(found: list[Check]) -> dict[str, bool]:
+    """Which devices work, judged by the checks: python and their own group without a lack."""
+    lacking = {check.group for check in found if check.state == "missing"}
+    return {device: not lacking & {"python", group} for device, group in (("cuda", "gpu"), ("host", "host"))}
+
+
+@click.command("doctor")
+@json_option
+def command(as_json: bool) -> int:
+    """What this machine has and lacks, with the one command that mends each lack.
+
+    Exit status 0 if a device works (cuda or host), 3 if none does.
+    """
+    found = checks()
+    devices = usable(found)
+    if as_json:
+        click.echo(json.dumps({"devices": devices, "checks": [asdict(check) for check in found]}, indent=2))
+    else:
+        _print(found, devices)
+    return 0 if any(devices.values()) else 3
+
+
+def _print(found: list[Check], devices: dict[str, bool]) -> None:
+    from rich.markup import escape
+
+    target = console()
+    marks = {"ok": "[green]ok[/]", "missing": "[red]lacks[/]", "optional": "[yellow]could[/]"}
+    width = max(len(check.name) for check in found)
+    group = ""
+    for check in found:
+        if check.group != group:
+            group = check.group
+            target.print(f"[bold]{group}[/]")
+        pad = " " * (7 - len({"ok": "ok", "missing": "lacks", "optional": "could"}[check.state]))
+        text = f"  {marks[check.state]}{pad}{check.name:<{width}}  {escape(check.found)}"
+        target.print(text, soft_wrap=True)
+        if check.remedy:
+            target.print(f"{'':9}{'':{width}}  mend: {escape(check.remedy)}", soft_wrap=True)
+    works = [device for device, works in devices.items() if works]
+    target.print(f"\nDevices that work here: {', '.join(works) if works else 'none'}")
