@@ -6,15 +6,19 @@ The schema is described in docs/records.md; :data:`SCHEMA` rises when a field ch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-__all__ = ["SCHEMA", "Ceiling", "Record", "Samples", "Status"]
+import numpy as np
+
+__all__ = ["SCHEMA", "Ceiling", "Record", "Samples", "Status", "Stopped"]
 
 SCHEMA = 1
 
 Status = Literal["ok", "skipped", "failed", "wrong"]
+Stopped = Literal["converged", "time limit", "sample limit", "interrupted", "failed"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Samples:
     clock: Literal["cuda-events", "cpu"]
     gated: bool
     warmups: int
-    stopped: Literal["converged", "time limit", "interrupted", "failed"]
+    stopped: Stopped
     """Why sampling stopped."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Dropped samples by reason: "throttled", "gate timeout"."""
@@ -35,6 +39,10 @@ class Samples:
     """SM clock seen while sampling, (lowest, median, highest); empty where it cannot be read."""
     throttle: tuple[str, ...] = ()
     """Throttle reasons seen."""
+    evict_bytes: int = 0
+    """Size of the buffer read before each cold sample."""
+    rule: Mapping[str, Any] = field(default_factory=dict)
+    """The stopping rule: precision, min_samples, time_limit_s (for cold and hot together), ..."""
 
 
 @dataclass(frozen=True)
@@ -97,24 +105,37 @@ class Record:
         return next((s for s in self.samples if s.cache == cache), None)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict that json can write."""
-        return asdict(self)
+        """A plain dict that json can write; numbers that JSON lacks are "nan", "inf" and "-inf"."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
         """The record again; unknown keys (a later version) are ignored, missing ones TypeError."""
-        known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
-        known["samples"] = tuple(
-            Samples(
-                **{
-                    k: tuple(v) if isinstance(v, list) else v
-                    for k, v in s.items()
-                    if k in {f.name for f in fields(Samples)}
-                }
-            )
-            for s in known.get("samples", ())
-        )
+        known = _known(cls, data)
+        known["samples"] = tuple(Samples(**_known(Samples, s)) for s in known.get("samples", ()))
         if (ceiling := known.get("ceiling")) is not None:
-            known["ceiling"] = Ceiling(**{f.name: ceiling[f.name] for f in fields(Ceiling)})
-        known["notes"] = tuple(known.get("notes", ()))
+            known["ceiling"] = Ceiling(**_known(Ceiling, ceiling))
         return cls(**known)
+
+
+def _known(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `cls` in `data`, lists as tuples."""
+    names = {f.name for f in fields(cls)} & data.keys()
+    return {k: tuple(data[k]) if isinstance(data[k], list) else data[k] for k in names}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+        return [_plain(v) for v in value]
+    return str(value)

@@ -1,0 +1,348 @@
+"""The one timing loop: every variant of every problem is sampled here.
+
+Variants are sampled in interleaved rounds in a seeded random order, so that drift of the machine hits all
+alike. In its turn a variant gives one cold and one hot sample (of those it still owes); it leaves the
+rotation when the stopping rule is content with both. What a sample is, a :class:`Clock` knows.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from spgraph_bench.measure.stopping import Precision, StoppingRule
+from spgraph_bench.results.record import Samples, Stopped
+
+if TYPE_CHECKING:
+    from spgraph_bench.variants.base import Launch
+
+__all__ = [
+    "Cache", "Clock", "CpuClock", "Ended", "Entry", "Event", "Sample", "Taken",
+    "last_level_cache_bytes", "sample_interleaved", "shuffled",
+]  # fmt: skip
+
+Cache = Literal["cold", "hot"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed run."""
+
+    ms: float
+    valid: bool = True
+    reason: str = ""
+    """Why it is not valid: "throttled", "gate timeout"."""
+    sm_clock_mhz: int | None = None
+    throttle: tuple[str, ...] = ()
+    """Throttle reasons active around it."""
+
+
+class Clock(Protocol):
+    """Takes one sample of a launch."""
+
+    @property
+    def name(self) -> Literal["cuda-events", "cpu"]: ...
+    @property
+    def evict_bytes(self) -> int:
+        """Size of the buffer that is read before a cold sample."""
+        ...
+
+    def gates(self, launch: Launch) -> bool:
+        """Whether samples of `launch` are queued behind the gate."""
+        ...
+
+    def sample(self, launch: Launch, cache: Cache) -> Sample:
+        """Reset, evict (cold only), time one run and wait for its end.
+
+        A hot sample is asked for right after a run of the same launch: the loop sees to that, the clock need
+        not. Raises what the launch raises.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One sample, as it was taken. Kept by whoever may have to resume."""
+
+    key: str
+    cache: Cache
+    sample: Sample
+    spent_s: float
+    """Wall time it took, everything included."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One series (variant and cache state) is over."""
+
+    key: str
+    cache: Cache
+    samples: Samples
+    reason: str = ""
+    """Why it failed; empty unless ``samples.stopped == "failed"``."""
+
+
+Event = Taken | Ended
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One variant to be sampled."""
+
+    key: str
+    launch: Launch
+    clock: Clock
+    caches: tuple[Cache, ...] = ("cold", "hot")
+    taken: Sequence[Taken] = ()
+    """Samples from before a restart, of this key; they count as if taken now."""
+
+
+class _LaunchFailed(Exception):  # noqa: N818 (never leaves this module)
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class _Series:
+    """The samples of one entry in one cache state so far."""
+
+    def __init__(self, entry: Entry, cache: Cache, rule: StoppingRule) -> None:
+        self.entry, self.cache, self.rule = entry, cache, rule
+        self.times: list[float] = []
+        self.precision = Precision(rule)
+        self.dropped: Counter[str] = Counter()
+        self.clocks: list[int] = []
+        self.throttle: dict[str, None] = {}
+        self.invalid_run = 0
+        self.ended = False
+
+    def add(self, sample: Sample) -> None:
+        self.throttle.update(dict.fromkeys(sample.throttle))
+        reason = sample.reason or "invalid"
+        valid = sample.valid
+        if valid and not (math.isfinite(sample.ms) and sample.ms >= 0):
+            valid, reason = False, "impossible time"
+        if not valid:
+            self.dropped[reason] += 1
+            self.invalid_run += 1
+            return
+        self.invalid_run = 0
+        self.times.append(sample.ms)
+        self.precision.add(sample.ms)
+        if sample.sm_clock_mhz is not None:
+            self.clocks.append(sample.sm_clock_mhz)
+
+    def end(self, stopped: Stopped, warmups: int, reason: str = "") -> Ended:
+        self.ended = True
+        clocks = (min(self.clocks), median_low(self.clocks), max(self.clocks)) if self.clocks else ()
+        clock = self.entry.clock
+        samples = Samples(
+            cache=self.cache,
+            times_ms=tuple(self.times),
+            clock=clock.name,
+            gated=clock.gates(self.entry.launch),
+            warmups=warmups,
+            stopped=stopped,
+            dropped=dict(self.dropped),
+            sm_clock_mhz=clocks,
+            throttle=tuple(self.throttle),
+            evict_bytes=clock.evict_bytes if self.cache == "cold" else 0,
+            rule=self.rule.to_json(),
+        )
+        return Ended(self.entry.key, self.cache, samples, reason)
+
+
+class _Rotation:
+    """One entry with the series it still owes."""
+
+    def __init__(self, entry: Entry, rule: StoppingRule) -> None:
+        self.entry = entry
+        self.series = [_Series(entry, cache, rule) for cache in entry.caches]
+        self.spent_s = 0.0
+        self.warmups = 0
+        for taken in entry.taken:
+            self.spent_s += taken.spent_s
+            for series in self.series:
+                if series.cache == taken.cache:
+                    series.add(taken.sample)
+
+    def owed(self) -> list[_Series]:
+        return [s for s in self.series if not s.ended]
+
+    def end_all(self, stopped: Stopped, reason: str = "") -> list[Ended]:
+        return [s.end(stopped, self.warmups, reason) for s in self.owed()]
+
+    def judge(self, series: _Series, max_invalid: int) -> list[Ended]:
+        """The end of `series`, if it has come."""
+        if series.invalid_run >= max_invalid:
+            worst = ", ".join(f"{n} x {why}" for why, n in series.dropped.most_common())
+            why = f"{series.invalid_run} samples in a row had to be dropped ({worst})"
+            return [series.end("failed", self.warmups, why)]
+        stopped = series.precision.verdict(self.spent_s)
+        return [] if stopped is None else [series.end(stopped, self.warmups)]
+
+    def warm_up(self, runs: int, limit_s: float, timer: Callable[[], float]) -> None:
+        begin = timer()
+        while self.warmups < runs and (self.warmups == 0 or timer() - begin < limit_s):
+            try:
+                self.entry.clock.sample(self.entry.launch, "hot")
+            except Exception as error:
+                raise _LaunchFailed(error) from error
+            self.warmups += 1
+
+
+_T = TypeVar("_T")
+
+
+def shuffled(items: Sequence[_T], bits: np.random.BitGenerator) -> list[_T]:
+    """Fisher-Yates on a bit generator's raw 64-bit output: the same order with every numpy.
+
+    An index below k is the high half of ``raw * k``; its bias is at most k / 2^64.
+    """
+    out = list(items)
+    for last in range(len(out) - 1, 0, -1):
+        pick = int(bits.random_raw()) * (last + 1) >> 64
+        out[last], out[pick] = out[pick], out[last]
+    return out
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip() or type(error).__name__
+
+
+def sample_interleaved(
+    entries: Sequence[Entry],
+    rule: StoppingRule | None = None,
+    *,
+    order_seed: int = 1,
+    warmups: int = 3,
+    warmup_limit_s: float = 1.0,
+    max_invalid: int = 20,
+    should_stop: Callable[[], bool] = lambda: False,
+    fatal: Callable[[Exception], bool] = lambda error: False,
+    timer: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[Event]:
+    """Sample `entries` until the rule is content with each; yields every sample and every end as it comes.
+
+    Warm-ups come first: `warmups` discarded runs of each, fewer (but one) when they take `warmup_limit_s`.
+    A series ends "converged", at the "time limit" or "sample limit" of `rule`, "interrupted" when
+    `should_stop()` turns true (looked at before every turn), or "failed" after `max_invalid` dropped samples
+    in a row or an exception of its launch. A failure ends that variant only and is told in ``Ended.reason``;
+    where `fatal(error)` holds (nothing on the device can go on) the exception is raised again after it, and
+    what the others have so far is in the ``Taken`` events already yielded: hand them to ``Entry.taken`` to
+    resume. From the third dropped sample in a row on, the loop rests 0.1 s before going on, so that a GPU at
+    its power or thermal limit can recover.
+    """
+    rule = rule or StoppingRule()
+    bits = np.random.PCG64(order_seed)
+    rotation = [_Rotation(entry, rule) for entry in entries]
+    if len({r.entry.key for r in rotation}) < len(rotation):
+        raise ValueError("two entries have the same key")
+
+    for turn in rotation:
+        for series in turn.owed():
+            yield from turn.judge(series, max_invalid)
+    for warm in (True, False):
+        live = [turn for turn in rotation if turn.owed()]
+        while live:
+            for turn in shuffled(live, bits):
+                if should_stop():
+                    for other in rotation:
+                        yield from other.end_all("interrupted")
+                    return
+                try:
+                    if warm:
+                        turn.warm_up(warmups, warmup_limit_s, timer)
+                    else:
+                        yield from _visit(turn, max_invalid, timer, pause)
+                except _LaunchFailed as failure:
+                    yield from turn.end_all("failed", _reason(failure.error))
+                    if fatal(failure.error):
+                        raise failure.error from None
+            live = [] if warm else [turn for turn in rotation if turn.owed()]
+
+
+def _visit(
+    turn: _Rotation, max_invalid: int, timer: Callable[[], float], pause: Callable[[float], None]
+) -> Iterator[Event]:
+    """One sample for each series that `turn` still owes."""
+    launch, clock = turn.entry.launch, turn.entry.clock
+    primed = False  # the last thing that ran was this launch
+    for series in turn.owed():
+        begin = timer()
+        try:
+            if series.cache == "hot" and not primed:
+                launch.reset()
+                launch.run()
+            sample = clock.sample(launch, series.cache)
+        except Exception as error:
+            raise _LaunchFailed(error) from error
+        primed = True
+        if not sample.valid and series.invalid_run >= 2:
+            pause(0.1)
+        taken = Taken(turn.entry.key, series.cache, sample, timer() - begin)
+        turn.spent_s += taken.spent_s
+        series.add(sample)
+        yield taken
+        yield from turn.judge(series, max_invalid)
+
+
+def last_level_cache_bytes() -> int:
+    """Size of the CPU's last-level cache as Linux tells it; 32 MiB where it does not."""
+    sizes: list[tuple[int, int]] = []
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            level = int((index / "level").read_text())
+            text = (index / "size").read_text().strip()
+            unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+            sizes.append((level, int(text.rstrip("KMG")) * unit))
+        except (OSError, ValueError):
+            continue
+    return max(sizes)[1] if sizes else 32 << 20
+
+
+class CpuClock:
+    """Times CPU variants with ``time.perf_counter_ns``, garbage collection held off.
+
+    Cold: before the sample a buffer of min(4 x last-level cache, 256 MB) is read by one thread. Where the
+    last-level cache is larger than that, or other cores have private caches, part of the data may stay
+    cached: the buffer's size is in the record.
+    """
+
+    name: Literal["cpu"] = "cpu"
+
+    def __init__(self, evict_bytes: int | None = None) -> None:
+        size = min(4 * last_level_cache_bytes(), 256_000_000) if evict_bytes is None else evict_bytes
+        # Ones, not zeros: untouched zero pages are all one physical page, which evicts nothing.
+        self._buffer = np.ones(size // 8, np.int64)
+
+    @property
+    def evict_bytes(self) -> int:
+        return int(self._buffer.nbytes)
+
+    def gates(self, launch: Launch) -> bool:
+        return False
+
+    def sample(self, launch: Launch, cache: Cache) -> Sample:
+        launch.reset()
+        if cache == "cold":
+            self._buffer.sum()
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            begin = time.perf_counter_ns()
+            launch.run()
+            end = time.perf_counter_ns()
+        finally:
+            if collecting:
+                gc.enable()
+        return Sample((end - begin) / 1e6)

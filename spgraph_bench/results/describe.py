@@ -1,0 +1,114 @@
+"""What a record keeps of matrix, device and environment.
+
+Kept out on purpose: host name, user name, working folder, environment variables. A matrix read from a file
+keeps the path as it was given on the command line.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import spgraph_bench
+from spgraph_bench.matrix import Matrix
+
+__all__ = ["describe_device", "describe_environment", "describe_matrix"]
+
+
+def describe_matrix(matrix: Matrix) -> dict[str, Any]:
+    """The mapping ``Record.matrix``."""
+    return {
+        "name": matrix.name,
+        "sha256": matrix.sha256,
+        "rows": matrix.csr.rows,
+        "cols": matrix.csr.cols,
+        "nnz": matrix.csr.nnz,
+        "symmetry": matrix.symmetry,
+        "weighted": matrix.weighted,
+        "source": _fields(matrix.source),
+        "policies": _fields(matrix.policies),
+        "said": matrix.policies.summary(),
+        "findings": [_fields(f) for f in matrix.findings],
+    }
+
+
+def describe_device(info: Any) -> dict[str, Any]:
+    """The mapping ``Record.device`` of a ``DeviceInfo``."""
+    return _fields(info)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    kept = {f.name: getattr(value, f.name) for f in fields(value)}
+    return {k: dict(v) if isinstance(v, Mapping) else v for k, v in kept.items()}
+
+
+@lru_cache(maxsize=4)
+def _fixed(nvcc: str) -> tuple[tuple[str, Any], ...]:
+    return (
+        ("spgraph", spgraph_bench.__version__),
+        ("git_commit", _git_commit()),
+        ("python", platform.python_version()),
+        ("numpy", _version("numpy")),
+        ("scipy", _version("scipy")),
+        ("os", platform.system()),
+        ("kernel", platform.release()),
+        ("machine", platform.machine()),
+        ("cpu", _cpu_name()),
+        ("cores", _cores()),
+        ("nvcc", nvcc),
+    )
+
+
+def describe_environment(nvcc: str = "") -> dict[str, Any]:
+    """The mapping ``Record.environment``; `nvcc` is the compiler's version, where there is one."""
+    return dict(_fixed(nvcc))
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _cores() -> int:
+    """CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _git_commit() -> str:
+    """The commit of the checkout this package runs from, "+changes" when tracked files differ; "" if none."""
+    root = Path(spgraph_bench.__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return ""
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        return f"{commit}+changes" if _git(root, "status", "--porcelain", "--untracked-files=no") else commit
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=5, check=True
+    )
+    return done.stdout.strip()
