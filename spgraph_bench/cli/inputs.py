@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spgraph_bench.cli.terminal import console, note
-from spgraph_bench.errors import InputError
+from spgraph_bench.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from spgraph_bench.matrix import Matrix
@@ -27,27 +28,33 @@ def load_matrix(argument: str | None, read_options: ReadOptions, default_recipe:
     """The matrix that `argument` names: a file, `-` for standard input, or a recipe.
 
     None takes `default_recipe` and says so. A file wins over a recipe of the same name. Raises InputError
-    with close matches where there is neither.
+    with close matches where there is neither, UsageError where options of reading meet a recipe.
     """
     from spgraph_bench import readers, recipes
 
-    if argument is None:
-        note(f"no file given: using the recipe {default_recipe}")
-        return recipes.make(default_recipe)
-    if argument == "-" or Path(argument).exists():
+    if argument is not None and (argument == "-" or os.path.lexists(argument)):
         with progress_on_stderr(f"reading {argument}") as progress:
             return readers.read(argument, read_options, progress)
-    name = argument.partition(":")[0]
-    names = list(recipes.names())
+    if argument is None:
+        note(f"no file given: using the recipe {default_recipe}")
+    text = default_recipe if argument is None else argument
+    name = text.partition(":")[0]
+    names = recipes.names()
     if name in names:
-        with progress_on_stderr(f"making {argument}"):
-            return recipes.make(argument)
+        if read_options != readers.ReadOptions(seed=read_options.seed):
+            raise UsageError(
+                f"options of reading do not apply to the recipe {name}",
+                remedy="give a file, or set the recipe's own parameters (`spgraph list recipes`)",
+            )
+        with progress_on_stderr(f"making {text}") as progress:
+            return recipes.make(text, progress)
+    assert argument is not None
     raise InputError(
         f"{argument}: no such file, and {name!r} is no recipe", remedy=_advice(argument, name, names)
     )
 
 
-def _advice(argument: str, name: str, recipes: list[str]) -> str:
+def _advice(argument: str, name: str, recipes: Sequence[str]) -> str:
     path = Path(argument)
     try:
         beside = [p.name for p in path.parent.iterdir()]

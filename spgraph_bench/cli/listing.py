@@ -1,0 +1,108 @@
+"""`spgraph list`: everything that the registries know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from spgraph_bench.cli.options import json_option
+from spgraph_bench.cli.terminal import console, table
+
+__all__ = ["command"]
+
+Row = dict[str, Any]
+
+
+def _problems() -> list[Row]:
+    from spgraph_bench.problems.base import problems
+
+    return [
+        {"name": p.name, "about": p.title, "rate": p.rate_unit}
+        for p in sorted(problems().values(), key=lambda p: p.name)
+    ]
+
+
+def _formats() -> list[Row]:
+    from spgraph_bench.formats.base import formats
+
+    return [{"name": f.name, "about": f.title, "tunables": list(f.tunables)} for f in formats().values()]
+
+
+def _variants() -> list[Row]:
+    from spgraph_bench.variants.base import variants
+
+    return [
+        {
+            "problem": v.problem,
+            "name": v.name,
+            "format": v.format,
+            "by": v.library or "spgraph",
+            "runs on": v.where,
+            "about": v.about,
+            "tunables": list(v.tunables),
+        }
+        for v in variants()
+    ]
+
+
+def _recipes() -> list[Row]:
+    from spgraph_bench.recipes import recipes
+
+    return [
+        {
+            "name": r.name,
+            "about": r.about,
+            "parameters": {p.name: p.default_text for p in r.parameters},
+        }
+        for r in recipes().values()
+    ]
+
+
+def _readers() -> list[Row]:
+    from spgraph_bench.readers import readers
+
+    return [{"name": r.name, "about": r.title, "suffixes": list(r.suffixes)} for r in readers().values()]
+
+
+_KINDS: dict[str, Callable[[], list[Row]]] = {
+    "problems": _problems,
+    "formats": _formats,
+    "variants": _variants,
+    "recipes": _recipes,
+    "readers": _readers,
+}
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={default}" for name, default in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+@click.command("list")
+@click.argument("kinds", nargs=-1, type=click.Choice(list(_KINDS)), metavar="[KIND]...")
+@json_option
+def command(kinds: tuple[str, ...], as_json: bool) -> None:
+    """Problems, formats, variants, recipes and readers; all, or only the KINDs named.
+
+    A recipe stands wherever a file can: `spgraph info rmat:scale=14`. A reader's name is what --input-format
+    takes.
+    """
+    found = {kind: rows() for kind, rows in _KINDS.items() if not kinds or kind in kinds}
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    from rich.text import Text
+
+    target = console()
+    for number, (kind, rows) in enumerate(found.items()):
+        if number:
+            target.print()
+        shown = [c for c in (rows[0] if rows else ()) if any(row[c] for row in rows)]
+        drawn = table(target, *shown, title=kind)
+        for row in rows:
+            drawn.add_row(*(Text(_cell(row[column])) for column in shown))
+        target.print(drawn)
