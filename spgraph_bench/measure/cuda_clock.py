@@ -1,6 +1,6 @@
 """The clock for GPU launches: CUDA events, cold or hot caches, short launches queued behind a gate.
 
-Order of one sample: reset, evict (cold) or one run (hot), gate, start event, run, stop event; then the host
+Order of one sample: reset, evict (cold only), gate, start event, run, stop event; then the host
 opens the gate. What lies between the events is on the GPU's queue before the first of it starts, and
 the host's launch cost is not measured. The gate is a kernel that spins on a word of mapped host memory
 (`cuda/measure/clock.cu`); it gives up after a second, which voids the sample.
@@ -102,10 +102,7 @@ class CudaClock:
         """One sample. Raises LaunchError when the launch fails."""
         clock, throttle = self._watch() if self._watch else (None, ())
         launch.reset()
-        if cache == "hot":
-            launch.run()
-            launch.reset()
-        else:
+        if cache == "cold":
             self._evict()
         stream = self._device.stream
         gated = self.gates(launch)

@@ -1,0 +1,359 @@
+"""What happens on a device: prepare, check, time. Runs in the worker process (or in ours, with --in-process).
+
+Messages go to `emit` while a call works:
+
+``("stage", text, guarded)``   what is being done; guarded: on the device, under the watchdog
+``("at", cell)``               the cell whose launch comes next
+``("event", Taken | Ended)``   a sample, or the end of a series
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.device import open_device
+from spgraph_bench.device.base import Buffer, Device
+from spgraph_bench.errors import LaunchError, SpgraphError
+from spgraph_bench.formats import Packed, get_format
+from spgraph_bench.matrix import CSR
+from spgraph_bench.measure.sampling import Clock, CpuClock, Entry, Sample, Taken, sample_interleaved
+from spgraph_bench.measure.stopping import StoppingRule
+from spgraph_bench.problems import get_problem
+from spgraph_bench.results.record import Ceiling, Status
+from spgraph_bench.runner import spool
+from spgraph_bench.runner.prepare import Prepared, filled_params, prepare, upload_packed
+from spgraph_bench.stats import MatrixStats, row_stats
+from spgraph_bench.variants.base import Launch, Variant, get_variant
+
+__all__ = ["Bench", "Cell", "Outcome", "Task"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One variant with one value type."""
+
+    variant: str
+    dtype: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.variant}/{self.dtype}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all cells of a run share."""
+
+    problem: str
+    rows: int
+    cols: int
+    pattern: bool
+    params: Mapping[str, Any] = field(default_factory=dict)
+    force_format: bool = False
+    offsets: str = "int32"
+
+
+@dataclass
+class Outcome:
+    """What checking a cell gave."""
+
+    status: Status
+    reason: str = ""
+    bytes: dict[str, int] = field(default_factory=dict)
+    operations: int = 0
+    times: dict[str, float] = field(default_factory=dict)
+    check: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, Any] = field(default_factory=dict)
+    counters: dict[str, int] | None = None
+    device_bytes: int = 0
+
+
+class _AnnouncingClock:
+    """Says which cell is about to run, so that the parent knows whom to blame for a hang."""
+
+    def __init__(self, clock: Clock, cell: Cell, emit: Callable[[tuple[Any, ...]], None]) -> None:
+        self._clock, self._cell, self._emit = clock, cell, emit
+        self.name = clock.name
+        self.evict_bytes = clock.evict_bytes
+
+    def gates(self, launch: Launch) -> bool:
+        return self._clock.gates(launch)
+
+    def sample(self, launch: Launch, cache: Any) -> Sample:
+        self._emit(("at", self._cell))
+        return self._clock.sample(launch, cache)
+
+
+class Bench:
+    """A device with one task's arrays on it.
+
+    Parameters
+    ----------
+    device : as :func:`spgraph_bench.device.open_device` takes it.
+    emit : receives the messages.
+    gate : queue short launches behind the gate; None: unless a profiler or sanitizer is attached.
+    device_options : passed on to the device.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        emit: Callable[[tuple[Any, ...]], None],
+        gate: bool | None = None,
+        device_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._emit = emit
+        self._gate = gate
+        self.device: Device = open_device(device, **(device_options or {}))
+        self._monitor: Any = None
+        self._clocks: dict[str, Clock] = {}
+        self._task: Task | None = None
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._csr: CSR | None = None
+        self._stats: MatrixStats | None = None
+        self._packed: tuple[str, Packed, float] | None = None
+        self._uploaded: dict[str, dict[str, Buffer]] = {}
+        self._ready: dict[str, Prepared] = {}
+
+    # ---- calls ------------------------------------------------------------------------------------------
+
+    def hello(self) -> dict[str, Any]:
+        """What the device is: DeviceInfo as a dict."""
+        return asdict(self.device.info())
+
+    def load(self, task: Task, arrays: Mapping[str, npt.NDArray[Any]] | Path) -> None:
+        """Take over a task: ``csr.row_ptr`` ..., ``in.<dtype>.<name>``, ``oracle.<dtype>.<name>``."""
+        self._release()
+        self._task = task
+        self._arrays = spool.load(arrays) if isinstance(arrays, Path) else dict(arrays)
+        a = self._arrays
+        self._csr = CSR(
+            task.rows,
+            task.cols,
+            a["csr.row_ptr"],
+            a["csr.col_idx"],
+            None if task.pattern else a["csr.values"],
+        )
+        self._stats = row_stats(self._csr)
+
+    def check(self, cell: Cell) -> Outcome:
+        """Prepare `cell`, run it once on poisoned output and compare with the oracle."""
+        assert self._task is not None
+        variant = get_variant(self._task.problem, cell.variant)
+        try:
+            refused = self._refusal(variant, cell)
+            if refused:
+                return Outcome("skipped", refused)
+            return self._checked(variant, cell)
+        except LaunchError as error:
+            # The context may be poisoned: whatever comes next must not be blamed for it.
+            self._ready.pop(cell.key, None)
+            if not self._alive():
+                raise
+            return Outcome("failed", str(error))
+        except SpgraphError as error:
+            self._ready.pop(cell.key, None)
+            return Outcome("failed", str(error))
+        except MemoryError as error:
+            self._ready.pop(cell.key, None)
+            return Outcome("failed", f"not enough host memory: {error}")
+
+    def ceiling(self) -> Ceiling | None:
+        """The device's bandwidth and floor; None on the host device."""
+        if self.device.kind != "cuda":
+            return None
+        self._emit(("stage", "measuring the ceiling", True))
+        from spgraph_bench.measure.cuda_clock import CudaClock
+
+        clock = self._clock("gpu")
+        assert isinstance(clock, CudaClock)
+        return clock.ceiling()
+
+    def busy(self) -> list[str]:
+        """What disturbs measuring on this device now (other processes, clocks), in words."""
+        watch = self._watcher()
+        return list(watch.disturbances()) if watch else []
+
+    def time(
+        self, cells: Sequence[Cell], rule: StoppingRule, seed: int, taken: Mapping[str, Sequence[Taken]]
+    ) -> None:
+        """Sample `cells` in interleaved rounds; `taken` holds samples from before a restart, by cell key."""
+        wanted = {cell.key for cell in cells}
+        for key in [k for k in self._ready if k not in wanted]:
+            del self._ready[key]
+        self._drop_unused()
+        entries = []
+        assert self._task is not None
+        for cell in cells:
+            variant = get_variant(self._task.problem, cell.variant)
+            self._emit(("at", cell))
+            prepared = self._prepared(variant, cell)
+            clock = _AnnouncingClock(self._clock(variant.where), cell, self._emit)
+            entries.append(Entry(cell.key, prepared.launch, clock, taken=taken.get(cell.key, ())))
+        self._emit(("stage", "timing", True))
+        gc.collect()
+        for event in sample_interleaved(entries, rule, order_seed=seed, fatal=self._fatal):
+            self._emit(("event", event))
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._release()
+        self._clocks.clear()
+        self.device.close()
+
+    # ---- steps ------------------------------------------------------------------------------------------
+
+    def _refusal(self, variant: Variant, cell: Cell) -> str | None:
+        assert self._task is not None
+        assert self._stats is not None
+        if cell.dtype not in variant.dtypes:
+            return f"{variant.name} has no {cell.dtype}"
+        if variant.missing and (lack := variant.missing(self.device)):
+            return lack
+        if variant.where == "cpu":
+            return None
+        form = get_format(variant.format)
+        # Room for one more copy beside what is kept: what is kept can be dropped.
+        free = self.device.info().memory_bytes if self.device.kind == "cuda" else self.device.free_bytes()
+        params = {k: v for k, v in self._task.params.items() if k in form.tunables}
+        return form.refuse(
+            self._stats, free, np.dtype(cell.dtype).itemsize, self._task.force_format, **params
+        )
+
+    def _checked(self, variant: Variant, cell: Cell) -> Outcome:
+        assert self._task is not None
+        problem = get_problem(self._task.problem)
+        prepared = self._prepared(variant, cell)
+        launch, packed = prepared.launch, prepared.job.packed
+        _, convert_ms = self._pack(variant, cell)
+        work = problem.work((self._task.rows, self._task.cols), packed)
+        outcome = Outcome(
+            "ok",
+            bytes={
+                "compulsory": work.compulsory_bytes,
+                "stored": work.stored_bytes,
+                "gathered": work.gathered_bytes,
+                "device": prepared.device_bytes,
+            },
+            operations=work.operations,
+            times={"convert_ms": convert_ms, "preprocess_ms": launch.preprocess_ms},
+            params={**packed.meta_params(), **prepared.job.params},
+            device_bytes=prepared.device_bytes,
+        )
+        self._emit(("stage", f"checking {cell.key}", True))
+        launch.reset()
+        self.device.synchronize()
+        self.device.reset_counters()
+        launch.run()
+        self.device.synchronize()
+        outcome.counters = self.device.counters() if variant.where == "gpu" else None
+        output = launch.output()
+        self._emit(("stage", f"comparing {cell.key}", False))
+        result = problem.check(output, self._named(f"oracle.{cell.dtype}."), np.dtype(cell.dtype))
+        outcome.check = {"ok": result.ok, "message": result.message, **result.details}
+        if not result.ok:
+            outcome.status, outcome.reason = "wrong", result.message
+        if outcome.status != "ok" or self.device.kind == "host" or self._memory_is_short():
+            self._ready.pop(cell.key, None)
+            self._drop_unused()
+        return outcome
+
+    def _named(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        return {k.removeprefix(prefix): v for k, v in self._arrays.items() if k.startswith(prefix)}
+
+    def _format_key(self, variant: Variant, cell: Cell) -> str:
+        return f"{variant.format}/{cell.dtype}"
+
+    def _pack(self, variant: Variant, cell: Cell) -> tuple[Packed, float]:
+        """The packed matrix and the time of its conversion; only the last one is kept on the host."""
+        assert self._task is not None
+        assert self._csr is not None
+        key = self._format_key(variant, cell)
+        if self._packed is None or self._packed[0] != key:
+            self._packed = None
+            form = get_format(variant.format)
+            params = {k: v for k, v in self._task.params.items() if k in form.tunables}
+            self._emit(("stage", f"converting to {variant.format}", False))
+            start = time.perf_counter()
+            packed = form.pack(self._csr, np.dtype(cell.dtype), np.dtype(self._task.offsets), **params)
+            self._packed = (key, packed, (time.perf_counter() - start) * 1e3)
+        return self._packed[1], self._packed[2]
+
+    def _prepared(self, variant: Variant, cell: Cell) -> Prepared:
+        assert self._task is not None
+        if cell.key in self._ready:
+            return self._ready[cell.key]
+        task = self._task
+        filled_params(variant, task.params)
+        packed, _ = self._pack(variant, cell)
+        arrays: dict[str, Buffer] | None = None
+        if variant.where == "gpu":
+            self._emit(("stage", f"uploading {variant.format}", True))
+            key = self._format_key(variant, cell)
+            if key not in self._uploaded:
+                self._uploaded[key] = upload_packed(self.device, packed)
+            arrays = self._uploaded[key]
+        self._emit(("stage", f"preparing {cell.key}", True))
+        dtype = np.dtype(cell.dtype)
+        shapes = get_problem(task.problem).output_arrays((task.rows, task.cols), dtype)
+        inputs = self._named(f"in.{cell.dtype}.")
+        prepared = prepare(
+            self.device, variant, packed, inputs, shapes, task.params, offsets=task.offsets, arrays=arrays
+        )
+        self.device.synchronize()
+        self._ready[cell.key] = prepared
+        return prepared
+
+    def _memory_is_short(self) -> bool:
+        return self.device.free_bytes() < 0.4 * self.device.info().memory_bytes
+
+    def _drop_unused(self) -> None:
+        """Free device arrays of formats that no prepared launch uses."""
+        used = {id(p.job.arrays) for p in self._ready.values()}
+        for key in [k for k, arrays in self._uploaded.items() if id(arrays) not in used]:
+            for buffer in self._uploaded.pop(key).values():
+                buffer.free()
+        gc.collect()
+
+    def _release(self) -> None:
+        self._ready.clear()
+        self._packed = None
+        self._drop_unused()
+
+    def _clock(self, where: str) -> Clock:
+        if where not in self._clocks:
+            clock: Clock
+            if where == "cpu":
+                clock = CpuClock()
+            else:
+                from spgraph_bench.device.cuda import CudaDevice
+                from spgraph_bench.measure.cuda_clock import CudaClock
+
+                assert isinstance(self.device, CudaDevice)
+                watch = self._watcher()
+                clock = CudaClock(self.device, self._gate, watch.now if watch else None)
+            self._clocks[where] = clock
+        return self._clocks[where]
+
+    def _watcher(self) -> Any:
+        return None
+
+    def _alive(self) -> bool:
+        """Whether the device still answers after a failed launch."""
+        try:
+            self.device.synchronize()
+            self.device.free_bytes()
+        except Exception:
+            return False
+        return True
+
+    def _fatal(self, error: Exception) -> bool:
+        return not self._alive()

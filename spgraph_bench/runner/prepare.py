@@ -1,0 +1,103 @@
+"""From a packed matrix to a launch: upload, make the problem's buffers, call the variant's host function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.device.base import Buffer, Device
+from spgraph_bench.errors import UsageError
+from spgraph_bench.formats.base import Packed
+from spgraph_bench.variants.base import Job, Launch, Variant
+
+__all__ = ["Prepared", "defines_for", "filled_params", "prepare", "upload_packed"]
+
+_C_TYPES = {
+    np.dtype(np.float32): "float",
+    np.dtype(np.float64): "double",
+    np.dtype(np.int32): "int",
+    np.dtype(np.int64): "long long",
+}
+
+
+@dataclass
+class Prepared:
+    """A variant ready to run on a device."""
+
+    job: Job
+    launch: Launch
+    device_bytes: int
+    """Device memory it holds: arrays, inputs, outputs and what the variant took besides."""
+
+
+def defines_for(dtype: npt.DTypeLike, offsets: npt.DTypeLike) -> dict[str, str]:
+    """The -D of a kernel for these value and row-offset types."""
+    return {"SPG_VALUE": _C_TYPES[np.dtype(dtype)], "SPG_OFFSET": _C_TYPES[np.dtype(offsets)]}
+
+
+def filled_params(variant: Variant, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The variant's tunables with defaults; those of `params` that are not its own are left out.
+
+    Raises UsageError for a value that is not among the choices.
+    """
+    filled: dict[str, Any] = {}
+    for name, tunable in variant.tunables.items():
+        value = params.get(name, tunable.default)
+        if tunable.choices is not None and value not in tunable.choices:
+            allowed = ", ".join(str(c) for c in tunable.choices)
+            raise UsageError(f"{variant.name}: {name}={value} is not possible", remedy=f"one of {allowed}")
+        filled[name] = value
+    return filled
+
+
+def upload_packed(device: Device, packed: Packed) -> dict[str, Buffer]:
+    """The arrays of `packed` on `device`, by name."""
+    return {name: device.upload(array) for name, array in packed.arrays.items()}
+
+
+def prepare(
+    device: Device,
+    variant: Variant,
+    packed: Packed,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    outputs: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]],
+    params: Mapping[str, Any] | None = None,
+    *,
+    offsets: npt.DTypeLike = np.int32,
+    arrays: Mapping[str, Buffer] | None = None,
+) -> Prepared:
+    """Prepare `variant` on `device`.
+
+    Parameters
+    ----------
+    inputs : the problem's input arrays by name (spmv: x).
+    outputs : shape and dtype of each output buffer (spmv: y), from ``Problem.output_arrays``.
+    params : values of tunables; unknown names are ignored, since a run's parameters reach all variants.
+    offsets : the row-offset type `packed` was made with.
+    arrays : `packed` on the device already (shared between variants of one format); None uploads it.
+
+    Raises what compiling and launching raise, and UsageError for an impossible parameter.
+    """
+    filled = filled_params(variant, params or {})
+    buffers: dict[str, Buffer] = {}
+    if variant.where == "gpu":
+        arrays = upload_packed(device, packed) if arrays is None else arrays
+        buffers.update({name: device.upload(array) for name, array in inputs.items()})
+        buffers.update({name: device.empty(shape, dtype) for name, (shape, dtype) in outputs.items()})
+    job = Job(
+        device=device,
+        variant=variant,
+        packed=packed,
+        arrays=arrays or {},
+        inputs=inputs,
+        buffers=buffers,
+        params=filled,
+        defines=defines_for(packed.dtype, offsets),
+    )
+    launch = variant.prepare(job)
+    held = sum(b.nbytes for b in (*job.arrays.values(), *buffers.values())) + launch.extra_bytes
+    return Prepared(job, launch, held)

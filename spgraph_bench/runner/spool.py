@@ -1,0 +1,52 @@
+"""Arrays handed to the worker process: written once, mapped by every worker that is started."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.errors import InputError
+
+__all__ = ["Spool", "load"]
+
+_SHM = Path("/dev/shm")
+
+
+class Spool:
+    """A temporary folder of .npy files, in memory (/dev/shm) where that is at most half full afterwards."""
+
+    def __init__(self, expected_bytes: int) -> None:
+        place = None
+        try:
+            if shutil.disk_usage(_SHM).free > 2 * expected_bytes:
+                place = _SHM
+        except OSError:
+            pass
+        self.path = Path(tempfile.mkdtemp(prefix="spgraph-", dir=place))
+
+    def save(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write `arrays`, each under its name. Raises InputError when the disk is full."""
+        try:
+            for name, array in arrays.items():
+                np.save(self.path / f"{name}.npy", array, allow_pickle=False)
+        except OSError as error:
+            raise InputError(
+                f"cannot hand the matrix to the worker process: {error.strerror}",
+                place=str(self.path),
+                remedy="free space there, set TMPDIR to another folder, or use --in-process",
+            ) from None
+
+    def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def load(folder: Path) -> dict[str, npt.NDArray[Any]]:
+    """All arrays of a spool, mapped read-only."""
+    return {path.stem: np.load(path, mmap_mode="r") for path in folder.glob("*.npy")}

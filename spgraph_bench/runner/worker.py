@@ -1,0 +1,212 @@
+"""The process that owns the GPU, and its twin without a process.
+
+The parent never initialises CUDA: a kernel that hangs or poisons the context costs one worker, not the run.
+Both workers answer the same calls of :class:`spgraph_bench.runner.bench.Bench`; a call streams messages while
+it works. A worker that says nothing for longer than the watchdog allows, while it has said that it is on the
+device, is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+from spgraph_bench.errors import SpgraphError
+
+__all__ = [
+    "LocalWorker",
+    "OnMessage",
+    "ProcessWorker",
+    "Worker",
+    "WorkerDiedError",
+    "WorkerHungError",
+    "serve",
+]
+
+OnMessage = Callable[[tuple[Any, ...]], None]
+
+
+class WorkerDiedError(Exception):
+    """The worker process ended in the middle of a call; the text says how."""
+
+
+class WorkerHungError(Exception):
+    """The worker gave no answer within the watchdog's time and was killed."""
+
+
+class Worker(Protocol):
+    """Somewhere to run the calls of a Bench."""
+
+    def call(self, name: str, *args: Any, on_message: OnMessage | None = None) -> Any:
+        """Call ``bench.name(*args)``; messages it emits go to `on_message`. Raises what the call raises."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LocalWorker:
+    """Runs the calls in this process: for profilers and sanitizers, without a watchdog."""
+
+    def __init__(self, device: str, options: dict[str, Any]) -> None:
+        from spgraph_bench.runner.bench import Bench
+
+        self._listener: OnMessage | None = None
+        self._bench = Bench(device, self._emit, **options)
+
+    def _emit(self, message: tuple[Any, ...]) -> None:
+        if self._listener:
+            self._listener(message)
+
+    def call(self, name: str, *args: Any, on_message: OnMessage | None = None) -> Any:
+        """See :class:`Worker`."""
+        self._listener = on_message
+        try:
+            return getattr(self._bench, name)(*args)
+        finally:
+            self._listener = None
+
+    def close(self) -> None:
+        """Release the device."""
+        self._bench.close()
+
+
+class ProcessWorker:
+    """Runs the calls in a child process that is started at once, so that it gets ready while files are read.
+
+    Parameters
+    ----------
+    device : as :func:`spgraph_bench.device.open_device` takes it.
+    options : further arguments of Bench.
+    watchdog : seconds without a word, while on the device, before the worker is killed.
+    """
+
+    def __init__(self, device: str, options: dict[str, Any], watchdog: float = 60.0) -> None:
+        self._watchdog = watchdog
+        ours, theirs = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "spgraph_bench.runner.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stderr=self._errors,
+                # stdout is for data; whatever a library prints there goes where its errors go.
+                stdout=self._errors,
+                # Ctrl-C is the parent's to handle: it ends the worker when it has kept what is finished.
+                start_new_session=True,
+            )
+        self._pipe = Connection(ours.detach())
+        self._send((device, options))
+
+    def _send(self, message: Any) -> None:
+        try:
+            self._pipe.send(message)
+        except OSError:
+            raise WorkerDiedError(self._epitaph()) from None
+
+    def call(self, name: str, *args: Any, on_message: OnMessage | None = None) -> Any:
+        """See :class:`Worker`. Raises WorkerDiedError or WorkerHungError when there will be no answer."""
+        self._send((name, args))
+        guarded = False
+        heard = time.monotonic()
+        while True:
+            # Polling in steps keeps Ctrl-C prompt and costs nothing beside the work.
+            left = heard + self._watchdog - time.monotonic() if guarded else 1.0
+            try:
+                ready = self._pipe.poll(min(1.0, max(0.0, left)))
+                reply = self._pipe.recv() if ready else None
+            except (EOFError, OSError):
+                raise WorkerDiedError(self._epitaph()) from None
+            now = time.monotonic()
+            if reply is None:
+                if guarded and now - heard >= self._watchdog:
+                    self.kill()
+                    raise WorkerHungError(f"no answer in {self._watchdog:g} s")
+                continue
+            heard = now
+            kind, content = reply
+            if kind == "result":
+                return content
+            if kind == "raise":
+                raise content
+            if content[0] == "stage":
+                guarded = content[2]
+            if on_message:
+                on_message(content)
+
+    def _epitaph(self) -> str:
+        """How the process ended, with the last line it wrote."""
+        try:
+            code = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = self._process.returncode
+        how = f"ended with status {code}"
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                how = f"was ended by {signal.Signals(-code).name}"
+        with contextlib.suppress(OSError, ValueError):
+            self._errors.seek(0)
+            lines = self._errors.read().decode(errors="replace").strip().splitlines()
+            # AddressSanitizer's finding is in the middle of its report, a Python error at the end.
+            telling = [line for line in lines if "ERROR: AddressSanitizer" in line] or lines[-1:]
+            if telling:
+                how += f": {telling[0].strip()[:200]}"
+        return f"the worker process {how}"
+
+    def kill(self) -> None:
+        """End the process now."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=10)
+
+    def close(self) -> None:
+        """Ask the process to end; kill it when it does not."""
+        with contextlib.suppress(OSError):
+            self._pipe.close()
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._errors.close()
+
+
+def serve(fd: int) -> None:
+    """The worker's side: answer calls on the socket `fd` until the parent hangs up."""
+    if sys.platform == "linux":
+        # The kernel ends us with our parent, also when it dies without a word in the middle of our call.
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    pipe = Connection(fd)
+    device, options = pipe.recv()
+    from spgraph_bench.runner.bench import Bench
+
+    bench: Bench | None = None
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            name, args = pipe.recv()
+            try:
+                if bench is None:
+                    bench = Bench(device, lambda message: pipe.send(("message", message)), **options)
+                pipe.send(("result", getattr(bench, name)(*args)))
+            except (EOFError, BrokenPipeError, ConnectionResetError):
+                raise
+            except SpgraphError as error:
+                pipe.send(("raise", error))
+    # Freeing a poisoned context can hang; the process ends all the same.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))
