@@ -1,0 +1,356 @@
+"""What a recipe is, the list of them, and the way from a recipe's text to a matrix."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.errors import InputError
+from spgraph_bench.matrix import CSR, Matrix, Policies, Source
+from spgraph_bench.readers.common import Progress, require_memory
+from spgraph_bench.recipes.values import entry_values, stencil_values
+from spgraph_bench.stats import diagonal_entries
+
+__all__ = [
+    "Choice", "Decimals", "Integer", "Parameter", "Pattern", "Recipe", "Size",
+    "make", "names", "parse", "recipe", "recipes",
+]  # fmt: skip
+
+_MAX_INDEX = 2**31 - 1  # row and column indices are int32
+
+
+@dataclass(frozen=True)
+class Parameter(ABC):
+    """One parameter of a recipe: its name, its default and a line about it."""
+
+    name: str
+    default: Any
+    """A value, or a function of the parameters before it that gives one."""
+    about: str
+
+    @abstractmethod
+    def parse(self, text: str) -> Any:
+        """The value that `text` stands for; ValueError, saying what is expected, if there is none."""
+
+    def format(self, value: Any) -> str:
+        """The text of `value`; ``parse(format(value)) == value``."""
+        return str(value)
+
+    @property
+    @abstractmethod
+    def domain(self) -> str:
+        """What it takes, for messages and lists: "1..31", "random|ones|none"."""
+
+    def default_in(self, earlier: Mapping[str, Any]) -> Any:
+        """The default, given the values of the parameters before it."""
+        return self.default(earlier) if callable(self.default) else self.default
+
+    @property
+    def default_text(self) -> str:
+        """The default as lists show it."""
+        if callable(self.default):
+            return inspect.getdoc(self.default) or "computed"
+        return self.format(self.default)
+
+
+@dataclass(frozen=True)
+class Integer(Parameter):
+    """A whole number in ``[low, high]``; underscores may group its digits."""
+
+    low: int = 0
+    high: int = _MAX_INDEX
+
+    def parse(self, text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,30}(_[0-9]{1,30})*", text):
+            raise ValueError(f"{text!r} is no whole number")
+        value = int(text)
+        if not self.low <= value <= self.high:
+            raise ValueError(f"{value} is not in {self.domain}")
+        return value
+
+    @property
+    def domain(self) -> str:
+        return f"{self.low}..{self.high}"
+
+
+@dataclass(frozen=True)
+class Decimals(Parameter):
+    """A decimal fraction in ``[low, high]``, kept exactly."""
+
+    low: Fraction = Fraction(0)
+    high: Fraction = Fraction(1)
+
+    def parse(self, text: str) -> Fraction:
+        if not re.fullmatch(r"-?([0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9})", text):
+            raise ValueError(f"{text!r} is no decimal number of at most 9 digits after the point")
+        value = Fraction(text)
+        if not self.low <= value <= self.high:
+            raise ValueError(f"{text} is not in {self.domain}")
+        return value
+
+    def format(self, value: Fraction) -> str:
+        sign, scaled = "-" if value < 0 else "", abs(value) * 10**9
+        whole, part = divmod(int(scaled), 10**9)
+        return f"{sign}{whole}.{part:09d}".rstrip("0").rstrip(".")
+
+    @property
+    def domain(self) -> str:
+        return f"{self.format(self.low)}..{self.format(self.high)}"
+
+
+@dataclass(frozen=True)
+class Choice(Parameter):
+    """One of a few words."""
+
+    choices: tuple[str, ...] = ()
+
+    def parse(self, text: str) -> str:
+        if text not in self.choices:
+            raise ValueError(f"{text!r} is none of {self.domain}")
+        return text
+
+    @property
+    def domain(self) -> str:
+        return "|".join(self.choices)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What a recipe's function returns: canonical CSR positions (see CSR for the invariants)."""
+
+    rows: int
+    cols: int
+    row_ptr: npt.NDArray[np.int64]
+    col_idx: npt.NDArray[np.int32]
+    merged: int = 0
+    """Entries drawn more than once and merged."""
+    symmetric: bool = False
+    """The pattern is symmetric by construction; its values will be, too."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a recipe will take, known before anything is allocated."""
+
+    rows: int
+    cols: int
+    entries: int
+    """At most so many, before merging."""
+    scratch: int = 0
+    """Bytes needed beside the result."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One recipe. See :func:`recipe` for the fields."""
+
+    name: str
+    about: str
+    parameters: tuple[Parameter, ...]
+    short: str
+    size: Callable[..., Size]
+    build: Callable[..., Pattern]
+    stencil: float | None = None
+
+    def text(self, values: Mapping[str, Any]) -> str:
+        """The canonical text: every parameter, in fixed order."""
+        return f"{self.name}:" + ",".join(f"{p.name}={p.format(values[p.name])}" for p in self.parameters)
+
+    def short_name(self, values: Mapping[str, Any]) -> str:
+        """A name for tables and files: "rmat20"; parameters that are not their defaults are added."""
+        shown = set(re.findall(r"{(\w+)}", self.short))
+        name = self.short.format_map({n: _human(values[n]) for n in shown})
+        for p in self.parameters:
+            if p.name not in shown and values[p.name] != p.default_in(values):
+                name += f"-{p.name}{p.format(values[p.name])}"
+        return name
+
+
+_RECIPES: dict[str, Recipe] = {}
+_loaded = False
+
+
+def recipe(
+    name: str,
+    *parameters: Parameter,
+    about: str,
+    short: str,
+    size: Callable[..., Size],
+    values: str = "random",
+    stencil: float | None = None,
+) -> Callable[[Callable[..., Pattern]], Callable[..., Pattern]]:
+    """Register the decorated function as a recipe and return it unchanged.
+
+    Every recipe gets two more parameters, ``values`` and ``seed``. The function and `size` take as keywords
+    those parameters that their signatures name; the function may also take ``progress``. `size` raises
+    ValueError where parameters contradict each other.
+
+    Parameters
+    ----------
+    about : one line for the lists.
+    short : template of the matrix's name: "rmat{scale}".
+    values : default of the parameter ``values``.
+    stencil : the diagonal that ``values=stencil`` gives, with -1 elsewhere; None: it is no choice.
+    """
+    choices = ("random", "ones", "none", *(("stencil",) if stencil is not None else ()))
+    every = (
+        *parameters,
+        Choice("values", values, "random: uniform in [0, 1); ones: stored ones; none: pattern only"
+               + (f"; stencil: {stencil:g} and -1" if stencil is not None else ""), choices),
+        Integer("seed", 1, "seed of everything random", 0, 2**63 - 1),
+    )  # fmt: skip
+
+    def enter(build: Callable[..., Pattern]) -> Callable[..., Pattern]:
+        if name in _RECIPES:
+            raise ValueError(f"recipe {name!r} is registered twice")
+        _RECIPES[name] = Recipe(name, about, every, short, size, build, stencil)
+        return build
+
+    return enter
+
+
+def recipes() -> dict[str, Recipe]:
+    """All recipes by name, in alphabetical order."""
+    global _loaded
+    if not _loaded:
+        import spgraph_bench.recipes as package
+
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")
+        _loaded = True
+    return dict(sorted(_RECIPES.items()))
+
+
+def names() -> Sequence[str]:
+    """The names of all recipes."""
+    return list(recipes())
+
+
+def parse(text: str) -> tuple[Recipe, dict[str, Any]]:
+    """The recipe that `text` names and the value of each of its parameters, in their order.
+
+    Raises InputError, with close matches, for an unknown recipe or parameter and a value out of bounds.
+    """
+    head, colon, rest = text.strip().partition(":")
+    known = recipes()
+    if head not in known:
+        raise InputError(
+            f"there is no recipe {head!r}", place=text, remedy=_nearest(head, known, "recipes are")
+        )
+    found = known[head]
+    by_name = {p.name: p for p in found.parameters}
+    given: dict[str, Any] = {}
+    for item in rest.split(",") if colon else ():
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not (name and equals and value):
+            raise InputError(
+                f"{item.strip()!r} is not NAME=VALUE",
+                place=text,
+                remedy=f"e.g. {found.name}:{_example(found)}",
+            )
+        if name not in by_name:
+            raise InputError(
+                f"{head} has no parameter {name!r}",
+                place=text,
+                remedy=_nearest(name, by_name, f"parameters of {head} are"),
+            )
+        if name in given:
+            raise InputError(f"{name} is given twice", place=text, remedy="leave one of them out")
+        try:
+            given[name] = by_name[name].parse(value)
+        except ValueError as error:
+            p = by_name[name]
+            raise InputError(
+                f"{name}: {error}", place=text, remedy=f"{name} takes {p.domain} ({p.about})"
+            ) from None
+    values: dict[str, Any] = {}
+    for p in found.parameters:
+        values[p.name] = given[p.name] if p.name in given else p.default_in(values)
+    return found, values
+
+
+def make(text: str, progress: Progress | None = None) -> Matrix:
+    """The matrix of a recipe's text, e.g. ``poisson2d:n=2048``; parameters left out take their defaults.
+
+    Raises InputError for a text that is no recipe, parameters that contradict each other, and a matrix that
+    does not fit in memory (before anything is allocated, with the figures).
+    """
+    found, values = parse(text)
+    canonical = found.text(values)
+    try:
+        size: Size = _call(found.size, values)
+    except ValueError as error:
+        raise InputError(str(error), place=text, remedy=f"defaults: {_example(found)}") from None
+    if max(size.rows, size.cols) > _MAX_INDEX:
+        raise InputError(
+            f"{size.rows:,} x {size.cols:,} is beyond the {_MAX_INDEX:,} rows and columns of 32-bit indices",
+            place=text,
+            remedy="take a smaller one",
+        )
+    weighted = values["values"] != "none"
+    needed = 8 * (size.rows + 1) + size.entries * (12 if weighted else 4) + size.scratch + 64 * 2**20
+    require_memory(needed, f"{canonical} (up to {size.entries:,} entries)", text, "take a smaller one")
+
+    say = progress or (lambda doing, fraction: None)
+    pattern: Pattern = _call(found.build, {**values, "progress": say})
+    csr = CSR(pattern.rows, pattern.cols, pattern.row_ptr, pattern.col_idx, None)
+    symmetric = pattern.symmetric
+    array: npt.NDArray[np.float64] | None
+    match values["values"]:
+        case "random":
+            array = entry_values(csr, values["seed"], symmetric, say)
+        case "ones":
+            array = np.ones(csr.nnz)
+        case "stencil":
+            assert found.stencil is not None
+            array = stencil_values(csr, found.stencil)
+        case _:
+            array = None
+    say("hashing", None)
+    return Matrix(
+        name=found.short_name(values),
+        csr=CSR(csr.rows, csr.cols, csr.row_ptr, csr.col_idx, array),
+        source=Source("recipe", canonical, "recipe"),
+        symmetry="symmetric" if symmetric else "general",
+        weighted=weighted,
+        policies=Policies(
+            duplicates="first", duplicates_found=pattern.merged, self_loops=diagonal_entries(csr)
+        ),
+    )
+
+
+def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    return function(**{name: values[name] for name in inspect.signature(function).parameters})
+
+
+def _nearest(word: str, known: Mapping[str, Any], otherwise: str) -> str:
+    close = difflib.get_close_matches(word, known, n=2)
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"{hint}{otherwise} {', '.join(known)}"
+
+
+def _example(found: Recipe) -> str:
+    defaults: dict[str, Any] = {}
+    for p in found.parameters:
+        defaults[p.name] = p.default_in(defaults)
+    return ",".join(f"{p.name}={p.format(defaults[p.name])}" for p in found.parameters)
+
+
+def _human(value: object) -> str:
+    """4000000 -> 4M, 65536 -> 65536, 100000 -> 100k."""
+    if isinstance(value, int) and value >= 10_000:
+        for unit, step in (("M", 1_000_000), ("k", 1_000)):
+            if value % step == 0:
+                return f"{value // step}{unit}"
+    return str(value)

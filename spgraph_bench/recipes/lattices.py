@@ -1,0 +1,148 @@
+"""Recipes on lattices: discretised operators, bands, and graphs without hubs."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from spgraph_bench.readers.common import Progress
+from spgraph_bench.recipes.base import Integer, Pattern, Size, recipe
+from spgraph_bench.recipes.patterns import CHUNK, Step, lattice, lattice_entries, row_ptr_of
+from spgraph_bench.stats import row_ranges
+
+
+def _neighbours(dimensions: int, center: bool) -> list[Step]:
+    """Steps of Manhattan length 1, and the one of length 0 if `center`."""
+    steps = product((-1, 0, 1), repeat=dimensions)
+    return [step for step in steps if sum(map(abs, step)) == 1 or (center and not any(step))]
+
+
+def _lattice_size(dims: tuple[int, ...], steps: list[Step]) -> Size:
+    points = int(np.prod(dims, dtype=object))
+    return Size(points, points, lattice_entries(dims, steps), scratch=8 * points)
+
+
+def _symmetric(pattern: Pattern) -> Pattern:
+    return Pattern(pattern.rows, pattern.cols, pattern.row_ptr, pattern.col_idx, symmetric=True)
+
+
+def _poisson2d_size(n: int) -> Size:
+    return _lattice_size((n, n), _neighbours(2, True))
+
+
+@recipe(
+    "poisson2d",
+    Integer("n", 2048, "points along each side", 1),
+    about="5-point Poisson operator on an n x n lattice, Dirichlet boundaries",
+    short="poisson2d-{n}",
+    size=_poisson2d_size,
+    stencil=4.0,
+)
+def poisson2d(n: int, progress: Progress) -> Pattern:
+    return _symmetric(lattice((n, n), _neighbours(2, True), progress))
+
+
+def _poisson3d_size(n: int) -> Size:
+    return _lattice_size((n, n, n), _neighbours(3, True))
+
+
+@recipe(
+    "poisson3d",
+    Integer("n", 128, "points along each side", 1),
+    about="7-point Poisson operator on an n x n x n lattice, Dirichlet boundaries",
+    short="poisson3d-{n}",
+    size=_poisson3d_size,
+    stencil=6.0,
+)
+def poisson3d(n: int, progress: Progress) -> Pattern:
+    return _symmetric(lattice((n, n, n), _neighbours(3, True), progress))
+
+
+def _band(n: int, diagonals: int) -> list[Step]:
+    if diagonals > 2 * n - 1:
+        raise ValueError(f"{diagonals} diagonals, but {n} x {n} has only {2 * n - 1}")
+    return [(offset,) for offset in range(-((diagonals - 1) // 2), diagonals // 2 + 1)]
+
+
+def _banded_size(n: int, diagonals: int) -> Size:
+    return _lattice_size((n,), _band(n, diagonals))
+
+
+@recipe(
+    "banded",
+    Integer("n", 4_000_000, "rows and columns", 1),
+    Integer(
+        "diagonals", 27, "diagonals, all full, around the main one (an even count: one more above)", 1, 4095
+    ),
+    about="band of full diagonals around the main one",
+    short="banded-{n}-{diagonals}",
+    size=_banded_size,
+)
+def banded(n: int, diagonals: int, progress: Progress) -> Pattern:
+    return lattice((n,), _band(n, diagonals), progress)
+
+
+def _blocks_size(n: int, block: int) -> Size:
+    coarse = _poisson2d_size(n)
+    rows = coarse.rows * block
+    return Size(rows, rows, coarse.entries * block**2, scratch=8 * rows + 12 * coarse.entries)
+
+
+@recipe(
+    "blocks",
+    Integer("n", 900, "points along each side", 1),
+    Integer("block", 3, "rows and columns of each dense block", 1, 64),
+    about="5-point Poisson pattern on an n x n lattice, a dense block in place of each entry",
+    short="blocks-{n}-{block}",
+    size=_blocks_size,
+)
+def blocks(n: int, block: int, progress: Progress) -> Pattern:
+    coarse = lattice((n, n), _neighbours(2, True), progress)
+    lengths = np.repeat(np.diff(coarse.row_ptr) * block, block)
+    row_ptr = row_ptr_of(lengths)
+    col_idx = np.empty(int(row_ptr[-1]), np.int32)
+    within = np.arange(block, dtype=np.int32)
+    for first, last in row_ranges(coarse.row_ptr, CHUNK // block**2):
+        entries = slice(int(coarse.row_ptr[first]), int(coarse.row_ptr[last]))
+        widened = (coarse.col_idx[entries, None] * np.int32(block) + within).ravel()
+        # The rows of a block row are alike: each starts where its block row starts in `widened`.
+        rows = slice(first * block, last * block)
+        starts = np.repeat(coarse.row_ptr[first:last] - coarse.row_ptr[first], block) * block
+        out = slice(int(row_ptr[rows.start]), int(row_ptr[rows.stop]))
+        shift = np.repeat(starts - row_ptr[rows] + out.start, lengths[rows])
+        col_idx[out] = widened[np.arange(out.stop - out.start) + shift]
+        progress("widening entries to blocks", out.stop / len(col_idx))
+    return Pattern(coarse.rows * block, coarse.cols * block, row_ptr, col_idx, symmetric=True)
+
+
+def _grid_size(n: int) -> Size:
+    return _lattice_size((n, n), _neighbours(2, False))
+
+
+@recipe(
+    "grid",
+    Integer("n", 1000, "vertices along each side", 1),
+    about="n x n lattice graph, undirected: 2 n - 1 levels from a corner, no hubs",
+    short="grid-{n}",
+    size=_grid_size,
+    values="none",
+)
+def grid(n: int, progress: Progress) -> Pattern:
+    return _symmetric(lattice((n, n), _neighbours(2, False), progress))
+
+
+def _chain_size(n: int) -> Size:
+    return _lattice_size((n,), _neighbours(1, False))
+
+
+@recipe(
+    "chain",
+    Integer("n", 10_000, "vertices", 1),
+    about="path graph, undirected: the most levels a traversal can have",
+    short="chain-{n}",
+    size=_chain_size,
+    values="none",
+)
+def chain(n: int, progress: Progress) -> Pattern:
+    return _symmetric(lattice((n,), _neighbours(1, False), progress))

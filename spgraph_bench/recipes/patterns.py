@@ -1,0 +1,122 @@
+"""The few ways in which recipes arrive at canonical CSR positions; all vectorised, in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.readers.common import Progress
+from spgraph_bench.recipes.base import Pattern
+from spgraph_bench.recipes.draw import Words, below
+from spgraph_bench.stats import row_ranges
+
+__all__ = ["CHUNK", "drawn_columns", "from_edge_keys", "lattice", "lattice_entries", "row_ptr_of"]
+
+CHUNK = 1 << 19
+"""Entries worked on at a time: a few arrays of this many words stay in cache."""
+
+Step = tuple[int, ...]
+
+
+def row_ptr_of(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """Row offsets from row lengths, int64 [rows + 1]."""
+    row_ptr = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=row_ptr[1:])
+    return row_ptr
+
+
+def lattice_entries(dims: Sequence[int], steps: Sequence[Step]) -> int:
+    """Entries that :func:`lattice` gives."""
+    return sum(prod(max(0, d - abs(s)) for d, s in zip(dims, step, strict=True)) for step in steps)
+
+
+def lattice(dims: Sequence[int], steps: Sequence[Step], progress: Progress) -> Pattern:
+    """Points of a lattice of extents `dims`, numbered row-major, each linked to itself + each step.
+
+    Links that leave the lattice are dropped, as Dirichlet boundaries do. `steps` must be distinct.
+    """
+    points = prod(dims)
+    strides = [prod(dims[d + 1 :]) for d in range(len(dims))]
+    # In the order of the column they lead to; steps that share an offset never both stay inside.
+    steps = sorted(steps, key=lambda step: sum(s * t for s, t in zip(step, strides, strict=True)))
+    offsets = np.array([sum(s * t for s, t in zip(step, strides, strict=True)) for step in steps], np.int64)
+    col_idx = np.empty(lattice_entries(dims, steps), np.int32)
+    lengths = np.empty(points, np.int64)
+    at = 0
+    per_chunk = max(1, CHUNK // max(1, len(steps)))
+    for first in range(0, points, per_chunk):
+        point = np.arange(first, min(first + per_chunk, points), dtype=np.int64)
+        inside = np.ones((len(point), len(steps)), bool)
+        for d, (extent, stride) in enumerate(zip(dims, strides, strict=True)):
+            coordinate = point // stride % extent
+            for k, step in enumerate(steps):
+                if step[d]:
+                    inside[:, k] &= (coordinate >= -step[d]) & (coordinate < extent - step[d])
+        columns = (point[:, None] + offsets)[inside]
+        col_idx[at : at + len(columns)] = columns
+        at += len(columns)
+        lengths[point[0] : point[-1] + 1] = np.count_nonzero(inside, axis=1)
+        progress("laying out the lattice", (int(point[-1]) + 1) / points)
+    return Pattern(points, points, row_ptr_of(lengths), col_idx)
+
+
+def drawn_columns(
+    lengths: npt.NDArray[np.int64], cols: int, words: Words, progress: Progress
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], int]:
+    """For each row `lengths[row]` columns drawn uniformly from `cols`, duplicates merged.
+
+    Returns row_ptr, col_idx and the number of merged entries.
+    """
+    drawn = row_ptr_of(lengths)
+    total = int(drawn[-1])
+    col_idx = np.empty(total, np.int32)
+    kept_lengths = np.empty(len(lengths), np.int64)
+    at = 0
+    for first, last in row_ranges(drawn, CHUNK):
+        entries = int(drawn[last] - drawn[first])
+        keys = np.repeat(np.arange(last - first, dtype=np.int64) << 32, lengths[first:last])
+        keys |= below(words.take(entries), cols)
+        keys.sort()
+        fresh = _fresh(keys)
+        kept = keys[fresh]
+        col_idx[at : at + len(kept)] = kept & 0xFFFFFFFF
+        at += len(kept)
+        kept_lengths[first:last] = np.bincount(kept >> 32, minlength=last - first)
+        progress("drawing columns", int(drawn[last]) / max(1, total))
+    col_idx.resize(at, refcheck=False)  # gives the tail back; nobody else holds it
+    return row_ptr_of(kept_lengths), col_idx, total - at
+
+
+def from_edge_keys(keys: npt.NDArray[np.uint64], rows: int) -> Pattern:
+    """A square pattern from edges ``source << 32 | target`` in any order; duplicates are merged.
+
+    `keys` is sorted in place.
+    """
+    keys.sort()
+    col_idx = np.empty(len(keys), np.int32)
+    lengths = np.zeros(rows, np.int64)
+    at = 0
+    for first in range(0, len(keys), CHUNK):
+        part = keys[first : first + CHUNK]
+        fresh = _fresh(part)
+        if first and part[0] == keys[first - 1]:
+            fresh[0] = False
+        kept = part[fresh]
+        col_idx[at : at + len(kept)] = kept & np.uint64(0xFFFFFFFF)
+        at += len(kept)
+        if len(kept):
+            sources = (kept >> np.uint64(32)).view(np.int64)
+            counts = np.bincount(sources - sources[0])
+            lengths[sources[0] : sources[0] + len(counts)] += counts
+    col_idx.resize(at, refcheck=False)
+    return Pattern(rows, rows, row_ptr_of(lengths), col_idx, merged=len(keys) - at)
+
+
+def _fresh(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    """Which of the sorted `keys` differ from the one before."""
+    fresh = np.ones(len(keys), bool)
+    np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
+    return fresh

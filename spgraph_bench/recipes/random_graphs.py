@@ -1,0 +1,171 @@
+"""Recipes drawn at random: R-MAT, uniform and power-law."""
+
+from __future__ import annotations
+
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import reduce
+from math import lcm
+
+import numpy as np
+
+from spgraph_bench.readers.common import Progress
+from spgraph_bench.recipes.base import Decimals, Integer, Pattern, Size, recipe
+from spgraph_bench.recipes.draw import AliasTable, Words
+from spgraph_bench.recipes.patterns import CHUNK, drawn_columns, from_edge_keys
+
+# Streams of words; a recipe uses each for one thing.
+_PERMUTATION, _LENGTHS, _COLUMNS, _EDGES = range(4)
+
+_LEVELS_AT_ONCE = 8  # 4^8 outcomes: the table stays in L2
+
+
+def _rmat_size(scale: int, edgefactor: int, a: Fraction, b: Fraction, c: Fraction, symmetrize: int) -> Size:
+    if a + b + c > 1:
+        raise ValueError("a + b + c is more than 1")
+    edges = (edgefactor << scale) * (1 + symmetrize)
+    return Size(1 << scale, 1 << scale, edges, scratch=8 * edges + (24 << scale))
+
+
+@recipe(
+    "rmat",
+    Integer("scale", 20, "2^scale vertices", 1, 30),
+    Integer("edgefactor", 16, "edges drawn per vertex", 1, 4096),
+    Decimals("a", Fraction("0.57"), "share of edges in the upper left quarter"),
+    Decimals("b", Fraction("0.19"), "share in the upper right"),
+    Decimals("c", Fraction("0.19"), "share in the lower left"),
+    Integer("symmetrize", 0, "1: undirected, every edge stored both ways", 0, 1),
+    about="R-MAT (Graph500's) graph: power-law degrees, vertex ids permuted, no self-loops",
+    short="rmat{scale}",
+    size=_rmat_size,
+)
+def rmat(
+    scale: int, edgefactor: int, a: Fraction, b: Fraction, c: Fraction, symmetrize: int, seed: int,
+    progress: Progress,
+) -> Pattern:  # fmt: skip
+    """R-MAT (Chakrabarti, Zhan and Faloutsos 2004) without noise, several of its levels per draw."""
+    vertices, edges = 1 << scale, edgefactor << scale
+    keys64 = Words(seed, _PERMUTATION).take(vertices)
+    renamed = np.argsort(keys64, kind="stable").astype(np.uint64)
+    del keys64
+    groups = [_LEVELS_AT_ONCE] * (scale // _LEVELS_AT_ONCE) + [scale % _LEVELS_AT_ONCE] * (
+        scale % _LEVELS_AT_ONCE > 0
+    )
+    tables = {levels: AliasTable(_quarter_weights(levels, a, b, c)) for levels in set(groups)}
+    streams = [Words(seed, _EDGES + group) for group in range(len(groups))]
+    keys = np.empty(edges * (1 + symmetrize), np.uint64)
+    at = 0
+    for first in range(0, edges, CHUNK):
+        count = min(CHUNK, edges - first)
+        source, target = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        for levels, words in zip(groups, streams, strict=True):
+            outcome = tables[levels].draw(words.take(count))
+            source = source << levels | outcome >> levels
+            target = target << levels | outcome & ((1 << levels) - 1)
+        proper = source != target
+        i, j = renamed[source[proper]], renamed[target[proper]]
+        for low, high in ((j, i), (i, j))[: 1 + symmetrize]:
+            keys[at : at + len(i)] = high << np.uint64(32) | low
+            at += len(i)
+        progress("drawing edges", (first + count) / edges)
+    progress("sorting edges", None)
+    made = from_edge_keys(keys[:at], vertices)
+    return Pattern(
+        vertices, vertices, made.row_ptr, made.col_idx, merged=made.merged, symmetric=bool(symmetrize)
+    )
+
+
+def _quarter_weights(levels: int, a: Fraction, b: Fraction, c: Fraction) -> list[int]:
+    """Weights of the 4^levels quarters-of-quarters; the index is ``row << levels | column``."""
+    shares = (a, b, c, 1 - a - b - c)
+    scale = reduce(lcm, (share.denominator for share in shares))
+    one = [int(share * scale) for share in shares]
+    weights = [1]
+    for level in range(levels):  # the new level becomes the lowest bit of row and of column
+        side = range(1 << level)
+        weights = [
+            weights[row << level | col] * one[low_row << 1 | low_col]
+            for row in side
+            for low_row in (0, 1)
+            for col in side
+            for low_col in (0, 1)
+        ]
+    return weights
+
+
+def _uniform_size(n: int, degree: int) -> Size:
+    return Size(n, n, n * degree, scratch=24 * n)
+
+
+@recipe(
+    "uniform",
+    Integer("n", 4_000_000, "rows and columns", 1),
+    Integer("degree", 16, "columns drawn per row", 1),
+    about="every row draws its columns uniformly, duplicates merged: no locality at all",
+    short="uniform-{n}-{degree}",
+    size=_uniform_size,
+)
+def uniform(n: int, degree: int, seed: int, progress: Progress) -> Pattern:
+    lengths = np.full(n, degree, np.int64)
+    row_ptr, col_idx, merged = drawn_columns(lengths, n, Words(seed, _COLUMNS), progress)
+    return Pattern(n, n, row_ptr, col_idx, merged)
+
+
+def _at_most_n(values: dict[str, int]) -> int:
+    """min(n, 10000)"""
+    return min(values["n"], 10_000)
+
+
+def _powerlaw_size(n: int, exponent: Fraction, max_degree: int) -> Size:
+    if max_degree > n:
+        raise ValueError(f"max_degree={max_degree} is more than the n={n} columns")
+    weights = _power_weights(exponent, max_degree)
+    mean = sum(k * weight for k, weight in enumerate(weights, 1)) / sum(weights)
+    spread = (sum(k * k * weight for k, weight in enumerate(weights, 1)) / sum(weights)) ** 0.5
+    entries = int(n * mean + 10 * spread * n**0.5)  # ten standard deviations of the sum above its mean
+    return Size(n, n, min(entries, n * max_degree), scratch=32 * n)
+
+
+@recipe(
+    "powerlaw",
+    Integer("n", 1_000_000, "rows and columns", 1),
+    Decimals("exponent", Fraction("2.1"), "a row of length k is drawn with weight k^-exponent",
+             Fraction(1, 10), Fraction(10)),
+    Integer("max_degree", _at_most_n, "longest row drawn, at most n", 1, 1_000_000),
+    about="row lengths from a power law, columns uniform, duplicates merged: skew without structure",
+    short="powerlaw-{n}",
+    size=_powerlaw_size,
+)  # fmt: skip
+def powerlaw(n: int, exponent: Fraction, max_degree: int, seed: int, progress: Progress) -> Pattern:
+    table = AliasTable(_power_weights(exponent, max_degree))
+    words = Words(seed, _LENGTHS)
+    lengths = np.empty(n, np.int64)
+    for first in range(0, n, CHUNK):
+        part = lengths[first : first + CHUNK]
+        part[:] = table.draw(words.take(len(part))) + 1
+    row_ptr, col_idx, merged = drawn_columns(lengths, n, Words(seed, _COLUMNS), progress)
+    return Pattern(n, n, row_ptr, col_idx, merged)
+
+
+def _power_weights(exponent: Fraction, longest: int) -> list[int]:
+    """``k^-exponent`` for k = 1..longest, as whole multiples of 2^-128.
+
+    In decimals of 60 digits, where the result is defined to the last digit on every machine, cut to 39.
+    Powers of primes only; the others are products.
+    """
+    context = Context(prec=60)
+    minus = context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))
+    divisor = list(range(longest + 1))  # becomes each number's smallest prime factor
+    for p in range(2, int(longest**0.5) + 1):
+        if divisor[p] == p:
+            for multiple in range(p * p, longest + 1, p):
+                divisor[multiple] = min(divisor[multiple], p)
+    power = [Decimal(1)] * (longest + 1)
+    for k in range(2, longest + 1):
+        p = divisor[k]
+        power[k] = context.power(Decimal(p), minus) if p == k else context.multiply(power[p], power[k // p])
+    unit = Decimal(2**128)
+    return [
+        int(context.multiply(power[k], unit).to_integral_value(ROUND_FLOOR, context))
+        for k in range(1, longest + 1)
+    ]
