@@ -1,0 +1,165 @@
+"""SpMV: y = A x with a sparse matrix A."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.formats.base import Packed
+from spgraph_bench.formats.common import row_chunks
+from spgraph_bench.matrix import Matrix
+from spgraph_bench.problems.base import CheckResult, Work, register
+
+__all__ = ["BOUND_FACTOR", "SpMV"]
+
+BOUND_FACTOR = 1.0
+"""c in the bound c (nnz_i + 2) eps (|A| |x|)_i that :meth:`SpMV.check` holds every row to.
+
+n products summed in any order, fused or not, err by at most n u (|A| |x|)_i with u = eps / 2 (Jeannerod and
+Rump, "Improved error bounds for inner products in floating-point arithmetic", SIAM J. Matrix Anal. Appl.
+2013; Higham, "Accuracy and Stability of Numerical Algorithms", chapter 3, with n u / (1 - n u)). The oracle's
+own sum errs by as much in double precision, so two float64 results may lie n eps apart: c = 1 is what is
+needed there, and twice what is needed in float32. The 2 covers the rounding of y and of the bound itself.
+"""
+
+
+class SpMV:
+    """y = A x.
+
+    Input ``x`` ``[cols]``, output ``y`` ``[rows]``, both of the run's value type. The oracle takes A and x as
+    the kernel gets them, that is rounded to the value type, so that the bound speaks of summation only.
+    """
+
+    name = "spmv"
+    title = "sparse matrix times dense vector, y = A x"
+    rate_unit = "GFLOP/s"
+    outputs: tuple[str, ...] = ("y",)
+
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int) -> dict[str, npt.NDArray[Any]]:
+        """``x``, uniform in [0, 1): the same for a seed on any machine and any numpy.
+
+        Drawn from PCG64's raw output, since numpy keeps that stable but not its distributions.
+        """
+        raw = np.random.PCG64(seed).random_raw(matrix.csr.cols)
+        x = ((raw >> np.uint64(11)) * 2.0**-53).astype(dtype)
+        # Rounding to float32 can reach 1, which is outside.
+        return {"x": np.minimum(x, np.nextafter(dtype.type(1), dtype.type(0)))}
+
+    def output_arrays(
+        self, matrix: Matrix, dtype: np.dtype[Any]
+    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        return {"y": ((matrix.csr.rows,), dtype)}
+
+    def oracle(
+        self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """``r`` = A x and ``absax`` = |A| |x|, float64 ``[rows]``; ``lengths``, int64 ``[rows]``.
+
+        Multiply, then add up each row: one numpy call each, a million entries at a time, no scipy (which is
+        itself among the variants). Tests hold it against a plain loop with math.fsum. Terms with a NaN or Inf
+        factor count in r as IEEE has it, whatever the order; absax leaves them out.
+        """
+        csr = matrix.csr
+        x = inputs["x"].astype(np.float64)
+        r, absax = np.zeros(csr.rows), np.zeros(csr.rows)
+        lengths = csr.row_lengths()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for begin, end in row_chunks(csr.row_ptr):
+                first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
+                # reduceat gives a wrong answer for an empty segment, so only rows with entries take part.
+                row = begin + np.flatnonzero(lengths[begin:end])
+                starts = csr.row_ptr[row] - first
+                if not len(row):
+                    continue
+                a = np.ones(last - first) if csr.values is None else csr.values[first:last].astype(dtype)
+                a = a.astype(np.float64)
+                gathered = x[csr.col_idx[first:last]]
+                terms = a * gathered
+                finite = np.isfinite(a) & np.isfinite(gathered)
+                if not finite.all():
+                    r[row] = np.add.reduceat(np.where(finite, 0.0, terms), starts)
+                    terms[~finite] = 0.0
+                r[row] += np.add.reduceat(terms, starts)
+                absax[row] = np.add.reduceat(np.abs(terms), starts)
+        return {"r": r, "absax": absax, "lengths": lengths}
+
+    def check(
+        self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
+    ) -> CheckResult:
+        """Every row within :data:`BOUND_FACTOR` (nnz_i + 2) eps absax_i of r_i, plus nnz_i times the smallest
+        subnormal (products may underflow).
+
+        Where r_i is NaN or Inf, y_i must be the same. Where the partial sums of a row can pass the largest
+        value of `dtype`, y_i may also be what an overflow makes of it: Inf of r_i's sign if all terms have
+        one sign, else Inf or NaN. (Where |A| |x| overflows even float64, anything that was written passes.)
+        A row whose bits are all ones was never written: no arithmetic gives that NaN.
+
+        What this cannot see: in a row of n entries the bound is n + 2 units in the last place of |A| |x|, so
+        a lost entry of average size shows up to n = 2,900 in float32 and 67 M in float64. The battery runs in
+        both.
+        """
+        r, absax, lengths = oracle["r"], oracle["absax"], oracle["lengths"]
+        if output.shape != r.shape or output.dtype != dtype:
+            return CheckResult(
+                False, f"y is {output.dtype} {list(output.shape)}, not {dtype} {list(r.shape)}"
+            )
+        limits = np.finfo(dtype)
+        eps, largest = float(limits.eps), float(limits.max)
+        bits = np.ascontiguousarray(output).view(f"u{dtype.itemsize}")
+        unwritten = bits == np.iinfo(bits.dtype).max
+        y = output.astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            error = np.abs(y - r)
+            slack = (lengths + 2) * eps
+            bound = BOUND_FACTOR * slack * absax + lengths * float(limits.smallest_subnormal)
+            right = (error <= bound) | (y == r) | (np.isnan(y) & np.isnan(r))
+            overflow = absax * (1 + slack) >= largest
+            if overflow.any():
+                one_sign = np.abs(r) == absax
+                allowed = np.where(one_sign, y == np.copysign(np.inf, r), ~np.isfinite(y))
+                right |= overflow & (allowed | np.isinf(absax))
+            wrong = ~right | unwritten
+            ratio = np.nan_to_num(error / bound, nan=0.0, posinf=0.0)
+        ratio[wrong & ~(ratio > 1)] = np.inf  # NaN, Inf, unwritten, or not exactly 0 in an empty row
+        written = wrong & ~unwritten
+        wrong_rows, unwritten_rows = int(wrong.sum()), int(unwritten.sum())
+        details: dict[str, Any] = {"wrong_rows": wrong_rows, "unwritten_rows": unwritten_rows}
+        if len(r):
+            # The worst row that was written says more than one that was not.
+            worst = int(np.argmax(np.where(written, ratio, -1.0) if written.any() else ratio))
+            details["worst_row"] = worst
+            details["worst_row_length"] = int(lengths[worst])
+            details["max_error_ratio"] = float(ratio[worst]) if np.isfinite(ratio[worst]) else None
+        if not wrong_rows:
+            return CheckResult(True, "", details)
+        where = f"row {worst:,} ({lengths[worst]:,} nonzeros)"
+        if written.any():
+            message = (
+                f"{wrong_rows:,} of {len(r):,} rows wrong, the worst is {where}: y = {y[worst]:.9g}, "
+                f"expected {r[worst]:.9g}, error {error[worst]:.3g} exceeds its bound {bound[worst]:.3g}"
+            )
+            if unwritten_rows:
+                message += f"; {unwritten_rows:,} never written"
+        else:
+            message = f"{unwritten_rows:,} of {len(r):,} rows never written, the first is {where}"
+        return CheckResult(False, message, details)
+
+    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
+        rows, cols = matrix_shape
+        value = packed.dtype.itemsize
+        return Work(
+            operations=2 * packed.nnz,
+            compulsory_bytes=packed.compulsory_bytes + (rows + cols) * value,
+            stored_bytes=packed.stored_bytes,
+            gathered_bytes=packed.nnz * value,
+        )
+
+    def rate(self, work: Work, seconds: float) -> float:
+        """GFLOP/s: 2 nnz / t."""
+        return work.operations / seconds / 1e9
+
+
+register(SpMV())
