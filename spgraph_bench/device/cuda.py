@@ -20,7 +20,7 @@ from spgraph_bench.device.base import Arg, Buffer, DeviceInfo, Dim
 from spgraph_bench.device.nvcc import cubin, find_nvcc
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 
-__all__ = ["CudaBuffer", "CudaDevice", "CudaKernel", "CudaModule"]
+__all__ = ["CudaBuffer", "CudaDevice", "CudaKernel", "CudaModule", "gpu_uuid"]
 
 # struct's native codes, which PyCUDA packs kernel arguments with, by numpy type.
 _CODES = {
@@ -28,6 +28,37 @@ _CODES = {
     np.dtype(np.int32): "i", np.dtype(np.uint32): "I", np.dtype(np.int64): "q", np.dtype(np.uint64): "Q",
     np.dtype(np.float32): "f", np.dtype(np.float64): "d", np.dtype(np.bool_): "?",
 }  # fmt: skip
+
+
+def _nvml(ask: Callable[[Any], Any]) -> str:
+    """What NVML answers, "" where it does not: it is a help, not a need."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        try:
+            answer = ask(pynvml)
+        finally:
+            pynvml.nvmlShutdown()
+    except Exception:
+        return ""
+    return answer.decode() if isinstance(answer, bytes) else str(answer)
+
+
+def gpu_uuid(index: int) -> str:
+    """UUID of ``cuda:index`` as NVML names it, without making a context; "" where it cannot be told."""
+    try:
+        import pycuda.driver as driver
+
+        driver.init()
+        bus = driver.Device(index).pci_bus_id()
+    except Exception:  # opening the device says what is wrong
+        return ""
+    return _nvml(lambda nvml: nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByPciBusId(bus)))
+
+
+def _driver_version() -> str:
+    return _nvml(lambda nvml: nvml.nvmlSystemGetDriverVersion())
 
 
 class CudaBuffer:
@@ -166,17 +197,6 @@ class CudaDevice:
         """See :class:`spgraph_bench.device.base.Device`."""
         attributes = self.driver.device_attribute
         version = self.driver.get_driver_version()
-        uuid = ""
-        try:
-            import pynvml
-
-            pynvml.nvmlInit()
-            bus = self._device.pci_bus_id()
-            handle = pynvml.nvmlDeviceGetHandleByPciBusId(bus)
-            uuid = str(pynvml.nvmlDeviceGetUUID(handle))
-            driver_text = str(pynvml.nvmlSystemGetDriverVersion())
-        except Exception:  # NVML is a help, not a need
-            driver_text = ""
         return DeviceInfo(
             kind="cuda",
             name=self._device.name(),
@@ -184,9 +204,9 @@ class CudaDevice:
             memory_bytes=int(self._device.total_memory()),
             multiprocessors=int(self._device.get_attribute(attributes.MULTIPROCESSOR_COUNT)),
             l2_bytes=int(self._device.get_attribute(attributes.L2_CACHE_SIZE)),
-            driver=driver_text,
+            driver=_driver_version(),
             toolkit=find_nvcc().version,
-            uuid=uuid,
+            uuid=gpu_uuid(self.index),
             extra={"cuda_driver_api": f"{version // 1000}.{version % 1000 // 10}"},
         )
 

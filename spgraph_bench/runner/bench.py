@@ -10,6 +10,7 @@ Messages go to `emit` while a call works:
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,11 +20,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.device import open_device
+from spgraph_bench.device import open_device, parse_device
 from spgraph_bench.device.base import Buffer, Device
 from spgraph_bench.errors import LaunchError, SpgraphError
 from spgraph_bench.formats import Packed, get_format
 from spgraph_bench.matrix import CSR
+from spgraph_bench.measure.clocks import GpuMonitor
 from spgraph_bench.measure.sampling import Clock, CpuClock, Entry, Sample, Taken, sample_interleaved
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.problems import get_problem
@@ -56,6 +58,8 @@ class Task:
     rows: int
     cols: int
     pattern: bool
+    outputs: Mapping[str, Mapping[str, tuple[tuple[int, ...], str]]]
+    """dtype -> output name -> (shape, dtype), from ``Problem.output_arrays``."""
     params: Mapping[str, Any] = field(default_factory=dict)
     force_format: bool = False
     offsets: str = "int32"
@@ -92,6 +96,16 @@ class _AnnouncingClock:
         return self._clock.sample(launch, cache)
 
 
+def _monitor(device: str) -> GpuMonitor | None:
+    kind, index = parse_device(device)
+    if kind != "cuda":
+        return None
+    from spgraph_bench.device.cuda import gpu_uuid
+
+    uuid = gpu_uuid(index)
+    return GpuMonitor.open(uuid, own=(os.getppid(),)) if uuid else None
+
+
 class Bench:
     """A device with one task's arrays on it.
 
@@ -112,8 +126,11 @@ class Bench:
     ) -> None:
         self._emit = emit
         self._gate = gate
+        self.stopping = False
+        """Set from a signal handler: ends a `time` call after the sample in flight."""
+        # Before the context is made: our own process must not count as another one on the GPU.
+        self._monitor = _monitor(device)
         self.device: Device = open_device(device, **(device_options or {}))
-        self._monitor: Any = None
         self._clocks: dict[str, Clock] = {}
         self._task: Task | None = None
         self._arrays: dict[str, npt.NDArray[Any]] = {}
@@ -179,8 +196,7 @@ class Bench:
 
     def busy(self) -> list[str]:
         """What disturbs measuring on this device now (other processes, clocks), in words."""
-        watch = self._watcher()
-        return list(watch.disturbances()) if watch else []
+        return list(self._monitor.state().notes()) if self._monitor else []
 
     def time(
         self, cells: Sequence[Cell], rule: StoppingRule, seed: int, taken: Mapping[str, Sequence[Taken]]
@@ -200,7 +216,10 @@ class Bench:
             entries.append(Entry(cell.key, prepared.launch, clock, taken=taken.get(cell.key, ())))
         self._emit(("stage", "timing", True))
         gc.collect()
-        for event in sample_interleaved(entries, rule, order_seed=seed, fatal=self._fatal):
+        self.stopping = False
+        for event in sample_interleaved(
+            entries, rule, order_seed=seed, fatal=self._fatal, should_stop=lambda: self.stopping
+        ):
             self._emit(("event", event))
 
     def close(self) -> None:
@@ -245,7 +264,7 @@ class Bench:
             },
             operations=work.operations,
             times={"convert_ms": convert_ms, "preprocess_ms": launch.preprocess_ms},
-            params={**packed.meta_params(), **prepared.job.params},
+            params={**packed.meta, **prepared.job.params},
             device_bytes=prepared.device_bytes,
         )
         self._emit(("stage", f"checking {cell.key}", True))
@@ -302,11 +321,10 @@ class Bench:
                 self._uploaded[key] = upload_packed(self.device, packed)
             arrays = self._uploaded[key]
         self._emit(("stage", f"preparing {cell.key}", True))
-        dtype = np.dtype(cell.dtype)
-        shapes = get_problem(task.problem).output_arrays((task.rows, task.cols), dtype)
+        outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
         inputs = self._named(f"in.{cell.dtype}.")
         prepared = prepare(
-            self.device, variant, packed, inputs, shapes, task.params, offsets=task.offsets, arrays=arrays
+            self.device, variant, packed, inputs, outputs, task.params, offsets=task.offsets, arrays=arrays
         )
         self.device.synchronize()
         self._ready[cell.key] = prepared
@@ -338,13 +356,10 @@ class Bench:
                 from spgraph_bench.measure.cuda_clock import CudaClock
 
                 assert isinstance(self.device, CudaDevice)
-                watch = self._watcher()
-                clock = CudaClock(self.device, self._gate, watch.now if watch else None)
+                watch = self._monitor.watch if self._monitor else None
+                clock = CudaClock(self.device, self._gate, watch)
             self._clocks[where] = clock
         return self._clocks[where]
-
-    def _watcher(self) -> Any:
-        return None
 
     def _alive(self) -> bool:
         """Whether the device still answers after a failed launch."""

@@ -32,6 +32,9 @@ __all__ = [
     "serve",
 ]
 
+_INTERRUPT_SECONDS = 3.0
+"""How long a timing worker may take to end after Ctrl-C: the sample in flight."""
+
 OnMessage = Callable[[tuple[Any, ...]], None]
 
 
@@ -50,6 +53,7 @@ class Worker(Protocol):
         """Call ``bench.name(*args)``; messages it emits go to `on_message`. Raises what the call raises."""
         ...
 
+    def kill(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -69,10 +73,26 @@ class LocalWorker:
     def call(self, name: str, *args: Any, on_message: OnMessage | None = None) -> Any:
         """See :class:`Worker`."""
         self._listener = on_message
+        interrupted = False
+
+        def interrupt(*_: object) -> None:
+            nonlocal interrupted
+            interrupted = self._bench.stopping = True
+
+        # Timing ends with what it has; anything else is simply broken off.
+        before = signal.signal(signal.SIGINT, interrupt) if name == "time" else None
         try:
-            return getattr(self._bench, name)(*args)
+            result = getattr(self._bench, name)(*args)
         finally:
             self._listener = None
+            if before is not None:
+                signal.signal(signal.SIGINT, before)
+        if interrupted:
+            raise KeyboardInterrupt
+        return result
+
+    def kill(self) -> None:
+        """Nothing to end: the calls run in this process."""
 
     def close(self) -> None:
         """Release the device."""
@@ -114,13 +134,27 @@ class ProcessWorker:
             raise WorkerDiedError(self._epitaph()) from None
 
     def call(self, name: str, *args: Any, on_message: OnMessage | None = None) -> Any:
-        """See :class:`Worker`. Raises WorkerDiedError or WorkerHungError when there will be no answer."""
+        """See :class:`Worker`. Raises WorkerDiedError or WorkerHungError when there will be no answer.
+
+        Ctrl-C lets a `time` call end with what it has (in seconds), then KeyboardInterrupt is raised.
+        """
         self._send((name, args))
-        guarded = False
+        try:
+            return self._listen(on_message)
+        except KeyboardInterrupt:
+            if name == "time":
+                with contextlib.suppress(WorkerDiedError, WorkerHungError, SpgraphError, ProcessLookupError):
+                    self._process.send_signal(signal.SIGUSR1)
+                    self._listen(on_message, patience=_INTERRUPT_SECONDS)
+            raise
+
+    def _listen(self, on_message: OnMessage | None, patience: float | None = None) -> Any:
+        guarded = patience is not None
+        limit = patience or self._watchdog
         heard = time.monotonic()
         while True:
             # Polling in steps keeps Ctrl-C prompt and costs nothing beside the work.
-            left = heard + self._watchdog - time.monotonic() if guarded else 1.0
+            left = heard + limit - time.monotonic() if guarded else 1.0
             try:
                 ready = self._pipe.poll(min(1.0, max(0.0, left)))
                 reply = self._pipe.recv() if ready else None
@@ -128,9 +162,9 @@ class ProcessWorker:
                 raise WorkerDiedError(self._epitaph()) from None
             now = time.monotonic()
             if reply is None:
-                if guarded and now - heard >= self._watchdog:
+                if guarded and now - heard >= limit:
                     self.kill()
-                    raise WorkerHungError(f"no answer in {self._watchdog:g} s")
+                    raise WorkerHungError(f"no answer in {limit:g} s")
                 continue
             heard = now
             kind, content = reply
@@ -139,7 +173,7 @@ class ProcessWorker:
             if kind == "raise":
                 raise content
             if content[0] == "stage":
-                guarded = content[2]
+                guarded = content[2] or patience is not None
             if on_message:
                 on_message(content)
 
@@ -193,6 +227,12 @@ def serve(fd: int) -> None:
     from spgraph_bench.runner.bench import Bench
 
     bench: Bench | None = None
+
+    def stop(*_: object) -> None:
+        if bench is not None:
+            bench.stopping = True
+
+    signal.signal(signal.SIGUSR1, stop)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             name, args = pipe.recv()

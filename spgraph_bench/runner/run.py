@@ -1,0 +1,449 @@
+"""The whole line: matrix -> oracle -> modules -> checked cells -> interleaved samples -> records.
+
+:class:`Session` holds the worker that owns the device; it is started first, so that CUDA gets ready while the
+matrix is read. :func:`run` takes a matrix through a session and hands out each record as its cell ends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any
+
+import numpy as np
+
+from spgraph_bench.device.base import DeviceInfo
+from spgraph_bench.device.modules import Request, build_all
+from spgraph_bench.errors import DeviceError, SpgraphError
+from spgraph_bench.matrix import Matrix
+from spgraph_bench.measure.sampling import Ended, Taken
+from spgraph_bench.measure.stopping import StoppingRule
+from spgraph_bench.problems import get_problem
+from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
+from spgraph_bench.results.record import Ceiling, Record, Samples
+from spgraph_bench.runner.bench import Cell, Outcome, Task
+from spgraph_bench.runner.prepare import defines_for
+from spgraph_bench.runner.spool import Spool
+from spgraph_bench.runner.worker import LocalWorker, ProcessWorker, Worker, WorkerDiedError, WorkerHungError
+from spgraph_bench.variants.base import Variant
+
+__all__ = ["Progress", "Session", "Settings", "run"]
+
+Progress = Callable[[str], None]
+"""Called with what is being done, often; showing it is the caller's affair."""
+
+_INT32_LIMIT = 2**31
+_CLOCK_SOURCE = "measure/clock.cu"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may ask of a run."""
+
+    dtypes: tuple[str, ...] = ("float32",)
+    params: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    seed: int = 1
+    force_format: bool = False
+    time_limit_s: float = 1.0
+    offsets: str | None = None
+    """"int32", "int64" or None: int64 from 2^31 nonzeros on."""
+
+
+class Session:
+    """A device, held by a worker process that can be replaced when it hangs or dies.
+
+    Parameters
+    ----------
+    device : "host", "cuda" or "cuda:N".
+    in_process : no worker and no watchdog (for profilers and sanitizers).
+    watchdog : seconds that a launch may take before its worker is ended.
+    gate : see :class:`spgraph_bench.measure.cuda_clock.CudaClock`.
+    """
+
+    def __init__(
+        self, device: str, *, in_process: bool = False, watchdog: float = 60.0, gate: bool | None = None
+    ) -> None:
+        self.device = device
+        self.in_process = in_process
+        self._watchdog = watchdog
+        self._options = {"gate": gate}
+        self._worker: Worker | None = None
+        self._info: DeviceInfo | None = None
+        if not in_process:
+            self.worker()
+
+    def worker(self) -> Worker:
+        """The worker, started if there is none."""
+        if self._worker is None:
+            if self.in_process:
+                self._worker = LocalWorker(self.device, self._options)
+            else:
+                self._worker = ProcessWorker(self.device, self._options, self._watchdog)
+        return self._worker
+
+    def info(self) -> DeviceInfo:
+        """What the device is. Raises DeviceError when it cannot be used."""
+        if self._info is None:
+            try:
+                self._info = DeviceInfo(**self.worker().call("hello"))
+            except (WorkerDiedError, WorkerHungError) as error:
+                raise DeviceError(f"{self.device} cannot be used: {error}", remedy="spgraph doctor") from None
+        return self._info
+
+    def drop_worker(self) -> None:
+        """End a worker that is of no more use; the next call starts another."""
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker.close()
+            self._worker = None
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.drop_worker()
+
+
+def run(
+    session: Session,
+    matrix: Matrix,
+    problem: str,
+    variants: Sequence[Variant],
+    settings: Settings,
+    on_record: Callable[[Record], None],
+    progress: Progress = lambda text: None,
+) -> None:
+    """Check and time `variants` on `matrix`; `on_record` gets each record as its cell ends.
+
+    Whatever happens to a cell is a record (ok, skipped, failed, wrong) with its reason. Raises DeviceError
+    when the device cannot be used at all. On KeyboardInterrupt every cell without a record gets one, from
+    the samples it has, before the interrupt goes on.
+    """
+    _Run(session, matrix, problem, variants, settings, on_record, progress).go()
+
+
+class _Run:
+    def __init__(
+        self,
+        session: Session,
+        matrix: Matrix,
+        problem: str,
+        variants: Sequence[Variant],
+        settings: Settings,
+        on_record: Callable[[Record], None],
+        progress: Progress,
+    ) -> None:
+        self.session, self.matrix, self.settings = session, matrix, settings
+        self.problem = get_problem(problem)
+        self.variants = {v.name: v for v in variants}
+        self.on_record, self.progress = on_record, progress
+        # Cells of one format and type follow each other, so that each conversion happens once.
+        self.cells = [
+            Cell(v.name, dtype)
+            for dtype in settings.dtypes
+            for v in sorted(variants, key=lambda v: (v.where == "cpu", v.format))
+        ]
+        self.outcomes: dict[str, Outcome] = {}
+        self.taken: defaultdict[str, list[Taken]] = defaultdict(list)
+        self.ended: defaultdict[str, dict[str, Ended]] = defaultdict(dict)
+        self.recorded: set[str] = set()
+        self.compile_ms: dict[str, float] = {}
+        self.at: Cell | None = None
+        self.ceiling: Ceiling | None = None
+        self.notes: tuple[str, ...] = ()
+        self.loaded: Worker | None = None
+        self.spool: Spool | None = None
+        self.run_id = uuid.uuid4().hex[:12]
+        self.info: DeviceInfo
+        self.shared: dict[str, Any] = {}
+
+    def go(self) -> None:
+        try:
+            self._prepare_arrays()
+            self.info = self.session.info()
+            self.shared = {
+                "matrix": describe_matrix(self.matrix),
+                "device": describe_device(self.info),
+                "environment": describe_environment(self.info.toolkit),
+            }
+            if not self.session.in_process:
+                self.spool = Spool(sum(a.nbytes for a in self.arrays.values()))
+                self.spool.save(self.arrays)
+            survivors = self._check_all(self._compile())
+            self._time_all(survivors)
+        except KeyboardInterrupt:
+            if self.shared:
+                for cell in self.cells:
+                    self._record_interrupted(cell)
+            raise
+        finally:
+            if self.spool:
+                self.spool.close()
+
+    # ---- inputs -----------------------------------------------------------------------------------------
+
+    def _prepare_arrays(self) -> None:
+        """The task and every array the worker needs: the matrix, inputs and oracle in each value type."""
+        csr, settings, problem = self.matrix.csr, self.settings, self.problem
+        offsets = settings.offsets or ("int64" if csr.nnz >= _INT32_LIMIT else "int32")
+        self.arrays = {"csr.row_ptr": csr.row_ptr, "csr.col_idx": csr.col_idx}
+        if csr.values is not None:
+            self.arrays["csr.values"] = csr.values
+        outputs: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {}
+        for dtype in settings.dtypes:
+            self.progress(f"computing the {dtype} oracle")
+            kind = np.dtype(dtype)
+            inputs = problem.inputs(self.matrix, kind, settings.seed)
+            oracle = problem.oracle(self.matrix, inputs, kind)
+            self.arrays |= {f"in.{dtype}.{name}": array for name, array in inputs.items()}
+            self.arrays |= {f"oracle.{dtype}.{name}": array for name, array in oracle.items()}
+            outputs[dtype] = {
+                name: (shape, str(out))
+                for name, (shape, out) in problem.output_arrays(self.matrix, kind).items()
+            }
+        self.task = Task(
+            problem=problem.name,
+            rows=csr.rows,
+            cols=csr.cols,
+            pattern=csr.values is None,
+            outputs=outputs,
+            params=dict(settings.params),
+            force_format=settings.force_format,
+            offsets=offsets,
+        )
+
+    def _worker(self) -> Worker:
+        """A worker that has the task."""
+        worker = self.session.worker()
+        if worker is not self.loaded:
+            worker.call("load", self.task, self.spool.path if self.spool else self.arrays)
+            self.loaded = worker
+        return worker
+
+    # ---- modules ----------------------------------------------------------------------------------------
+
+    def _request(self, source: str, defines: Mapping[str, str]) -> Request:
+        if self.info.kind == "cuda":
+            from spgraph_bench.device.nvcc import cubin_request
+
+            return cubin_request(source, defines, self.info.arch)
+        from spgraph_bench.device.host import module_request
+
+        return module_request(source, dict(defines))
+
+    def _compile(self) -> list[Cell]:
+        """Compile what is not in the cache, in parallel; cells whose kernel does not compile are recorded."""
+        plan: dict[tuple[str, str], Request] = {}
+        broken: dict[tuple[str, str], SpgraphError] = {}
+        for cell in self.cells:
+            source = self.variants[cell.variant].source
+            if source is not None and (source, cell.dtype) not in plan:
+                try:
+                    plan[source, cell.dtype] = self._timed(
+                        self._request(source, defines_for(cell.dtype, self.task.offsets)), source, cell.dtype
+                    )
+                except SpgraphError as error:
+                    broken[source, cell.dtype] = error
+        wanted = list(plan.items())
+        if self.info.kind == "cuda":
+            wanted.append((("", ""), self._request(_CLOCK_SOURCE, {})))
+        results = build_all(
+            [request for _, request in wanted],
+            progress=lambda done, total, label: self.progress(f"compiling {done} of {total}: {label}"),
+        )
+        for (key, _), result in zip(wanted, results, strict=True):
+            if isinstance(result, SpgraphError):
+                if key == ("", ""):
+                    raise result
+                broken[key] = result
+        good = []
+        for cell in self.cells:
+            error = broken.get((self.variants[cell.variant].source or "", cell.dtype))
+            if error is None:
+                good.append(cell)
+            else:
+                self._record(cell, Outcome("failed", str(error)))
+        return good
+
+    def _timed(self, request: Request, source: str, dtype: str) -> Request:
+        """`request`, keeping how long it took to compile (a module from the cache takes no time)."""
+
+        def make(target: Path) -> str | None:
+            start = time.perf_counter()
+            log = request.make(target)
+            self.compile_ms[f"{source}/{dtype}"] = (time.perf_counter() - start) * 1e3
+            return log
+
+        return dataclasses.replace(request, make=make)
+
+    # ---- checking ---------------------------------------------------------------------------------------
+
+    def _check_all(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Check each cell alone, under the watchdog; the ones that will be timed."""
+        survivors = []
+        for number, cell in enumerate(cells, 1):
+            self.progress(f"checking {number} of {len(cells)}: {cell.variant} {cell.dtype}")
+            outcome = self.outcomes[cell.key] = self._check(cell)
+            timed = self.info.kind == "cuda" or self.variants[cell.variant].where == "cpu"
+            if outcome.status == "ok" and timed:
+                survivors.append(cell)
+            else:
+                self._record(cell, outcome)
+        return survivors
+
+    def _check(self, cell: Cell) -> Outcome:
+        try:
+            outcome: Outcome = self._worker().call("check", cell)
+            return outcome
+        except (WorkerDiedError, WorkerHungError) as error:
+            self.session.drop_worker()
+            return Outcome("failed", str(error))
+        except SpgraphError as error:
+            # The worker answered, but its context is of no more use.
+            self.session.drop_worker()
+            return Outcome("failed", str(error))
+
+    # ---- timing -----------------------------------------------------------------------------------------
+
+    def _time_all(self, cells: Sequence[Cell]) -> None:
+        if not cells:
+            return
+        self.progress("measuring the ceiling")
+        try:
+            self.ceiling = self._worker().call("ceiling")
+            self.notes = tuple(self._worker().call("busy"))
+        except (WorkerDiedError, WorkerHungError, SpgraphError) as error:
+            self.session.drop_worker()
+            self.notes = (f"the ceiling could not be measured: {error}",)
+        for group in self._groups(cells):
+            self._time_group(group)
+
+    def _groups(self, cells: Sequence[Cell]) -> Iterable[list[Cell]]:
+        """Cells that fit in device memory together; interleaving happens within a group."""
+        room = 0.6 * self.info.memory_bytes
+        group: list[Cell] = []
+        held = 0
+        for cell in cells:
+            need = self.outcomes[cell.key].device_bytes
+            if group and held + need > room:
+                yield group
+                group, held = [], 0
+            group.append(cell)
+            held += need
+        if group:
+            yield group
+
+    def _time_group(self, cells: Sequence[Cell]) -> None:
+        rule = StoppingRule(time_limit_s=self.settings.time_limit_s)
+        pending = {cell.key: cell for cell in cells}
+
+        def on_message(message: tuple[Any, ...]) -> None:
+            if message[0] == "at":
+                self.at = message[1]
+            elif message[0] == "event":
+                event = message[1]
+                if isinstance(event, Taken):
+                    self.taken[event.key].append(event)
+                    samples = sum(map(len, self.taken.values()))
+                    self.progress(f"timing: {len(pending)} of {len(cells)} to go, {samples} samples")
+                    return
+                self.ended[event.key][event.cache] = event
+                if len(self.ended[event.key]) == 2 and event.key in pending:
+                    self._record_timed(pending.pop(event.key))
+
+        while pending:
+            self.at = None
+            try:
+                self._worker().call(
+                    "time",
+                    list(pending.values()),
+                    rule,
+                    self.settings.seed,
+                    dict(self.taken),
+                    on_message=on_message,
+                )
+                lost = [(cell, "the worker did not time it") for cell in pending.values()]
+            except (WorkerDiedError, WorkerHungError, SpgraphError) as error:
+                self.session.drop_worker()
+                culprit = self.at
+                if culprit is None:
+                    lost = [(cell, str(error)) for cell in pending.values()]
+                else:
+                    lost = [(culprit, str(error))] if culprit.key in pending else []
+            for cell, reason in lost:
+                del pending[cell.key]
+                self._record(
+                    cell, dataclasses.replace(self.outcomes[cell.key], status="failed", reason=reason)
+                )
+
+    # ---- records ----------------------------------------------------------------------------------------
+
+    def _record_timed(self, cell: Cell) -> None:
+        ends = [self.ended[cell.key][cache] for cache in ("cold", "hot")]
+        samples = tuple(end.samples for end in ends)
+        outcome = self.outcomes[cell.key]
+        failures = [f"{end.cache}: {end.reason}" for end in ends if end.samples.stopped == "failed"]
+        if failures:
+            outcome = dataclasses.replace(outcome, status="failed", reason="; ".join(failures))
+        elif all(s.stopped == "interrupted" and not s.times_ms for s in samples):
+            outcome = dataclasses.replace(outcome, status="skipped", reason="interrupted before it was timed")
+        self._record(cell, outcome, samples)
+
+    def _record_interrupted(self, cell: Cell) -> None:
+        if cell.key in self.recorded:
+            return
+        checked = self.outcomes.get(cell.key)
+        when = "before it was timed" if checked else "before it was checked"
+        outcome = dataclasses.replace(
+            checked or Outcome("skipped"), status="skipped", reason=f"interrupted {when}"
+        )
+        self._record(cell, outcome)
+
+    def _record(self, cell: Cell, outcome: Outcome, samples: tuple[Samples, ...] = ()) -> None:
+        self.recorded.add(cell.key)
+        variant = self.variants[cell.variant]
+        times = dict(outcome.times)
+        if variant.source is not None:
+            times["compile_ms"] = self.compile_ms.get(f"{variant.source}/{cell.dtype}", 0.0)
+        self.on_record(
+            Record(
+                problem=self.problem.name,
+                variant=variant.name,
+                format=variant.format,
+                library=variant.library,
+                where=variant.where,
+                dtype=cell.dtype,
+                run=self.run_id,
+                status=outcome.status,
+                reason=outcome.reason,
+                offsets=self.task.offsets,
+                params=outcome.params,
+                seed=self.settings.seed,
+                bytes=outcome.bytes,
+                operations=outcome.operations,
+                rate_unit=self.problem.rate_unit,
+                times=times,
+                samples=samples,
+                check=outcome.check,
+                counters=outcome.counters,
+                ceiling=self.ceiling,
+                notes=self.notes,
+                **self.shared,
+            )
+        )
