@@ -1,0 +1,239 @@
+"""Opening an input: find it, decompress it, choose its reader, read it or take it from the cache."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import mmap
+import os
+import stat
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import IO, Any
+
+from spgraph_bench.errors import InputError
+from spgraph_bench.matrix import Matrix, Source
+from spgraph_bench.readers.common import (
+    NO,
+    Input,
+    Progress,
+    RawEntries,
+    Reader,
+    ReadOptions,
+    available_memory,
+)
+
+__all__ = ["choose", "matrix_name", "open_input", "parse", "read_input"]
+
+STDIN = "<stdin>"
+_PIECE = 1 << 23
+_COMPRESSIONS = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "xz": b"\xfd7zXZ\x00"}
+_COMPRESSED_SUFFIXES = {
+    ".gz": "", ".bz2": "", ".xz": "", ".tgz": ".tar", ".tbz2": ".tar", ".txz": ".tar",
+}  # fmt: skip
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF8_BOM = b"\xef\xbb\xbf"
+
+
+def read_input(path: str, options: ReadOptions, progress: Progress, readers: Mapping[str, Reader]) -> Matrix:
+    """The matrix in the file `path` ("-": standard input); see :func:`spgraph_bench.readers.read`."""
+    from spgraph_bench.readers import cache
+    from spgraph_bench.readers.assemble import assemble
+
+    if options.input_format is not None and options.input_format not in readers:
+        raise InputError(
+            f"there is no input format {options.input_format!r}",
+            remedy=f"choose one of {', '.join(readers)}",
+        )
+    kind, place, file_name = (
+        ("stdin", STDIN, "stdin") if path == "-" else ("file", path, os.path.basename(path))
+    )
+    start = time.perf_counter()
+    try:
+        raw_bytes = _load(path, progress)
+        name = matrix_name(file_name, readers)
+        source = Source("stdin" if kind == "stdin" else "file", "-" if kind == "stdin" else path, "")
+        key = cache.key(raw_bytes, file_name, options) if cache.worth_looking(len(raw_bytes)) else None
+        if key is not None and (kept := cache.load(key, name, source)) is not None:
+            return kept
+        data = _decompressed(raw_bytes, file_name, place, progress)
+        entries = parse(data, options, progress, readers)
+        source = replace(source, format=entries.format)
+        matrix = assemble(entries, options, name, replace(source, text=place), progress)
+        matrix = replace(matrix, source=source)
+    except MemoryError:
+        raise InputError(
+            f"reading it needs more memory than the {available_memory() / 2**30:,.1f} GiB available",
+            remedy="use a machine with more memory, or a part of the matrix",
+            place=place,
+        ) from None
+    if time.perf_counter() - start > cache.WORTH_SECONDS:
+        progress("keeping the parsed matrix", None)
+        cache.store(key or cache.key(raw_bytes, file_name, options), matrix)
+    return matrix
+
+
+def open_input(path: str, progress: Progress) -> Input:
+    """The decompressed content of the file `path` ("-": standard input); InputError if there is none."""
+    place, name = (STDIN, "stdin") if path == "-" else (path, os.path.basename(path))
+    return _decompressed(_load(path, progress), name, place, progress)
+
+
+def parse(data: Input, options: ReadOptions, progress: Progress, readers: Mapping[str, Reader]) -> RawEntries:
+    """The entries of `data`, by the reader that fits it best or that `options` names."""
+    if options.input_format is not None:
+        return readers[options.input_format].parse(data, options, progress)
+    return choose(data, readers).parse(data, options, progress)
+
+
+def choose(data: Input, readers: Mapping[str, Reader]) -> Reader:
+    """The reader with the highest score for `data`; InputError where none scores."""
+    head = data.head()
+    if head.startswith(_UTF16):
+        raise data.error(
+            "the text is in UTF-16, which is not what matrix files are written in",
+            remedy="convert it: iconv -f UTF-16 -t UTF-8",
+        )
+    scores = {name: reader.sniff(head, data.name.lower()) for name, reader in readers.items()}
+    best = max(scores, key=lambda name: scores[name])
+    if scores[best] > NO:
+        return readers[best]
+    known = ", ".join(f"{reader.title} ({' '.join(reader.suffixes)})" for reader in readers.values())
+    what = "binary data of no known kind" if b"\0" in head else "text of no known kind"
+    raise data.error(
+        f"{what}: it is no format that spgraph reads",
+        remedy=f"known are {known}; force one with --input-format",
+    )
+
+
+def matrix_name(file_name: str, readers: Mapping[str, Reader]) -> str:
+    """The file name without its compression and format suffixes: "west0067.mtx.gz" is "west0067"."""
+    suffixes = {s for reader in readers.values() for s in reader.suffixes} | {".txt", ".tar"}
+    name = _without_compression(file_name)
+    while True:
+        stem, suffix = os.path.splitext(name)
+        if not stem or suffix.lower() not in suffixes:
+            return name
+        name = stem
+
+
+def _without_compression(name: str) -> str:
+    stem, suffix = os.path.splitext(name)
+    return (
+        stem + _COMPRESSED_SUFFIXES[suffix.lower()]
+        if stem and suffix.lower() in _COMPRESSED_SUFFIXES
+        else name
+    )
+
+
+def _load(path: str, progress: Progress) -> bytes | mmap.mmap:
+    """The content as it lies on disk: a regular file is mapped, anything else is read to its end."""
+    if path == "-":
+        if sys.stdin is None or sys.stdin.isatty():
+            raise InputError(
+                "standard input is a terminal",
+                remedy="pipe a file into it: spgraph … - < file.mtx",
+                place=STDIN,
+            )
+        return _not_empty(_slurp(sys.stdin.buffer, STDIN, "reading standard input", progress), STDIN)
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+            raise InputError("this is a device, not a file", remedy="name a file", place=path)
+        with open(path, "rb") as file:
+            if not stat.S_ISREG(mode):
+                return _not_empty(_slurp(file, path, "reading", progress), path)
+            if os.fstat(file.fileno()).st_size == 0:
+                return _not_empty(b"", path)
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        raise InputError("there is no such file", remedy=_similar(path), place=path) from None
+    except IsADirectoryError:
+        raise InputError("this is a folder", remedy="name a file in it", place=path) from None
+    except PermissionError:
+        raise InputError(
+            "no permission to read it", remedy=f"ask its owner, or: chmod u+r {path}", place=path
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"cannot be read: {reason.lower()}", remedy="check the path and the disk", place=path
+        ) from None
+
+
+def _similar(path: str) -> str:
+    folder, name = os.path.split(path)
+    try:
+        near = difflib.get_close_matches(name, os.listdir(folder or "."), n=1)
+    except OSError:
+        return f"there is no folder {folder} either: check the path"
+    return f"did you mean {os.path.join(folder, near[0])}?" if near else "check the path"
+
+
+def _not_empty(data: bytes, place: str) -> bytes:
+    if not data:
+        raise InputError("the file is empty", remedy="was it downloaded whole?", place=place)
+    return data
+
+
+def _slurp(stream: IO[bytes], place: str, what: str, progress: Progress, size: int | None = None) -> bytes:
+    """Everything in `stream`, within available memory. `size`: of the compressed file behind it, if any."""
+    out, limit = io.BytesIO(), available_memory()
+    while piece := stream.read(_PIECE):
+        out.write(piece)
+        progress(what, None)
+        if out.tell() > limit:
+            raise InputError(
+                f"the content is larger than the {limit / 2**30:,.1f} GiB of memory available",
+                remedy="use a machine with more memory",
+                place=place,
+            )
+    return out.getvalue()
+
+
+class _Counted(io.RawIOBase):
+    """A read-only stream over a buffer that reports how far it was read."""
+
+    def __init__(self, data: bytes | mmap.mmap, report: Progress, what: str) -> None:
+        self.data, self.at, self.report, self.what = data, 0, report, what
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self.data[self.at : self.at + len(buffer)]
+        buffer[: len(piece)] = piece
+        self.at += len(piece)
+        self.report(self.what, self.at / len(self.data))
+        return len(piece)
+
+
+def _decompressed(data: bytes | mmap.mmap, file_name: str, place: str, progress: Progress) -> Input:
+    """`data` without its compression, which is told by content, and without a byte order mark."""
+    import bz2
+    import gzip
+    import lzma
+    import zlib
+
+    name = _without_compression(file_name)
+    kind = next((k for k, magic in _COMPRESSIONS.items() if data[: len(magic)] == magic), None)
+    if kind is not None:
+        opener: Any = {"gzip": gzip.GzipFile, "bzip2": bz2.BZ2File, "xz": lzma.LZMAFile}[kind]
+        stream = io.BufferedReader(_Counted(data, progress, "decompressing"), _PIECE)
+        file = opener(fileobj=stream) if kind == "gzip" else opener(stream)
+        try:
+            data = _slurp(file, place, "decompressing", lambda what, fraction: None)
+        except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+            what = "ends too early" if isinstance(error, EOFError) else f"is corrupted ({error})"
+            raise InputError(
+                f"the {kind} compression {what}", remedy="fetch or copy the file again", place=place
+            ) from None
+        _not_empty(data, place)
+    if data[:3] == _UTF8_BOM:
+        data = data[3:]
+        _not_empty(data, place)
+    return Input(data, name, place)
