@@ -1,4 +1,4 @@
-"""From a packed matrix to a prepared launch on a device: what the runner and the kernels' tests share."""
+"""From a packed matrix to a launch: upload, make the problem's buffers, call the variant's host function."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.device.base import Device
+from spgraph_bench.device.base import Buffer, Device
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Packed, Tunable
-from spgraph_bench.matrix import CSR
-from spgraph_bench.problems.base import Problem
 from spgraph_bench.variants.base import Job, Launch, Variant
 
-__all__ = ["Prepared", "defines_for", "fill_params", "prepare"]
+__all__ = ["Prepared", "defines_for", "filled_params", "prepare", "upload_packed"]
 
-_C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long"}
+_C_TYPES = {
+    np.dtype(np.float32): "float",
+    np.dtype(np.float64): "double",
+    np.dtype(np.int32): "int",
+    np.dtype(np.int64): "long long",
+}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Prepared:
-    """A launch and what it stands on; keep it as long as the launch is used."""
+    """A variant ready to run on a device."""
 
     job: Job
     launch: Launch
     device_bytes: int
-    """Device memory of the packed arrays, the inputs, the outputs and the variant's own workspace."""
+    """Device memory it holds: arrays, inputs, outputs and what the variant took besides."""
 
 
-def defines_for(packed: Packed) -> dict[str, str]:
-    """The -D of a kernel for the types of `packed`: SPG_VALUE and SPG_OFFSET."""
-    return {"SPG_VALUE": _C_TYPES[packed.dtype.name], "SPG_OFFSET": _C_TYPES[packed.offsets.name]}
+def defines_for(dtype: npt.DTypeLike, offsets: npt.DTypeLike) -> dict[str, str]:
+    """The -D of a kernel for these value and row-offset types."""
+    return {"SPG_VALUE": _C_TYPES[np.dtype(dtype)], "SPG_OFFSET": _C_TYPES[np.dtype(offsets)]}
 
 
-def fill_params(variant: Variant, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The tunables of `variant` with `params` over their defaults; names it does not have are left out.
+def filled_params(variant: Variant, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The variant's tunables with defaults; those of `params` that are not its own are left out.
 
-    Values come as text from the command line and are brought to the type of the default. Raises UsageError
-    for a value that is not one of the choices.
+    Text is brought to the type of the default. Raises UsageError for a value that is not among the choices.
     """
-    return {
-        name: _value(variant, name, t, params.get(name, t.default)) for name, t in variant.tunables.items()
-    }
+    return {n: _value(variant, n, t, params.get(n, t.default)) for n, t in variant.tunables.items()}
 
 
 def _value(variant: Variant, name: str, tunable: Tunable, given: Any) -> Any:
@@ -54,45 +54,58 @@ def _value(variant: Variant, name: str, tunable: Tunable, given: Any) -> Any:
             value = type(tunable.default)(given)
         except ValueError:
             raise UsageError(
-                f"{variant.name}: {name} cannot be {given!r}", remedy=f"{name} is {tunable.about}"
+                f"{variant.name}: {name}={given} is not a number", remedy=f"{name}: {tunable.about}"
             ) from None
     if tunable.choices is not None and value not in tunable.choices:
-        raise UsageError(
-            f"{variant.name}: {name} cannot be {given!r}",
-            remedy=f"one of {', '.join(str(c) for c in tunable.choices)}",
-        )
+        allowed = ", ".join(str(c) for c in tunable.choices)
+        raise UsageError(f"{variant.name}: {name}={given} is not possible", remedy=f"one of {allowed}")
     return value
+
+
+def upload_packed(device: Device, packed: Packed) -> dict[str, Buffer]:
+    """The arrays of `packed` on `device`, by name."""
+    return {name: device.upload(array) for name, array in packed.arrays.items()}
 
 
 def prepare(
     device: Device,
     variant: Variant,
-    matrix_csr: CSR,
     packed: Packed,
-    problem: Problem,
     inputs: Mapping[str, npt.NDArray[Any]],
-    output_arrays: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]],
-    params: Mapping[str, Any],
+    outputs: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]],
+    params: Mapping[str, Any] | None = None,
+    *,
+    offsets: npt.DTypeLike | None = None,
+    arrays: Mapping[str, Buffer] | None = None,
 ) -> Prepared:
-    """Upload `packed` and `inputs`, allocate the outputs, compile, and let `variant` prepare its launch.
+    """Prepare `variant` on `device`.
 
-    `output_arrays` gives shape and dtype by name (see :meth:`Problem.output_arrays`). A CPU variant gets no
-    device arrays. The outputs are not poisoned yet: call ``launch.reset()`` first. Raises UsageError for bad
-    parameters, CompileError, LaunchError, DeviceError (out of memory). ValueError if the parts do not belong
-    together, which would otherwise look like a wrong kernel.
+    Parameters
+    ----------
+    inputs : the problem's input arrays by name (spmv: x).
+    outputs : shape and dtype of each output buffer (spmv: y), from ``Problem.output_arrays``.
+    params : values of tunables; unknown names are ignored, since a run's parameters reach all variants.
+    offsets : the row-offset type the kernels are compiled for; None: the one `packed` was made with.
+    arrays : `packed` on the device already (shared between variants of one format); None uploads it.
+
+    Raises what compiling and launching raise, and UsageError for an impossible parameter.
     """
-    if variant.problem != problem.name or variant.format != packed.format:
-        raise ValueError(f"{variant.name} does {variant.problem} on {variant.format}, not on {packed.format}")
-    if (packed.rows, packed.cols, packed.nnz) != (*matrix_csr.shape, matrix_csr.nnz):
-        raise ValueError(f"{variant.name}: the packed arrays are those of another matrix")
-    filled = fill_params(variant, params)
-    if variant.where == "cpu":
-        job = Job(device, variant, packed, {}, inputs, {}, filled)
-        return Prepared(job, variant.prepare(job), 0)
-    arrays = {name: device.upload(array) for name, array in packed.arrays.items()}
-    buffers = {name: device.upload(array) for name, array in inputs.items()}
-    buffers |= {name: device.empty(shape, dtype) for name, (shape, dtype) in output_arrays.items()}
-    job = Job(device, variant, packed, arrays, inputs, buffers, filled, defines_for(packed))
+    filled = filled_params(variant, params or {})
+    buffers: dict[str, Buffer] = {}
+    if variant.where == "gpu":
+        arrays = upload_packed(device, packed) if arrays is None else arrays
+        buffers.update({name: device.upload(array) for name, array in inputs.items()})
+        buffers.update({name: device.empty(shape, dtype) for name, (shape, dtype) in outputs.items()})
+    job = Job(
+        device=device,
+        variant=variant,
+        packed=packed,
+        arrays=arrays or {},
+        inputs=inputs,
+        buffers=buffers,
+        params=filled,
+        defines=defines_for(packed.dtype, packed.offsets if offsets is None else offsets),
+    )
     launch = variant.prepare(job)
-    taken = sum(buffer.nbytes for buffer in (*arrays.values(), *buffers.values()))
-    return Prepared(job, launch, taken + launch.extra_bytes)
+    held = sum(b.nbytes for b in (*job.arrays.values(), *buffers.values())) + launch.extra_bytes
+    return Prepared(job, launch, held)
