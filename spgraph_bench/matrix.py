@@ -156,6 +156,8 @@ class Matrix:
     policies: Policies = field(default_factory=Policies)
     findings: tuple[Finding, ...] = ()
     sha256: str = ""
+    original_ids: npt.NDArray[np.int64] | None = None
+    """If ``policies.relabelled``: the id that vertex i has in the input, int64 ``[rows]``, rising."""
 
     def __post_init__(self) -> None:
         if not self.sha256:

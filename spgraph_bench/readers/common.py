@@ -120,6 +120,8 @@ class RawEntries:
     base: Literal[0, 1] | None = None
     base_from: Literal["format", "found", "option"] = "format"
     relabelled: bool = False
+    original_ids: npt.NDArray[np.int64] | None = None
+    """If relabelled: the id that vertex i has in the file, int64 [rows], rising."""
     findings: tuple[Finding, ...] = ()
     line_of: Callable[[int], int | None] = lambda entry: None
     """The input line of entry i (slow; only for messages)."""
