@@ -311,7 +311,7 @@ class Bench:
         if cell.key in self._ready:
             return self._ready[cell.key]
         task = self._task
-        filled_params(variant, task.params)
+        filled_params(variant, task.params)  # before any work: a bad parameter is a usage error
         packed, _ = self._pack(variant, cell)
         arrays: dict[str, Buffer] | None = None
         if variant.where == "gpu":
@@ -323,9 +323,7 @@ class Bench:
         self._emit(("stage", f"preparing {cell.key}", True))
         outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
         inputs = self._named(f"in.{cell.dtype}.")
-        prepared = prepare(
-            self.device, variant, packed, inputs, outputs, task.params, offsets=task.offsets, arrays=arrays
-        )
+        prepared = prepare(self.device, variant, packed, inputs, outputs, task.params, arrays=arrays)
         self.device.synchronize()
         self._ready[cell.key] = prepared
         return prepared

@@ -17,6 +17,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.device.modules import Request, build_all
@@ -202,7 +203,7 @@ class _Run:
         """The task and every array the worker needs: the matrix, inputs and oracle in each value type."""
         csr, settings, problem = self.matrix.csr, self.settings, self.problem
         offsets = settings.offsets or ("int64" if csr.nnz >= _INT32_LIMIT else "int32")
-        self.arrays = {"csr.row_ptr": csr.row_ptr, "csr.col_idx": csr.col_idx}
+        self.arrays: dict[str, npt.NDArray[Any]] = {"csr.row_ptr": csr.row_ptr, "csr.col_idx": csr.col_idx}
         if csr.values is not None:
             self.arrays["csr.values"] = csr.values
         outputs: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {}
@@ -274,11 +275,11 @@ class _Run:
                 broken[key] = result
         good = []
         for cell in self.cells:
-            error = broken.get((self.variants[cell.variant].source or "", cell.dtype))
-            if error is None:
+            failure = broken.get((self.variants[cell.variant].source or "", cell.dtype))
+            if failure is None:
                 good.append(cell)
             else:
-                self._record(cell, Outcome("failed", str(error)))
+                self._record(cell, Outcome("failed", str(failure)))
         return good
 
     def _timed(self, request: Request, source: str, dtype: str) -> Request:
