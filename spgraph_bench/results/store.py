@@ -53,7 +53,7 @@ class RecordFile:
             raise UsageError(
                 f"cannot write results there: {error.strerror or error}",
                 place=str(folder),
-                remedy="choose another folder with --output, or pass --no-save",
+                remedy="choose another folder with --results, or pass --no-save",
             ) from error
 
     @staticmethod
@@ -135,7 +135,7 @@ def _read(path: Path, warn: Callable[[str], None]) -> list[Record]:
             place=str(path),
             remedy="name a .jsonl file that spgraph wrote, or a folder of them",
         ) from error
-    records = []
+    records: list[Record] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

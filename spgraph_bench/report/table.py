@@ -1,0 +1,373 @@
+"""The table of one run: ranked rows, what preparing cost, what did not make it and why, what is not known.
+
+At most 100 columns wide. Text that does not go to a terminal is plain: no colours, no line drawing, ASCII
+but for names that came from outside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from spgraph_bench.report.text import (
+    Column,
+    clean,
+    fit,
+    human_bytes,
+    milliseconds,
+    percent,
+    significant,
+    times,
+    to_text,
+)
+from spgraph_bench.results.record import Record
+from spgraph_bench.results.statistics import FLOORS, Row, compare
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["WIDEST", "render"]
+
+WIDEST = 100
+_STATE_STYLE = {"wrong": "bold red", "failed": "red", "skipped": "dim"}
+_COUNTERS = (
+    ("global_atomics", "global atomics"),
+    ("shared_atomics", "shared atomics"),
+    ("barriers", "barriers"),
+    ("kernel_launches", "launches"),
+    ("child_launches", "child launches"),
+)
+
+
+def render(
+    records: Sequence[Record],
+    *,
+    width: int = WIDEST,
+    terminal: bool = False,
+    cache: Literal["cold", "hot"] = "cold",
+) -> str:
+    """The tables of `records`, one for each problem, matrix, dtype, device and run; ranked by `cache`."""
+    width = max(40, min(width, WIDEST))
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for r in records:
+        key = (r.run, r.problem, r.matrix.get("sha256"), r.device.get("uuid"), r.device.get("name"))
+        groups.setdefault((*key, r.dtype, r.offsets), []).append(r)
+    if not groups:
+        return "no records\n"
+    parts: list[RenderableType] = []
+    before: tuple[Any, ...] = ()
+    for key, group in groups.items():
+        if parts:
+            parts.append("")
+        parts += _Group(group, width, terminal, cache).parts(with_head=key[:5] != before)
+        before = key[:5]
+    return to_text(parts, width, terminal)
+
+
+class _Group:
+    """One table."""
+
+    def __init__(
+        self, records: Sequence[Record], width: int, terminal: bool, cache: Literal["cold", "hot"]
+    ) -> None:
+        self.rows = compare(records, cache)
+        self.first = records[0]
+        self.width, self.terminal, self.cache = width, terminal, cache
+        seen = [(r.variant, r.format) for r in records]
+        self.twins = {pair for pair in seen if seen.count(pair) > 1}
+        self.timed = [r for r in self.rows if r.record.status == "ok" and r.main is not None]
+        self.untimed = [r for r in self.rows if r.record.status == "ok" and r.main is None]
+        self.lost = [r for r in self.rows if r.record.status != "ok"]
+        self.dropped: list[str] = []
+        # Notes of every row are about the run and stand in the head; the others name their row below.
+        self.common = [n for n in _unique(self.first.notes) if all(n in r.notes for r in records)]
+
+    def parts(self, with_head: bool) -> list[RenderableType]:
+        out: list[RenderableType] = self._head() if with_head else []
+        offsets = self.first.offsets
+        out.append(self._line(f"{self.first.dtype}, {offsets} offsets, seed {self.first.seed}", "bold"))
+        if self.timed:
+            out += ["", self._timed_table()]
+        if self.untimed:
+            out += ["", *self._untimed_table()]
+        if self.timed or self.untimed:
+            out += ["", *self._preparation_table()]
+        if self.lost:
+            out += ["", self._lost_table()]
+        if notes := self._notes():
+            out += ["", *notes]
+        return out
+
+    # -- head
+
+    def _line(self, text: str, style: str = "") -> RenderableType:
+        from rich.text import Text
+
+        return Text(clean(text), style=style, overflow="fold")
+
+    def _grid(self, rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> RenderableType:
+        """Lines in columns; the last one wraps within itself."""
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        for index in range(len(rows[0])):
+            last = index == len(rows[0]) - 1
+            grid.add_column(
+                overflow="fold", no_wrap=index == 0, ratio=1 if last else None, max_width=None if last else 30
+            )
+        for index, row in enumerate(rows):
+            cells = [Text(clean(cell)) for cell in row]
+            if styles:
+                cells[0].stylize(styles[index])
+            grid.add_row(*cells)
+        return grid
+
+    def _head(self) -> list[RenderableType]:
+        m, d = self.first.matrix, self.first.device
+        shape = f"{m.get('rows', 0):,} x {m.get('cols', 0):,}, {m.get('nnz', 0):,} nonzeros"
+        kind = "" if m.get("weighted", True) else ", pattern"
+        symmetry = m.get("symmetry", "general")
+        told = [("matrix", f"{shape}, {symmetry}{kind}, sha256 {str(m.get('sha256', ''))[:12]}")]
+        source = m.get("source")
+        if isinstance(source, Mapping):
+            said = [str(s) for s in m.get("said", ())]
+            told.append(
+                ("read", "; ".join([f"{source.get('text', '')} ({source.get('format', '')})", *said]))
+            )
+        told += [("found", _finding(f)) for f in m.get("findings", ())]
+        versions = [
+            f"{word} {d[key]}" for key, word in (("driver", "driver"), ("toolkit", "CUDA")) if d.get(key)
+        ]
+        about = ", ".join(filter(None, (str(d.get("arch", "")), *versions)))
+        told.append(("device", f"{d.get('name', '?')} ({about})" if about else str(d.get("name", "?"))))
+        if d.get("kind") == "host":
+            told.append(("", "kernels are emulated here: results checked, events counted, no times"))
+        ceiling = next((r.record.ceiling for r in self.rows if r.record.ceiling), None)
+        if ceiling is not None:
+            told.append(
+                (
+                    "ceiling",
+                    f"{ceiling.gbs:,.0f} GB/s measured (read {ceiling.read_gbs:,.0f}, copy"
+                    f" {ceiling.copy_gbs:,.0f}, over {human_bytes(ceiling.bytes)}); empty kernel"
+                    f" {significant(ceiling.floor_ms * 1e3)} us",
+                )
+            )
+        told += [("note", note) for note in self.common]
+        return [self._line(f"{self.first.problem}: {m.get('name', '?')}", "bold"), self._grid(told)]
+
+    # -- tables
+
+    def _name(self, row: Row) -> str:
+        r = row.record
+        name = r.variant
+        if r.library and r.library.lower() not in r.variant.lower():
+            name += f" ({r.library})"
+        if (r.variant, r.format) in self.twins and r.params:
+            name += " " + ",".join(f"{k}={v}" for k, v in r.params.items())
+        return clean(name)
+
+    def _fit(self, columns: Sequence[Column], styles: Sequence[str]) -> RenderableType:
+        table = fit(columns, styles, self.width, self.terminal)
+        self.dropped += [c.title for c in columns if c.dropped]
+        return table
+
+    def _names(self, rows: Sequence[Row]) -> list[Column]:
+        return [
+            Column("variant", [self._name(r) for r in rows], "left", fold=True),
+            Column("format", [clean(r.record.format) for r in rows], "left", keep=5),
+        ]
+
+    def _timed_table(self) -> RenderableType:
+        rows = self.timed
+        other = "hot" if self.cache == "cold" else "cold"
+
+        def cells(of: Callable[[Row], str]) -> list[str]:
+            return [of(row) for row in rows]
+
+        def other_ms(row: Row) -> str:
+            series = row.hot if other == "hot" else row.cold
+            return milliseconds(series.median if series else None)
+
+        def share(row: Row) -> str:
+            return "cache" if row.cache_resident else percent(row.ceiling_share)
+
+        columns = [
+            Column("#", cells(_rank)),
+            *self._names(rows),
+            Column(f"{self.cache} ms", cells(lambda r: milliseconds(r.main.median if r.main else None))),
+            Column("±" if self.terminal else "+-", cells(_precision), keep=7),
+            Column(f"{other} ms", cells(other_ms), keep=6),
+            Column(clean(self.first.rate_unit or "rate"), cells(lambda r: significant(r.rate)), keep=4),
+            Column("GB/s", cells(lambda r: significant(r.gbs)), keep=2),
+            Column("ceil", cells(share), keep=3),
+            Column("best", cells(lambda r: times(r.to_best.value if r.to_best else None)), keep=8),
+            Column("!", cells(_marks), "left"),
+        ]
+        styles = ["bold green" if r.rank == 1 else "" for r in rows]
+        return self._fit(columns, styles)
+
+    def _untimed_table(self) -> list[RenderableType]:
+        rows = self.untimed
+        emulated = self.first.device.get("kind") == "host"
+        title = "emulated, checked, not timed (events of one run)" if emulated else "checked, not timed"
+
+        def counts(key: str) -> list[str]:
+            return [f"{r.record.counters[key]:,}" if key in (r.record.counters or {}) else "-" for r in rows]  # type: ignore[index]
+
+        columns = [
+            *self._names(rows),
+            Column("check", [_check(r.record) for r in rows], "left", keep=8),
+            *(Column(title, counts(key), keep=7 - i) for i, (key, title) in enumerate(_COUNTERS)),
+        ]
+        return [self._line(title, "bold"), self._fit(columns, [""] * len(rows))]
+
+    def _preparation_table(self) -> list[RenderableType]:
+        rows = [r for r in self.timed + self.untimed if r.record.where == "gpu"]
+        if not rows:
+            return []
+
+        def ms(key: str) -> list[str]:
+            return [significant(r.record.times.get(key)) for r in rows]
+
+        def per_nonzero(row: Row) -> str:
+            nnz, stored = row.record.matrix.get("nnz", 0), row.record.bytes.get("stored")
+            return significant(stored / nnz) if nnz and stored is not None else "-"
+
+        columns = [
+            *self._names(rows),
+            Column("convert ms", ms("convert_ms"), keep=8),
+            Column("upload ms", ms("upload_ms"), keep=3),
+            Column("preprocess ms", ms("preprocess_ms"), keep=6),
+            Column("compile ms", ms("compile_ms"), keep=2),
+            Column("stored", [human_bytes(r.record.bytes.get("stored")) for r in rows], keep=7),
+            Column("B/nnz", [per_nonzero(r) for r in rows], keep=4),
+            Column("pays after", [_pays(r.pays_after) for r in rows], keep=8),
+        ]
+        return [self._line("before the first run", "bold"), self._fit(columns, [""] * len(rows))]
+
+    def _lost_table(self) -> RenderableType:
+        told = [
+            (r.record.status, self._name(r), r.record.reason or "no reason was recorded") for r in self.lost
+        ]
+        return self._grid(told, [_STATE_STYLE[r.record.status] for r in self.lost])
+
+    # -- what the table says of itself
+
+    def _notes(self) -> list[RenderableType]:
+        said = [self._verdict(), *_legend(self.timed)]
+        others = _unique(n for r in self.rows for n in r.record.notes if n not in self.common)
+        said += [f"{', '.join(self._name(r) for r in self.rows if n in r.record.notes)}: {n}" for n in others]
+        if self.dropped:
+            said.append(f"left out at this width (--json has them): {', '.join(_unique(self.dropped))}")
+        if any(r.pays_after is not None for r in self.timed):
+            said.append(
+                "pays after: runs until conversion and preprocessing are won back against the best CSR row"
+            )
+        if self.timed:
+            said.append(
+                "Intervals are of this run: another run, driver or set of input values can differ by more."
+            )
+        return [self._line(text) for text in said if text]
+
+    def _verdict(self) -> str:
+        """Our best kernel against the best routine of a library."""
+        ranked = [r for r in self.timed if r.rank is not None]
+        ours = next((r for r in ranked if not r.record.library), None)
+        theirs = next((r for r in ranked if r.record.library), None)
+        if ours is None or theirs is None or ours.to_library is None:
+            return ""
+        against, r = f"{self._name(ours)} against {self._name(theirs)}", ours.to_library
+        if r.high < 1:
+            return f"{against}: {times(1 / r.value)} faster ({times(1 / r.high)} to {times(1 / r.low)})"
+        if r.low > 1:
+            return f"{against}: {times(r.value)} slower ({times(r.low)} to {times(r.high)})"
+        return f"{against}: no difference that this run could tell"
+
+
+def _finding(found: Any) -> str:
+    if not isinstance(found, Mapping):
+        return str(found)
+    where = f"line {found['line']:,}: " if found.get("line") else ""
+    count = found.get("count", 1)
+    return f"{where}{found.get('text', '')}" + (f" ({count:,} times)" if count > 1 else "")
+
+
+def _rank(row: Row) -> str:
+    if row.rank is None:
+        return "?"
+    return f"={row.rank}" if row.tied else str(row.rank)
+
+
+def _precision(row: Row) -> str:
+    span = row.main.interval if row.main else None
+    return percent(span.half_width) if span else "?"
+
+
+def _check(record: Record) -> str:
+    return "ok" if record.check.get("ok") else "-"
+
+
+def _pays(runs: float | None) -> str:
+    if runs is None:
+        return "-"
+    if math.isinf(runs):
+        return "never"
+    return "at once" if runs == 0 else (f"{runs:,.0f}" if runs < 1e9 else f"{runs:.1e}")
+
+
+def _unstable(row: Row) -> bool:
+    return row.main is not None and row.main.samples.stopped != "converged"
+
+
+def _ungated(row: Row) -> bool:
+    return row.main is not None and row.main.samples.clock == "cuda-events" and not row.main.samples.gated
+
+
+def _dropped(row: Row) -> bool:
+    return row.main is not None and bool(row.main.samples.dropped)
+
+
+_MARKS: tuple[tuple[str, Callable[[Row], bool]], ...] = (
+    ("f", lambda row: row.near_floor),
+    ("t", _unstable),
+    ("u", _ungated),
+    ("d", _dropped),
+)
+
+
+def _marks(row: Row) -> str:
+    return "".join(letter for letter, holds in _MARKS if holds(row))
+
+
+def _legend(rows: Sequence[Row]) -> list[str]:
+    """What the signs in `rows` mean; only those that occur."""
+    said = []
+    if any(r.tied for r in rows):
+        said.append("=  tied: a rank is 1 + the number of rows whose 95 % intervals lie wholly below")
+    if any(r.main is not None and r.main.interval is None for r in rows):
+        said.append("?  fewer than 6 samples: no interval, no rank")
+    if whys := _unique(r.cache_resident for r in rows if r.cache_resident):
+        said.append(f"cache  cache-resident ({'; '.join(whys)}): its GB/s are not those of memory")
+    if any(r.near_floor for r in rows):
+        floor = next(r.record.ceiling.floor_ms for r in rows if r.near_floor and r.record.ceiling)
+        said.append(
+            f"f  under {FLOORS} times the empty kernel ({significant(floor * 1e3)} us): mostly launch latency"
+        )
+    stops = _unique(r.main.samples.stopped for r in rows if r.main is not None and _unstable(r))
+    if stops:
+        said.append(f"t  stopped before its median was known well enough ({', '.join(stops)})")
+    if any(map(_ungated, rows)):
+        said.append("u  not gated: the host's launch time is part of it")
+    lost: dict[str, int] = {}
+    for row in filter(_dropped, rows):
+        for why, count in row.main.samples.dropped.items() if row.main else ():
+            lost[why] = lost.get(why, 0) + count
+    if lost:
+        said.append(f"d  samples dropped: {', '.join(f'{count:,} {why}' for why, count in lost.items())}")
+    return said
+
+
+def _unique(items: Any) -> list[str]:
+    return list(dict.fromkeys(items))
