@@ -30,7 +30,8 @@ class Words:
 
 def unit(words: UInt64Array) -> npt.NDArray[np.float64]:
     """Floats uniform in [0, 1): the upper 53 bits of each word, times 2^-53 (both steps are exact)."""
-    return np.multiply(words >> np.uint64(11), 2.0**-53, dtype=np.float64)
+    floats: npt.NDArray[np.float64] = np.multiply(words >> np.uint64(11), 2.0**-53, dtype=np.float64)
+    return floats
 
 
 def below(words: UInt64Array, bound: int) -> npt.NDArray[np.int64]:

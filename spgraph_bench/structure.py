@@ -1,0 +1,278 @@
+"""What the places and values of a matrix say beyond its row lengths: the statistics of `spgraph info`.
+
+Everything is exact: nothing is sampled. Matrices are walked in blocks of rows that stay in cache; the
+transpose, for the symmetry of square ones, is the only array as large as the matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import Lengths, length_stats, row_blocks
+
+__all__ = [
+    "BLOCK_FILL", "DISTINCT_LIMIT", "BlockFill", "Diagonals", "Structure", "Symmetry", "Values", "analyse",
+]  # fmt: skip
+
+BLOCK_SIZES = (2, 3, 4, 8)
+_ALIGN = 24  # a multiple of all of them: no block of entries straddles two blocks of rows
+BLOCK_FILL = 0.6
+"""Blocks (and diagonals) at least this full are called well filled."""
+DISTINCT_LIMIT = 65_536
+"""Distinct values are counted up to here."""
+_SPAN_16 = 1 << 16
+_VALUES_AT_ONCE = 1 << 19
+
+
+@dataclass(frozen=True)
+class Diagonals:
+    """Occupation of the diagonals ``col - row``."""
+
+    occupied: int
+    """Diagonals with an entry."""
+    fill: float
+    """Entries over all places on occupied diagonals: what share of DIA would not be padding."""
+    full: int
+    """Diagonals without a gap."""
+    well_filled: int
+    """Diagonals at least BLOCK_FILL full."""
+    well_filled_share: float
+    """Share of all entries that lie on those."""
+    main: int
+    """Entries on the main diagonal (self-loops)."""
+    main_length: int
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """Shares of the entries off the diagonal, 1 where there are none."""
+
+    pattern: float
+    """Those whose mirror image is stored, too."""
+    value: float
+    """Those whose mirror image has the same value."""
+    skew: float
+    """Those whose mirror image has the opposite value."""
+
+
+@dataclass(frozen=True)
+class BlockFill:
+    """The matrix cut into square blocks of entries, aligned to the origin, as BSR does."""
+
+    size: int
+    blocks: int
+    """Blocks with an entry."""
+    fill: float
+    """Entries over all places in those blocks."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """What the stored values are like."""
+
+    min: float
+    """Over finite values; NaN where there are none."""
+    max: float
+    zeros: int
+    negative: int
+    nonfinite: int
+    """NaN and infinities."""
+    distinct: int | None
+    """Different values; None: more than DISTINCT_LIMIT."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Statistics of places and values."""
+
+    columns: Lengths
+    """Entries per column: in-degrees of a graph."""
+    lower_bandwidth: int
+    """Largest row - col of an entry, 0 if none lies below the diagonal."""
+    upper_bandwidth: int
+    """Largest col - row."""
+    mean_distance: float
+    """Mean of |row - col|."""
+    profile: int
+    """Sum over rows of the distance from the first entry left of the diagonal to the diagonal."""
+    widest_row: int
+    """Largest span (last column - first column + 1) of a row."""
+    wide_rows: int
+    """Rows whose columns span more than 65,536, too wide for 16-bit column offsets."""
+    diagonals: Diagonals
+    symmetry: Symmetry | None
+    """None unless the matrix is square."""
+    blocks: tuple[BlockFill, ...]
+    values: Values | None
+    """None for a pattern."""
+
+    @property
+    def block_size(self) -> int | None:
+        """The block size with which BSR in float32 stores the fewest bytes, of those well filled."""
+        good = [b for b in self.blocks if b.fill >= BLOCK_FILL]
+        return min(good, key=lambda b: b.blocks * (4 + 4 * b.size**2)).size if good else None
+
+
+def analyse(csr: CSR) -> Structure:
+    """All statistics of `csr`; some 0.2 us per entry."""
+    column_lengths = np.zeros(csr.cols, np.int64)
+    diagonal_lengths = np.zeros(max(csr.rows + csr.cols - 1, 0), np.int64)  # index: col - row + rows - 1
+    blocks = dict.fromkeys(BLOCK_SIZES, 0)
+    distance = 0
+    for block in row_blocks(csr, align=_ALIGN):
+        rows, cols = block.row_ids(), block.cols.astype(np.int64)
+        np.add.at(column_lengths, cols, 1)
+        offsets = cols - rows
+        distance += int(np.abs(offsets).sum())
+        offsets += csr.rows - 1
+        np.add.at(diagonal_lengths, offsets, 1)
+        for size, count in _count_blocks(rows, cols).items():
+            blocks[size] += count
+    occupied = np.flatnonzero(diagonal_lengths) - (csr.rows - 1)
+    first, last, at = _row_ends(csr)
+    spans = last - first + 1
+    return Structure(
+        columns=length_stats(column_lengths),
+        lower_bandwidth=max(0, -int(occupied[0])) if len(occupied) else 0,
+        upper_bandwidth=max(0, int(occupied[-1])) if len(occupied) else 0,
+        mean_distance=distance / csr.nnz if csr.nnz else 0.0,
+        profile=int(np.maximum(at - first, 0).sum()),
+        widest_row=int(spans.max(initial=0)),
+        wide_rows=int(np.count_nonzero(spans > _SPAN_16)),
+        diagonals=_diagonals(csr, diagonal_lengths),
+        symmetry=_symmetry(csr) if csr.rows == csr.cols else None,
+        blocks=tuple(
+            BlockFill(size, count, csr.nnz / (count * size**2) if count else 0.0)
+            for size, count in blocks.items()
+        ),
+        values=None if csr.values is None else _values(csr.values),
+    )
+
+
+def _row_ends(csr: CSR) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """First and last column of each row that has one, and the row."""
+    at = np.flatnonzero(np.diff(csr.row_ptr))
+    first = csr.col_idx[csr.row_ptr[at]].astype(np.int64)
+    last = csr.col_idx[csr.row_ptr[at + 1] - 1].astype(np.int64)
+    return first, last, at
+
+
+def _diagonals(csr: CSR, counts: npt.NDArray[np.int64]) -> Diagonals:
+    at = np.flatnonzero(counts)
+    held = counts[at]
+    offset = at - (csr.rows - 1)
+    length = np.minimum(csr.rows, csr.cols - offset) - np.maximum(0, -offset)
+    well = held >= BLOCK_FILL * length
+    return Diagonals(
+        occupied=len(at),
+        fill=csr.nnz / int(length.sum()) if len(at) else 0.0,
+        full=int(np.count_nonzero(held == length)),
+        well_filled=int(np.count_nonzero(well)),
+        well_filled_share=int(held[well].sum()) / csr.nnz if csr.nnz else 0.0,
+        main=int(held[offset == 0].sum()),
+        main_length=min(csr.rows, csr.cols),
+    )
+
+
+def _count_blocks(rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> Mapping[int, int]:
+    """Occupied blocks of each size among the entries of one block of rows.
+
+    Blocks of 4 are counted from those of 2, blocks of 8 from those of 4: each time fewer to sort.
+    """
+    counts = {}
+    twos = _distinct_pairs(rows >> 1, cols >> 1)
+    fours = _distinct_pairs(twos >> 33, (twos & 0xFFFFFFFF) >> 1)
+    eights = _distinct_pairs(fours >> 33, (fours & 0xFFFFFFFF) >> 1)
+    threes = _distinct_pairs(rows // 3, cols // 3)
+    for size, keys in zip(BLOCK_SIZES, (twos, threes, fours, eights), strict=True):
+        counts[size] = len(keys)
+    return counts
+
+
+def _distinct_pairs(rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Distinct pairs as ``row << 32 | col``, rising."""
+    keys = rows << 32
+    keys |= cols
+    keys = keys[_changes(keys)]  # neighbours in a row are often in the same block: less to sort
+    keys.sort()
+    return keys[_changes(keys)]
+
+
+def _changes(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    changed = np.ones(len(keys), bool)
+    np.not_equal(keys[1:], keys[:-1], out=changed[1:])
+    return changed
+
+
+def _symmetry(csr: CSR) -> Symmetry:
+    other = _transpose(csr)
+    off = mirrored = equal = opposite = 0
+    for block in row_blocks(csr):
+        entries = slice(int(other.row_ptr[block.first]), int(other.row_ptr[block.last]))
+        rows_t = np.repeat(
+            np.arange(block.first, block.last), np.diff(other.row_ptr[block.first : block.last + 1])
+        )
+        rows, cols = block.row_ids(), block.cols
+        is_off = rows != cols
+        off += int(np.count_nonzero(is_off))
+        places = (rows << 32 | cols)[is_off]
+        mirrors = np.append(rows_t << 32 | other.col_idx[entries], -1)  # both rising; -1 is found by none
+        at = np.searchsorted(mirrors[:-1], places)
+        found = mirrors[at] == places
+        mirrored += int(np.count_nonzero(found))
+        if csr.values is not None and other.values is not None:
+            mine = csr.values[block.entries][is_off][found]
+            its = other.values[entries][at[found]]
+            both_nan = np.isnan(mine) & np.isnan(its)
+            equal += int(np.count_nonzero((mine == its) | both_nan))
+            opposite += int(np.count_nonzero((mine == -its) | both_nan))
+    if off == 0:
+        return Symmetry(1.0, 1.0, 1.0)
+    if csr.values is None:
+        equal = mirrored  # all values are 1
+    return Symmetry(mirrored / off, equal / off, opposite / off)
+
+
+def _transpose(csr: CSR) -> CSR:
+    from scipy.sparse import csr_array
+
+    # scipy widens both index arrays to the wider of the two; 32 bits halve its time and memory.
+    row_ptr = csr.row_ptr.astype(np.int32) if csr.nnz < 2**31 else csr.row_ptr
+    values = np.ones(csr.nnz, np.int8) if csr.values is None else csr.values
+    turned = csr_array((values, csr.col_idx, row_ptr), shape=csr.shape).tocsc()
+    return CSR(
+        csr.cols, csr.rows, turned.indptr.astype(np.int64), turned.indices,
+        None if csr.values is None else turned.data,
+    )  # fmt: skip
+
+
+def _values(values: npt.NDArray[np.float64]) -> Values:
+    low, high = np.inf, -np.inf
+    zeros = negative = nonfinite = 0
+    seen: npt.NDArray[np.float64] | None = np.empty(0)
+    for start in range(0, len(values), _VALUES_AT_ONCE):
+        part = values[start : start + _VALUES_AT_ONCE]
+        finite = np.isfinite(part)
+        fine = part if finite.all() else part[finite]
+        low, high = min(low, fine.min(initial=np.inf)), max(high, fine.max(initial=-np.inf))
+        zeros += int(np.count_nonzero(part == 0))
+        negative += int(np.count_nonzero(part < 0))
+        nonfinite += len(part) - len(fine)
+        if seen is not None:
+            seen = np.unique(np.concatenate((seen, np.unique(part))))
+            if len(seen) > DISTINCT_LIMIT:
+                seen = None
+    none = low > high
+    return Values(
+        min=float("nan") if none else float(low),
+        max=float("nan") if none else float(high),
+        zeros=zeros,
+        negative=negative,
+        nonfinite=nonfinite,
+        distinct=None if seen is None else len(seen),
+    )
