@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from typing import Any
 
@@ -67,12 +68,23 @@ def _readers() -> list[Row]:
     return [{"name": r.name, "about": r.title, "suffixes": list(r.suffixes)} for r in readers().values()]
 
 
+def _configs() -> list[Row]:
+    from spgraph_bench.paths import configs_dir
+
+    rows = []
+    for path in sorted(configs_dir().glob("*.toml")):
+        config = tomllib.loads(path.read_text(encoding="utf-8"))
+        rows.append({"name": path.stem, "about": config["about"], "runs": len(config["run"])})
+    return rows
+
+
 _KINDS: dict[str, Callable[[], list[Row]]] = {
     "problems": _problems,
     "formats": _formats,
     "variants": _variants,
     "recipes": _recipes,
     "readers": _readers,
+    "configs": _configs,
 }
 
 
@@ -86,7 +98,7 @@ def _cell(value: Any) -> str:
 @click.argument("kinds", nargs=-1, type=click.Choice(list(_KINDS)), metavar="[KIND]...")
 @json_option
 def command(kinds: tuple[str, ...], as_json: bool) -> None:
-    """Problems, formats, variants, recipes and readers; all, or only the KINDs named.
+    """Problems, formats, variants, recipes, readers and configs; all, or only the KINDs named.
 
     A recipe stands wherever a file can: `spgraph info rmat:scale=14`. A reader's name is what --input-format
     takes.

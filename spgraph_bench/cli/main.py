@@ -28,7 +28,7 @@ __all__ = ["COMMANDS", "group", "main", "run"]
 COMMANDS = {
     "bench": "Check and time every fitting variant on one matrix: one table.",
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",
-    "list": "Problems, formats, variants, recipes and readers.",
+    "list": "Problems, formats, variants, recipes, readers and configs.",
     "show": "One variant: its contract, tunables and source.",
     "generate": "Write the matrix of a recipe to a file.",
     "doctor": "What this machine has and lacks, and how to mend each lack.",

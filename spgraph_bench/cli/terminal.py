@@ -35,9 +35,13 @@ def console(*, stderr: bool = False) -> Console:
     """A rich console on stdout (or stderr) that is plain and 100 columns wide when it is no terminal."""
     from rich.console import Console
 
+    class Quitting(Console):
+        def on_broken_pipe(self) -> None:  # rich would exit with status 1
+            raise BrokenPipeError
+
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+    return Quitting(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 
 def table(target: Console, *columns: str, title: str | None = None) -> Table:

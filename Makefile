@@ -1,0 +1,68 @@
+# Everything runs in .venv, which the first call makes. PYTHON picks the interpreter, JOBS the parallelism.
+PYTHON ?= python3
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CXX ?= g++
+export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
+
+.PHONY: help setup demo test lint type test-host test-sanitized test-compile test-gpu suite clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo            a checked, timed SpMV table (on a GPU where one can be used)"
+	@echo "make test            all checks that need no GPU: lint, types, tests, sanitizer, nvcc"
+	@echo "make lint | type | test-host | test-sanitized | test-compile    one of them"
+	@echo "make test-gpu        the tests that need a GPU"
+	@echo "make suite CONFIG=spmv    the runs of configs/spmv.toml, with records in results/"
+	@echo "make clean           remove .venv and caches"
+
+setup: $(READY)
+
+$(READY): pyproject.toml scripts/install_gpu.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: spgraph needs Python 3.11 or later; this is $$($(PYTHON) --version)"; \
+	    echo "  remedy: make PYTHON=python3.12 ..."; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python scripts/install_gpu.py
+	@touch $@
+
+# Small enough for the host device, large enough to fill a GPU; see scripts/demo.sh.
+demo: $(READY)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
+
+test: lint type test-host test-sanitized test-compile
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(READY)
+	$(BIN)/mypy
+
+test-host: $(READY)
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "not gpu"
+
+# The kernels themselves under AddressSanitizer: an index out of bounds in a .cu file ends the run.
+test-sanitized: $(READY)
+	SPGRAPH_HOST_SANITIZE=address ASAN_OPTIONS=detect_leaks=0 \
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so)" \
+	  $(BIN)/python -m pytest -q -n $(JOBS) -m "battery and not gpu"
+
+# Every kernel for every architecture we support, warnings as errors; says so where there is no nvcc.
+test-compile: $(READY)
+	$(BIN)/python scripts/compile_all.py --jobs $(JOBS)
+
+test-gpu: $(READY)
+	$(BIN)/python -m pytest -q -m gpu
+
+CONFIG ?= spmv
+suite: $(READY)
+	$(BIN)/python scripts/run_config.py $(CONFIG)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,75 @@
+"""Compile every kernel with nvcc for every architecture we support, in float and double, warnings as errors.
+
+Needs nvcc, no GPU. Several architectures share one call, so that the front end parses a file once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+
+from spgraph_bench.device.nvcc import find_nvcc, uses_device_launch
+from spgraph_bench.errors import DeviceError
+from spgraph_bench.paths import cuda_dir
+
+ARCHITECTURES = (75, 80, 90, 100, 120)
+
+
+def jobs() -> list[tuple[str, str]]:
+    """(source, value type); sources without a value type once."""
+    found = []
+    for path in sorted(cuda_dir().rglob("*.cu")):
+        source = str(path.relative_to(cuda_dir()))
+        typed = "value_t" in path.read_text(encoding="utf-8")
+        found += list(product([source], ["float", "double"] if typed else ["float"]))
+    return found
+
+
+def supported(nvcc: str) -> list[int]:
+    said = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=True).stdout
+    return [arch for arch in ARCHITECTURES if f"compute_{arch}" in said.split()]
+
+
+def compile_one(nvcc: str, archs: list[int], source: str, value: str, folder: Path) -> str:
+    """What nvcc said, empty if all is well."""
+    output = folder / f"{source.replace('/', '_')}.{value}.fatbin"
+    command = [nvcc, "-O3", "-std=c++17", "-Werror", "all-warnings", "-fatbin", f"-DSPG_VALUE={value}"]
+    command += [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
+    command += ["-rdc=true"] * uses_device_launch(source)
+    done = subprocess.run([*command, "-o", output, cuda_dir() / source], capture_output=True, text=True)
+    return "" if done.returncode == 0 else (done.stderr + done.stdout or f"nvcc ended with {done.returncode}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    try:
+        nvcc = find_nvcc()
+    except DeviceError:
+        print("no nvcc here: kernels were not compiled for GPUs")
+        return 0
+    archs = supported(nvcc.path)
+    if left_out := sorted(set(ARCHITECTURES) - set(archs)):
+        print(f"nvcc {nvcc.version} does not know {', '.join(f'sm_{a}' for a in left_out)}")
+    started, todo = time.monotonic(), jobs()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
+        said = list(pool.map(lambda job: compile_one(nvcc.path, archs, *job, Path(folder)), todo))
+    failed = [(job, text) for job, text in zip(todo, said, strict=True) if text]
+    for (source, value), text in failed:
+        print(f"cuda/{source} ({value}):\n{text}", file=sys.stderr)
+    names = " ".join(f"sm_{arch}" for arch in archs)
+    done, seconds = len(todo) - len(failed), time.monotonic() - started
+    print(f"nvcc {nvcc.version}: {done} of {len(todo)} compiled for {names} in {seconds:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Install what a GPU needs (the extras `gpu` and `peers`), where there is a GPU and a toolkit to use it.
+
+A failure is said, not fatal: everything else works on the host device. PyCUDA is built from source, so this
+takes some two minutes the first time.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from spgraph_bench.device.probe import find_driver, toolkit_root
+
+
+def requirements(cuda_major: int | None, toolkit: Path) -> list[str]:
+    """The packages; cuSPARSE comes from the toolkit where it is there, else from the registry."""
+    chosen = ["pycuda>=2025.1", "nvidia-ml-py>=12.560"]
+    if cuda_major is not None:
+        own = any(toolkit.glob("lib*/libcusparse.so*")) or any(toolkit.glob("targets/*/lib/libcusparse.so*"))
+        chosen.append(f"nvmath-python[{'sysctk' if own else 'cu'}{cuda_major}]>=0.7")
+    return chosen
+
+
+def main() -> None:
+    driver, toolkit = find_driver(), toolkit_root()
+    if driver is None or not driver.gpus:
+        print("no GPU: kernels will run on the host device")
+        return
+    if toolkit is None:
+        print("warning: there is a GPU, but no nvcc; see `spgraph doctor`", file=sys.stderr)
+        return
+    print(f"{driver.gpus[0].name} found: building PyCUDA for it ...", flush=True)
+    with tempfile.TemporaryDirectory() as home:
+        # PyCUDA's build reads this file; spgraph uses nothing of curand, whose headers are often missing.
+        settings = f"CUDA_ROOT = {str(toolkit)!r}\nCUDA_ENABLE_CURAND = False\n"
+        (Path(home) / ".aksetup-defaults.py").write_text(settings)
+        old = Path.home()
+        environment = {
+            "XDG_CONFIG_HOME": str(old / ".config"),
+            "XDG_CACHE_HOME": str(old / ".cache"),
+            **os.environ,
+            "HOME": home,
+            "PATH": f"{toolkit / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        }
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        for requirement in requirements(driver.cuda_major, toolkit):
+            if subprocess.run([*pip, requirement], env=environment).returncode:
+                print(f"warning: could not install {requirement}; see `spgraph doctor`", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""`spgraph list` and `spgraph show` follow from the registries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spgraph_bench.cli.main import run
+from spgraph_bench.cli.show import opening_comment
+from spgraph_bench.formats.base import formats
+from spgraph_bench.paths import configs_dir, cuda_dir
+from spgraph_bench.recipes import parse
+from spgraph_bench.variants.base import variants
+
+
+def _json(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
+    assert run([*args, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_list_names_all(capsys: pytest.CaptureFixture[str]) -> None:
+    found = _json(capsys, "list")
+    assert list(found) == ["problems", "formats", "variants", "recipes", "readers", "configs"]
+    assert [f["name"] for f in found["formats"]] == list(formats())
+    assert {(v["problem"], v["name"]) for v in found["variants"]} == {(v.problem, v.name) for v in variants()}
+    assert all(row["about"] for rows in found.values() for row in rows)
+
+
+def test_list_in_plain_text_fits_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    assert "\x1b" not in out
+    assert all(v.name in out for v in variants())
+
+
+def test_list_one_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(_json(capsys, "list", "recipes")) == ["recipes"]
+
+
+@pytest.mark.parametrize("variant", variants(), ids=lambda v: f"{v.problem}-{v.name}")
+def test_show_every_variant(variant: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = _json(capsys, "show", variant.name, "--problem", variant.problem)
+    assert facts["about"] == variant.about
+    assert facts["layout"]
+    assert f'"{variant.name}"' in facts["prepare"] or variant.library
+    if variant.source:
+        assert facts["contract"], f"cuda/{variant.source} does not open with its contract"
+        text = (cuda_dir() / variant.source).read_text()
+        assert facts["source"].strip() in text
+        assert "__global__" in text or "SPG_KERNEL" in text
+    assert set(variant.tunables) <= set(facts["tunables"])
+    assert run(["show", variant.name, "--problem", variant.problem]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert all(name in out for name in facts["tunables"])
+
+
+@pytest.mark.parametrize(
+    ("source", "comment", "rest"),
+    [
+        ("// one\n//  two\n#pragma once\n", "one\n two", "#pragma once\n"),
+        ("/* one\n * two\n */\n\nint x;\n", "one\ntwo", "int x;\n"),
+        ("int x; // no\n", "", "int x; // no\n"),
+    ],
+)
+def test_opening_comment(source: str, comment: str, rest: str) -> None:
+    assert opening_comment(source) == (comment, rest)
+
+
+@pytest.mark.parametrize("path", sorted(configs_dir().glob("*.toml")), ids=lambda p: p.stem)
+def test_configs_parse(path: Path) -> None:
+    """Each run names a recipe that exists, and options that its command takes."""
+    config = tomllib.loads(path.read_text())
+    assert config["about"]
+    for entry in config["run"]:
+        command, problem, recipe, *options = entry["args"]
+        assert (command, problem) == ("bench", "spmv")
+        parse(recipe)
+        assert run([command, problem, recipe, *options, "--help"]) == 0
+    root = Path(__file__).resolve().parent.parent
+    assert "run_config.py" in subprocess.check_output(
+        ["grep", "-n", "run_config", "Makefile"], text=True, cwd=root
+    )

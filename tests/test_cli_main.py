@@ -1,0 +1,167 @@
+"""The frame of the command line: exit statuses, suggestions, what goes where."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from spgraph_bench import __version__, errors
+from spgraph_bench.cli.main import COMMANDS, group, run
+
+main_module = importlib.import_module("spgraph_bench.cli.main")  # the package's own `main` is the function
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def spgraph(*args: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **more.pop("env", {})}
+    return subprocess.run(
+        [sys.executable, "-m", "spgraph_bench", *args],
+        capture_output=True, text=True, timeout=60, env=environment, **more,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Make `spgraph list` raise the exception that is given."""
+    monkeypatch.setenv("SPGRAPH_CACHE", str(tmp_path / "cache"))
+
+    def arrange(exception: BaseException) -> None:
+        @click.command("list")
+        def failing() -> None:
+            raise exception
+
+        monkeypatch.setattr(main_module._Group, "get_command", lambda self, ctx, name: failing)
+
+    return arrange
+
+
+def test_every_command_is_a_module_with_a_command() -> None:
+    context = click.Context(group)
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        assert isinstance(command, click.Command)
+        assert command.name == name
+        assert command.help
+
+
+def test_version() -> None:
+    done = spgraph("--version")
+    assert (done.returncode, done.stdout) == (0, f"spgraph, version {__version__}\n")
+
+
+def test_help_is_fast() -> None:
+    best = 9.0
+    for _ in range(5):  # the best of five: other processes share the machine
+        started = time.monotonic()
+        done = spgraph("--help")
+        best = min(best, time.monotonic() - started)
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in COMMANDS)
+    assert best < 0.3
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["ben"], "Did you mean bench?"),
+        (["zzz"], "No such command 'zzz'."),
+        (["--nonsense"], "No such option"),
+        (["list", "formts"], "formts"),
+        (["show"], "Missing argument"),
+        (["show", "csr-vecor"], "did you mean csr-vector"),
+        (["show", "csr-vector", "--problem", "nope"], "no problem is called 'nope'"),
+    ],
+)
+def test_usage_is_status_2(args: list[str], said: str) -> None:
+    done = spgraph(*args)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("exception", "status", "said"),
+    [
+        (errors.InputError("bad index", place="a.mtx:7", remedy="--base 1"), 2,
+         "error: a.mtx:7: bad index\n  remedy: --base 1\n"),
+        (errors.UsageError("no"), 2, "error: no\n"),
+        (errors.NothingRanError("nothing ran"), 1, "error: nothing ran\n"),
+        (errors.DeviceError("no GPU"), 3, "error: no GPU\n"),
+        (errors.LaunchError("lost"), 1, "error: lost\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (click.Abort(), 130, "interrupted\n"),
+        (MemoryError("cannot have 3 TiB"), 2, "error: not enough memory: cannot have 3 TiB\n"),
+        (OSError(28, "No space left on device", "results/x.jsonl"), 2,
+         "error: results/x.jsonl: No space left on device\n"),
+    ],
+)  # fmt: skip
+def test_exceptions_become_statuses(
+    exception: BaseException, status: int, said: str, broken: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken(exception)
+    assert run(["list"]) == status
+    captured = capsys.readouterr()
+    assert captured.err.startswith(said)
+    assert captured.out == ""
+
+
+def test_internal_error_is_one_line_and_keeps_the_traceback(
+    broken: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    broken(ZeroDivisionError("first line\nsecond line"))
+    assert run(["list"]) == 4
+    said = capsys.readouterr().err
+    assert said.startswith("internal error: ZeroDivisionError: first line (traceback in ")
+    assert said.count("\n") == 1
+    (saved,) = (tmp_path / "cache" / "tracebacks").iterdir()
+    assert str(saved) in said
+    assert "in failing" in saved.read_text()
+
+
+def test_internal_error_with_a_cache_that_cannot_be_written(
+    broken: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken(ValueError("x"))
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("SPGRAPH_CACHE", str(file))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    assert run(["list"]) == 4
+    assert f"traceback in {tmp_path}" in capsys.readouterr().err
+
+
+def test_status_of_the_command_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command("list")
+    def wrong() -> int:
+        return 1
+
+    monkeypatch.setattr(main_module._Group, "get_command", lambda self, ctx, name: wrong)
+    assert run(["list"]) == 1
+
+
+def test_reader_of_stdout_gone() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "spgraph_bench", "list", "formats"],
+            stdout=write, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=60,
+        )  # fmt: skip
+    finally:
+        os.close(write)
+    assert done.returncode == 141
+    assert done.stderr == ""
+
+
+def test_completion_for_shells() -> None:
+    environment = {"_SPGRAPH_COMPLETE": "bash_complete", "COMP_WORDS": "spgraph li", "COMP_CWORD": "1"}
+    assert "plain,list" in spgraph(env=environment).stdout
