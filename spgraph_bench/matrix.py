@@ -140,6 +140,8 @@ class Finding:
     text: str
     line: int | None = None
     count: int = 1
+    warning: bool = False
+    """The input was read by guessing what it means: said on stderr too."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import importlib.util
+import os
 import pkgutil
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -18,6 +21,7 @@ import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer, Device, Kernel
 from spgraph_bench.formats.base import Packed, Tunable
+from spgraph_bench.errors import UsageError
 from spgraph_bench.paths import cuda_dir
 
 __all__ = ["Job", "Launch", "Variant", "get_variant", "register", "select", "variant", "variants"]
@@ -109,6 +113,10 @@ class Variant:
         return self.library is None
 
 
+PLUGINS = "SPGRAPH_PLUGINS"
+"""Environment variable: Python files with variants of the user's own, separated like PATH. An environment
+variable, because the worker process must register the same variants."""
+
 _VARIANTS: dict[tuple[str, str], Variant] = {}
 _loaded = False
 
@@ -145,7 +153,7 @@ def variant(
     ----------
     problem, name : "spmv", "csr-vector"; named for what it does, never by number.
     format : the format it reads; its arrays are on the device when the function is called.
-    source : kernel file below ``cuda/``; None for a library's routine.
+    source : kernel file below ``cuda/`` (or an absolute path); None for a library's routine.
     about : one line about it.
     where : "cpu" for baselines that run on the host: timed with the host's clock.
     library : "cuSPARSE", "scipy", ...: a peer, shown as such.
@@ -166,6 +174,23 @@ def variant(
     return enter
 
 
+def _load_plugin(path: str, number: int) -> None:
+    """Run the Python file `path`, which registers variants. Raises UsageError with what is wrong in it."""
+    spec = importlib.util.spec_from_file_location(f"spgraph_plugin_{number}", path)
+    if spec is None or spec.loader is None:
+        raise UsageError(
+            f"{PLUGINS}: {path} is not a Python file", remedy=f"unset {PLUGINS}, or name .py files"
+        )
+    try:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        line = f":{where.lineno}" if where.filename == path else ""
+        raise UsageError(
+            f"{type(error).__name__}: {error}", place=f"{path}{line}", remedy=f"mend it, or unset {PLUGINS}"
+        ) from None
+
+
 def variants(problem: str | None = None) -> list[Variant]:
     """All variants (of one problem), in the order of registration, peers last."""
     global _loaded
@@ -174,6 +199,8 @@ def variants(problem: str | None = None) -> list[Variant]:
 
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package.__name__}.{module.name}")
+        for number, path in enumerate(filter(None, os.environ.get(PLUGINS, "").split(os.pathsep))):
+            _load_plugin(path, number)
         _loaded = True
     chosen = [v for v in _VARIANTS.values() if problem is None or v.problem == problem]
     return sorted(chosen, key=lambda v: (v.problem, v.library is not None, v.where == "cpu", v.order))
