@@ -382,7 +382,7 @@ class _Run:
                 lost = [(cell, "the worker did not time it") for cell in pending.values()]
             except (WorkerDiedError, WorkerHungError, SpgraphError) as error:
                 self.session.drop_worker()
-                culprit = self.at
+                culprit = self._at()
                 if culprit is None:
                     lost = [(cell, str(error)) for cell in pending.values()]
                 else:
@@ -392,6 +392,10 @@ class _Run:
                 self._record(
                     cell, dataclasses.replace(self.outcomes[cell.key], status="failed", reason=reason)
                 )
+
+    def _at(self) -> Cell | None:
+        """The cell whose launch was under way when the worker ended."""
+        return self.at
 
     # ---- records ----------------------------------------------------------------------------------------
 

@@ -1,0 +1,209 @@
+"""`spgraph bench PROBLEM [FILE|RECIPE]`: every fitting variant, checked and timed, one table."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spgraph_bench.cli.inputs import load_matrix
+from spgraph_bench.cli.options import RunOptions, input_options, matrix_argument, run_options
+from spgraph_bench.cli.terminal import console, note, warn
+from spgraph_bench.errors import NothingRanError, UsageError
+
+if TYPE_CHECKING:
+    from spgraph_bench.readers.common import ReadOptions
+    from spgraph_bench.results.record import Record
+    from spgraph_bench.runner.run import Progress
+    from spgraph_bench.variants.base import Variant
+
+__all__ = ["command"]
+
+_DEFAULT_RECIPE = {"cuda": "rmat:scale=18", "host": "rmat:scale=11"}
+
+
+class _ProblemName(click.ParamType[str]):
+    name = "problem"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from spgraph_bench.problems import problems
+
+        known = list(problems())
+        if value not in known:
+            close = difflib.get_close_matches(value, known, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            self.fail(f"{value!r} is none of {', '.join(known)}.{hint}", param, ctx)
+        return str(value)
+
+
+@click.command("bench")
+@click.argument("problem", type=_ProblemName())
+@matrix_argument
+@run_options
+@input_options
+@click.option(
+    "--offsets",
+    type=click.Choice(["auto", "int32", "int64"]),
+    default="auto",
+    show_default=True,
+    help="Type of row offsets; auto takes int64 from 2^31 nonzeros on.",
+)
+@click.option(
+    "--gate/--no-gate",
+    default=None,
+    help="Queue short launches behind a gate, so that host time is not measured "
+    "[default: yes, but not under a profiler or sanitizer].",
+)
+@click.option(
+    "--rank",
+    type=click.Choice(["cold", "hot"]),
+    default="cold",
+    show_default=True,
+    help="Cache state to rank by.",
+)
+def command(
+    problem: str,
+    argument: str | None,
+    options: RunOptions,
+    read_options: ReadOptions,
+    offsets: str,
+    gate: bool | None,
+    rank: str,
+) -> int:
+    """Check and time every fitting variant of PROBLEM on one matrix.
+
+    Each variant's result is compared with a float64 oracle before anything is timed. Without a file or recipe
+    a built-in recipe is used.
+
+    \b
+      spgraph bench spmv matrix.mtx
+      spgraph bench spmv poisson2d:n=2048 --dtype both --variant 'csr*'
+    """  # fmt: skip
+    from spgraph_bench.device.probe import choose_device
+
+    chosen = _choose(problem, options)
+    choice = choose_device(options.device)
+    if choice.warning:
+        warn(choice.warning)
+    if choice.note:
+        note(choice.note)
+
+    from spgraph_bench.results.store import RecordFile, to_json_lines
+    from spgraph_bench.runner.run import Session, Settings, run
+
+    records: list[Record] = []
+    interrupted = False
+    with ExitStack() as stack:
+        session = stack.enter_context(
+            Session(choice.name, in_process=options.in_process, watchdog=options.watchdog, gate=gate)
+        )
+        kind = choice.name.partition(":")[0]
+        matrix = load_matrix(argument, read_options, _DEFAULT_RECIPE[kind])
+        for finding in matrix.findings:
+            if finding.warning:
+                warn(f"{matrix.source.text}{f':{finding.line}' if finding.line else ''}: {finding.text}")
+        # Opened before anything is measured: a folder that cannot be written must not cost a result.
+        kept = (
+            stack.enter_context(RecordFile(options.results, problem, matrix.name)) if options.save else None
+        )
+        settings = Settings(
+            dtypes=options.dtypes,
+            params=options.params,
+            seed=options.seed,
+            force_format=options.force_format,
+            time_limit_s=options.time_limit,
+            offsets=None if offsets == "auto" else offsets,
+        )
+
+        def on_record(record: Record) -> None:
+            records.append(record)
+            if options.json:
+                click.echo(to_json_lines([record]), nl=False)
+            if kept is not None:
+                kept.append(record)
+
+        with _progress() as progress:
+            try:
+                run(session, matrix, problem, chosen, settings, on_record, progress)
+            except KeyboardInterrupt:
+                interrupted = True
+        if not options.json and records:
+            _print_table(records, rank)
+        if kept is not None and records:
+            note(f"records in {kept.path}")
+        if interrupted:
+            raise KeyboardInterrupt
+    return _status(records)
+
+
+def _choose(problem: str, options: RunOptions) -> Sequence[Variant]:
+    """The variants the user asked for. Raises UsageError for globs and parameters that fit none."""
+    from spgraph_bench.formats import formats
+    from spgraph_bench.runner.prepare import filled_params
+    from spgraph_bench.variants import select, variants
+
+    everything = variants(problem)
+    for glob in options.variants:
+        if not select(problem, [glob]):
+            close = difflib.get_close_matches(glob, [v.name for v in everything], n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else "`spgraph list variants` names them"
+            raise UsageError(f"no variant of {problem} matches {glob!r}", remedy=hint)
+    for glob in options.formats:
+        if not select(problem, (), [glob]):
+            used = sorted({v.format for v in everything})
+            raise UsageError(
+                f"no variant of {problem} reads a format {glob!r}", remedy=f"one of {', '.join(used)}"
+            )
+    chosen = select(problem, options.variants, options.formats)
+    if not chosen:
+        raise UsageError("no variant matches both --variant and --format", remedy="leave one of them out")
+    known = {name for v in chosen for name in (*v.tunables, *formats()[v.format].tunables)}
+    for name in options.params:
+        if name not in known:
+            remedy = f"one of {', '.join(sorted(known))}" if known else "these variants have none"
+            raise UsageError(f"no parameter is called {name!r}", remedy=remedy)
+    for entry in chosen:
+        filled_params(entry, options.params)
+    return chosen
+
+
+def _print_table(records: Sequence[Record], rank: str) -> None:
+    from spgraph_bench.report import render
+
+    out = console()
+    text = render(
+        records, width=out.width, terminal=out.is_terminal, cache="hot" if rank == "hot" else "cold"
+    )
+    click.echo(text, nl=not text.endswith("\n"), color=out.is_terminal or None)
+
+
+def _status(records: Sequence[Record]) -> int:
+    if any(r.status in ("wrong", "failed") for r in records):
+        return 1
+    if not any(r.status == "ok" for r in records):
+        raise NothingRanError("nothing ran: every variant was skipped", remedy="the reasons are above")
+    return 0
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """What is being done: a changing line in a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    with console(stderr=True).status("starting") as status:
+        shown = 0.0
+
+        def show(text: str) -> None:
+            nonlocal shown
+            # Samples come by the thousand; the eye needs ten a second.
+            if (now := time.monotonic()) - shown > 0.1:
+                shown = now
+                status.update(text)
+
+        yield show
