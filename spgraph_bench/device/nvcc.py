@@ -71,7 +71,8 @@ def cubin_request(source: str, defines: Mapping[str, str], arch: str) -> Request
     ]
 
     def make(target: Path) -> str:
-        compile_: list[str | Path] = [nvcc.path, *options]
+        # Sources outside cuda/ (a user's own) include "common/spg.cuh".
+        compile_: list[str | Path] = [nvcc.path, *options, f"-I{cuda_dir()}"]
         if not linked:
             return run_compiler([*compile_, "-cubin", "-o", target, path], source)
         relocatable = target.with_suffix(".rdc.cubin")
@@ -88,7 +89,9 @@ def cubin_request(source: str, defines: Mapping[str, str], arch: str) -> Request
         ]
         return said + run_compiler(link, source)
 
-    return Request((source_digest(path), *options, str(linked), nvcc.identity), make, ".cubin", source)
+    return Request(
+        (source_digest(path, [cuda_dir()]), *options, str(linked), nvcc.identity), make, ".cubin", source
+    )
 
 
 def cubin(source: str, defines: Mapping[str, str], arch: str) -> Path:

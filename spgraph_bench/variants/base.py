@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer, Device, Kernel
-from spgraph_bench.formats.base import Packed, Tunable
 from spgraph_bench.errors import UsageError
+from spgraph_bench.formats.base import Packed, Tunable
 from spgraph_bench.paths import cuda_dir
 
 __all__ = ["Job", "Launch", "Variant", "get_variant", "register", "select", "variant", "variants"]
@@ -184,8 +184,9 @@ def _load_plugin(path: str, number: int) -> None:
     try:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        line = f":{where.lineno}" if where.filename == path else ""
+        own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+        number_of_line = error.lineno if isinstance(error, SyntaxError) else own[-1] if own else None
+        line = f":{number_of_line}" if number_of_line else ""
         raise UsageError(
             f"{type(error).__name__}: {error}", place=f"{path}{line}", remedy=f"mend it, or unset {PLUGINS}"
         ) from None

@@ -1,0 +1,210 @@
+"""The runner: statuses, watchdog, crashes, interrupts, resumption. On the host device, and on a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from spgraph_bench.results.record import Record
+
+PLUGIN = Path(__file__).parent / "plugins" / "faulty.py"
+DEVICES = ["host", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def spgraph(*args: str, plugin: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "NO_COLOR": "1"}
+    if plugin:
+        environment["SPGRAPH_PLUGINS"] = str(PLUGIN)
+    return subprocess.run(
+        [sys.executable, "-m", "spgraph_bench", *args],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment,
+    )
+
+
+def bench(
+    device: str, *args: str, **more: object
+) -> tuple[dict[str, Record], subprocess.CompletedProcess[str]]:
+    done = spgraph(
+        "bench", "spmv", "--device", device, "--no-save", "--json", "--time-limit", "0.1", *args, **more
+    )  # type: ignore[arg-type]
+    assert "Traceback" not in done.stderr
+    records = [Record.from_json(json.loads(line)) for line in done.stdout.splitlines()]
+    return {r.variant: r for r in records}, done
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_faulty_kernels_are_wrong_and_the_run_goes_on(device: str) -> None:
+    records, done = bench(
+        device, "grid:n=12", "--variant", "csr-scalar", "--variant", "faulty-short",
+        "--variant", "faulty-unwritten", "--variant", "scipy*",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert records["csr-scalar"].status == "ok"
+    assert records["faulty-short"].status == "wrong"
+    assert not records["faulty-short"].samples
+    assert records["faulty-unwritten"].status == "wrong"
+    assert "never written" in records["faulty-unwritten"].reason
+    assert "row 7" in records["faulty-unwritten"].reason
+    peers = [r for r in records.values() if r.where == "cpu"]
+    assert peers
+    assert all(len(s.times_ms) >= 6 for r in peers for s in r.samples)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_kernel_that_never_returns_fails_after_the_watchdog(device: str) -> None:
+    records, done = bench(
+        device, "grid:n=12", "--watchdog", "8", "--variant", "csr-scalar", "--variant", "faulty-hang",
+        "--variant", "scipy*",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert records["faulty-hang"].status == "failed"
+    assert records["faulty-hang"].reason == "no answer in 8 s"
+    others = [r for r in records.values() if r.variant != "faulty-hang"]
+    assert len(others) >= 2
+    assert all(r.status == "ok" for r in others)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_kernel_that_kills_its_worker_fails_alone(device: str) -> None:
+    records, done = bench(
+        device, "grid:n=12", "--variant", "csr-scalar", "--variant", "faulty-wild", "--variant", "faulty-host",
+        "--variant", "coo-atomic",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert records["faulty-wild"].status == "failed"
+    assert records["faulty-host"].status == "failed"
+    assert "no such plan" in records["faulty-host"].reason
+    assert records["csr-scalar"].status == "ok"
+    assert records["coo-atomic"].status == "ok"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_failure_while_timing_costs_that_variant_only(device: str) -> None:
+    records, done = bench(
+        device, "grid:n=12", "--watchdog", "3", "--variant", "faulty-late*", "--variant", "scipy*",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert records["faulty-late"].status == "failed"
+    assert "out of luck" in records["faulty-late"].reason
+    assert records["faulty-late-hang"].status == "failed"
+    assert "no answer in 3 s" in records["faulty-late-hang"].reason
+    peers = [r for name, r in records.items() if name.startswith("scipy")]
+    assert peers
+    assert all(r.status == "ok" and len(r.samples) == 2 for r in peers)
+
+
+def test_the_wrong_row_is_shown_and_unranked() -> None:
+    done = spgraph(
+        "bench", "spmv", "grid:n=12", "--device", "host", "--no-save", "--variant", "faulty-short",
+        "--variant", "csr-scalar",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "faulty-short" in done.stdout
+    assert "wrong" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert "\x1b" not in done.stdout
+
+
+def test_a_kernel_that_does_not_compile_names_file_and_line(tmp_path: Path) -> None:
+    source = tmp_path / "typo.cu"
+    source.write_text('#include "common/spg.cuh"\n\nSPG_KERNEL typo(value_t* y) { y[0] = nonsense; }\n')
+    plugin = tmp_path / "typo.py"
+    plugin.write_text(
+        "from spgraph_bench.variants.base import variant\n"
+        f"@variant('spmv', 'typo', format='csr', source={str(source)!r}, about='does not compile')\n"
+        "def typo(job):\n    return job.launch(job.kernel('typo').bind(1, 1, job.buffers['y']))\n"
+    )
+    environment = {**os.environ, "SPGRAPH_PLUGINS": str(plugin)}
+    done = subprocess.run(
+        [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=5", "--device", "host", "--no-save",
+         "--json", "--variant", "typo", "--variant", "csr-scalar"],
+        capture_output=True, text=True, timeout=120, env=environment,
+    )  # fmt: skip
+    records = {r["variant"]: r for r in map(json.loads, done.stdout.splitlines())}
+    assert done.returncode == 1
+    assert records["typo"]["status"] == "failed"
+    assert "typo.cu:3: " in records["typo"]["reason"]
+    assert "nonsense" in records["typo"]["reason"]
+    assert records["csr-scalar"]["status"] == "ok"
+
+
+def test_a_plugin_with_an_error_is_a_usage_error(tmp_path: Path) -> None:
+    plugin = tmp_path / "bad.py"
+    plugin.write_text("x = 1\nraise ValueError('not today')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=5", "--device", "host"],
+        capture_output=True, text=True, timeout=60, env={**os.environ, "SPGRAPH_PLUGINS": str(plugin)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"{plugin}:2: ValueError: not today" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupt_ends_with_the_table_of_what_is_finished(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=40", "--device", "host",
+         "--results", str(tmp_path), "--time-limit", "60", "--variant", "csr-scalar", "--variant", "faulty-hang",
+         "--watchdog", "100"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "SPGRAPH_PLUGINS": str(PLUGIN)},
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    # csr-scalar's record is written before the hanging kernel is tried.
+    while time.monotonic() < deadline:
+        if any(path.stat().st_size for path in tmp_path.glob("*.jsonl")):
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "csr-scalar" in out
+    assert "interrupted" in out
+    assert "Traceback" not in err
+    (file,) = tmp_path.glob("*.jsonl")
+    statuses = {r["variant"]: r["status"] for r in map(json.loads, file.read_text().splitlines())}
+    assert statuses == {"csr-scalar": "ok", "faulty-hang": "skipped"}
+
+
+def test_interrupt_while_timing_keeps_the_samples() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=300", "--device", "host", "--no-save",
+         "--json", "--time-limit", "60", "--variant", "scipy*"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode in (0, 130), err
+    if process.returncode == 130:
+        (record,) = (Record.from_json(json.loads(line)) for line in out.splitlines())
+        assert record.status == "ok" or "interrupted" in record.reason
+
+
+def test_in_process_gives_the_same_records() -> None:
+    records, done = bench("host", "grid:n=12", "--in-process", "--variant", "csr*", plugin=False)
+    assert done.returncode == 0
+    assert {r.status for r in records.values()} <= {"ok", "skipped"}
+    assert records["csr-vector"].counters is not None
+
+
+def test_unknown_names_are_usage_errors() -> None:
+    for args, said in (
+        (("--variant", "csr-vectr"), "csr-vector"),
+        (("--format", "crs"), "csr"),
+        (("--param", "blok=3"), "block"),
+        (("--param", "block=33"), "64"),
+        (("--variant", "csr-scalar", "--format", "ell"), "leave one of them out"),
+    ):
+        done = spgraph("bench", "spmv", "grid:n=5", "--device", "host", *args, plugin=False)
+        assert done.returncode == 2, done.stderr
+        assert said in done.stderr
