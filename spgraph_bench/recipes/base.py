@@ -81,7 +81,9 @@ class Integer(Parameter):
 
     @property
     def domain(self) -> str:
-        return f"{self.low}..{self.high}"
+        bits = (self.high + 1).bit_length() - 1
+        power = self.high > 10**9 and self.high == 2**bits - 1
+        return f"{self.low}..2^{bits}-1" if power else f"{self.low}..{self.high}"
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ def recipe(
     choices = ("random", "ones", "none", *(("stencil",) if stencil is not None else ()))
     every = (
         *parameters,
-        Choice("values", values, "random: uniform in [0, 1); ones: stored ones; none: pattern only"
+        Choice("values", values, "uniform in [0, 1), stored ones, or a pattern without values"
                + (f"; stencil: {stencil:g} and -1" if stencil is not None else ""), choices),
         Integer("seed", 1, "seed of everything random", 0, 2**63 - 1),
     )  # fmt: skip
