@@ -1,0 +1,416 @@
+"""Edge lists: SNAP, KONECT, NetworkRepository, and whatever else has an edge on each line.
+
+A line is two vertex ids, perhaps a weight, perhaps a timestamp (ignored), separated by blanks, tabs or
+commas; "#", "%" and "//" begin comments. Beyond that files differ, and the reader finds out: a title line, a
+size line ("n", "n m", "n n m"), a last line "-1", the index base, the headers of KONECT and SNAP, which say
+whether edges are directed. What it found is in the findings.
+
+KONECT's header is ``% FORMAT WEIGHTS`` and ``% EDGES ROWS COLUMNS`` (konect.cc, "Handbook of Network
+Analysis"): format sym (undirected), asym (directed) or bip (bipartite: two sets of ids, a rectangular
+matrix). An undirected edge is one edge whichever way it is written; written again, either way, it is a
+duplicate like any other. Only a file in which every edge has its mirror is taken as it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from spgraph_bench.matrix import Finding, Symmetry
+from spgraph_bench.readers.common import (
+    LIKELY,
+    NO,
+    POSSIBLE,
+    Input,
+    Progress,
+    RawEntries,
+    ReadOptions,
+    reader,
+)
+from spgraph_bench.readers.edge_table import (
+    MAX_VERTICES,
+    Table,
+    close_gaps,
+    is_mirrored,
+    no_edges,
+    read_table,
+    require_rows,
+)
+from spgraph_bench.readers.tokens import Text, parse_integer, parse_number, shorten, with_line_feeds
+
+__all__ = ["DataLine", "Head", "scan_head", "sniff"]
+
+_SUFFIXES = (
+    ".txt",
+    ".edges",
+    ".edgelist",
+    ".el",
+    ".wel",
+    ".csv",
+    ".tsv",
+    ".snap",
+    ".konect",
+    ".ncol",
+    ".net",
+)
+_COMMENT = (b"#", b"%", b"//")
+_FIELD = re.compile(rb"[^\s,;]+")
+_KONECT = re.compile(rb"%\s*(sym|asym|bip|undirected|directed)\b\s*([a-z]*)", re.IGNORECASE)
+_KONECT_SIZES = re.compile(rb"%\s*(\d+)(?:\s+(\d+))?(?:\s+(\d+))?\s*")
+_SNAP = re.compile(rb"#\s*(undirected|directed) graph", re.IGNORECASE)
+_SNAP_EDGES = re.compile(rb"#.*\bedges:\s*(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class DataLine:
+    """A line that is neither empty nor a comment: 1-based number, first byte, fields."""
+
+    number: int
+    offset: int
+    fields: list[bytes]
+
+    def integers(self) -> list[int] | None:
+        """The fields as non-negative integers, None if one is something else."""
+        values = [parse_integer(f) for f in self.fields]
+        return None if any(v is None or v < 0 for v in values) else [v for v in values if v is not None]
+
+
+@dataclass
+class Head:
+    """What stands in front of the edges, and the first data lines (at most three)."""
+
+    lines: list[DataLine] = field(default_factory=list)
+    directed: bool | None = None
+    """What a header of KONECT or SNAP says."""
+    konect: tuple[str, str] | None = None
+    """KONECT's format and weights: ("sym", "unweighted")."""
+    edges: tuple[int, int] | None = None
+    """Edges that a header promises, and its line."""
+    sides: tuple[int, int] | None = None
+    """KONECT's numbers of row and column vertices."""
+
+    def comment(self, text: bytes, number: int) -> None:
+        if found := _KONECT.match(text):
+            self.konect = (found[1].decode().lower(), found[2].decode().lower())
+            self.directed = self.konect[0] in ("asym", "directed")
+        elif self.konect and self.edges is None and (found := _KONECT_SIZES.fullmatch(text)):
+            self.edges = (int(found[1]), number)
+            self.sides = (int(found[2] or 0), int(found[3] or found[2] or 0))
+        elif found := _SNAP.match(text):
+            self.directed = found[1].lower() == b"directed"
+        elif found := _SNAP_EDGES.match(text):
+            self.edges = (int(found[1]), number)
+
+
+def scan_head(content: Text, stop: int, wanted: int = 3) -> Head:
+    """The header comments and the first `wanted` data lines of ``content[:stop]``."""
+    head, at, number = Head(), 0, 0
+    while at < stop and len(head.lines) < wanted:
+        end = content.find(b"\n", at, stop)
+        end = stop if end < 0 else end
+        text, number = content[at:end].strip(), number + 1
+        if text.startswith(_COMMENT):
+            if not head.lines:
+                head.comment(text[:1000], number)
+        elif text:
+            fields = _FIELD.findall(text)
+            for i, token in enumerate(fields):
+                if token.startswith(_COMMENT):
+                    del fields[i:]
+                    break
+            head.lines.append(DataLine(number, at, fields))
+        at = end + 1
+    return head
+
+
+def _has_banner(head: bytes) -> bool:
+    return head.lstrip()[:14].lower() == b"%%matrixmarket"
+
+
+def sniff(head: bytes, name: str) -> int:
+    """Two to four columns, the first two integers; more sure if the name or a header says so."""
+    if _has_banner(head) or b"\0" in head:
+        return NO
+    named = name.endswith(_SUFFIXES) or name.startswith("out.")
+    whole = head if len(head) < 65536 else head[: head.rfind(b"\n") + 1]
+    whole = whole if b"\n" in whole else whole.replace(b"\r", b"\n")
+    found = scan_head(whole, len(whole), 6)
+    if not found.lines:  # 64 KiB of comments
+        return POSSIBLE if named or found.konect else NO
+    sure = found.konect is not None or found.directed is not None
+    edges = [line for line in found.lines[1:] or found.lines if 2 <= len(line.fields) <= 4]
+    if len(edges) < len(found.lines[1:]):
+        return POSSIBLE if named or sure else NO
+    if edges and all(all(parse_integer(f) is not None for f in line.fields[:2]) for line in edges):
+        return (
+            LIKELY + 20 if sure else LIKELY if named else POSSIBLE // 2 if name.endswith(".mtx") else POSSIBLE
+        )
+    return POSSIBLE if named or sure else NO  # so that the parser can say what is wrong
+
+
+@dataclass
+class _Size:
+    """A size line: vertices of the rows and the columns, edges if it tells, its line."""
+
+    rows: int
+    cols: int
+    edges: int | None
+    line: int
+
+
+@reader("edge-list", title="edge list (SNAP, KONECT, NetworkRepository)", suffixes=_SUFFIXES, sniff=sniff)
+def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
+    """See the module. Edges are directed as stored unless a header says otherwise."""
+    data = with_line_feeds(data)
+    if _has_banner(data.head()):
+        raise data.error("this is a Matrix Market file", line=1, remedy="give --input-format matrix-market")
+    findings: list[Finding] = []
+    end = _end_of_edges(data, findings)
+    head = scan_head(data.data, end)
+    lines = head.lines
+    if not lines:
+        raise no_edges(data)
+    if _is_title(lines):
+        title = shorten(b" ".join(lines[0].fields))
+        findings.append(Finding(f"{title} is neither a comment nor an edge: skipped", lines[0].number))
+        lines = lines[1:]
+    columns = _columns(data, lines)
+    size = _plain_size(lines, columns)
+    if size is not None:
+        lines = lines[1:]
+    largest = 2**63 - 1 if options.relabel else MAX_VERTICES
+    table = read_table(data, lines[0].offset, end, columns, progress, largest=largest)
+    if size is None:
+        size = _size_among_edges(table, lines[0], columns, findings)
+    if size is not None:
+        _check_count(data, table, size, findings)
+    return interpret(data, options, table, head, size, findings)
+
+
+def interpret(
+    data: Input,
+    options: ReadOptions,
+    table: Table,
+    head: Head,
+    size: _Size | None,
+    findings: list[Finding],
+) -> RawEntries:
+    """Base, number of vertices, direction: from the columns of an edge list to entries of a matrix."""
+    bipartite = head.konect is not None and head.konect[0] == "bip"
+    if bipartite and options.relabel:
+        raise data.error("a bipartite graph has two sets of ids: --relabel cannot close their gaps")
+    base, base_from = _base(data, options, table, head, size, findings)
+    original = None
+    if options.relabel:
+        table.u, table.v, original = close_gaps(table.u, table.v)
+        rows = cols = len(original)
+        require_rows(data, table, rows, 0)
+    else:
+        rows, cols = _shape(data, table, base, bipartite, head, size, findings)
+        table.u = table.u - base if base else table.u
+        table.v = table.v - base if base else table.v
+        if not bipartite and rows == cols:
+            _report_gaps(table, rows, findings)
+    if head.edges is not None and head.edges[0] != len(table):
+        text = f"the header promises {head.edges[0]:,} edges, the file holds {len(table):,}"
+        findings.append(Finding(text, head.edges[1]))
+    weights = table.weights
+    if head.konect and head.konect[1] == "unweighted" and weights is not None:
+        if (weights == 1).all():
+            findings.append(Finding("the header says unweighted: the third column, all 1, is ignored"))
+            weights = None
+        else:
+            findings.append(Finding("the header says unweighted, the third column is kept as weights"))
+    symmetry: Symmetry = "general"
+    if head.directed is False and not bipartite:
+        if is_mirrored(table.u, table.v, weights):
+            findings.append(Finding("undirected by its header, each edge stored in both directions"))
+        else:
+            symmetry = "symmetric"
+            table.u, table.v = np.maximum(table.u, table.v), np.minimum(table.u, table.v)
+            findings.append(
+                Finding(
+                    "undirected by its header, each edge stored once: mirrored "
+                    "(written again, either way, it is a duplicate)"
+                )
+            )
+    return RawEntries(
+        rows,
+        cols,
+        table.u,
+        table.v,
+        weights,
+        "edge-list",
+        symmetry=symmetry,
+        base=base,
+        base_from=base_from,
+        relabelled=options.relabel,
+        original_ids=original,
+        findings=tuple(findings + table.findings),
+        line_of=table.line_of,
+    )
+
+
+def _is_title(lines: list[DataLine]) -> bool:
+    """Whether the first line is words and the second numbers: names of columns, an address."""
+    return (
+        len(lines) > 1
+        and all(parse_number(f) is None for f in lines[0].fields)
+        and all(parse_number(f) is not None for f in lines[1].fields[:3])
+    )
+
+
+def _columns(data: Input, lines: list[DataLine]) -> int:
+    """How many columns the list has; the second line tells, for the first may be a size line."""
+    line = lines[1] if len(lines) > 1 else lines[0]
+    columns = len(line.fields)
+    if 2 <= columns <= 4:
+        return columns
+    if columns == 1:
+        raise data.error(
+            f"only one column ({shorten(line.fields[0])}) where an edge needs two vertex ids",
+            line=line.number,
+            remedy="delete the line, or turn it into a comment with '#'",
+        )
+    raise data.error(
+        f"{columns} columns; an edge list has two ids, perhaps a weight and a timestamp",
+        line=line.number,
+        remedy="keep the first two to four columns",
+    )
+
+
+def _plain_size(lines: list[DataLine], columns: int) -> _Size | None:
+    """The first line as a size line, if its width is not that of an edge."""
+    values = lines[0].integers()
+    if values is None or len(lines) < 2:
+        return None
+    number = lines[0].number
+    if len(values) == 1:
+        return _Size(values[0], values[0], None, number)
+    if len(values) == 2 and columns > 2:
+        return _Size(values[0], values[0], values[1], number)
+    if len(values) == 3 and columns != 3:
+        return _Size(values[0], values[1], values[2], number)
+    return None
+
+
+def _size_among_edges(table: Table, first: DataLine, columns: int, findings: list[Finding]) -> _Size | None:
+    """The first line as a size line, though it looks like an edge: if its numbers fit all other lines.
+
+    That is "n m" in front of two columns, "n n m" in front of three, with m (or m/2) further lines and no id
+    beyond n. Takes the line off `table`.
+    """
+    values = first.integers()
+    rest = len(table) - 1
+    if values is None or len(values) != columns or columns == 4 or rest < 1:
+        return None
+    n, m = values[0], values[-1]
+    if columns == 3 and values[1] != n:
+        return None
+    others_high = int(max(table.u[1:].max(), table.v[1:].max()))
+    others_low = int(min(table.u[1:].min(), table.v[1:].min()))
+    if rest in (m, 2 * m) and n >= others_high + (others_low == 0):
+        table.drop_first()
+        findings.append(Finding(f"{n:,} vertices, {m:,} edges: a size line, no edge", first.number))
+        return _Size(n, n, m, first.number)
+    if n > others_high and (m > others_high or columns == 3):
+        text = f"looks like a size line, but {rest:,} edges follow it: taken for an edge"
+        findings.append(Finding(text, first.number))
+    return None
+
+
+def _check_count(data: Input, table: Table, size: _Size, findings: list[Finding]) -> None:
+    if size.edges is None or size.edges == len(table):
+        return
+    text = f"the size line promises {size.edges:,} edges, the file holds {len(table):,}"
+    if size.edges > len(table) and size.edges != 2 * len(table):  # arcs counted, edges stored
+        raise data.error(
+            text, line=size.line, remedy="the file seems cut short: fetch it again, or correct the line"
+        )
+    findings.append(Finding(text, size.line))
+
+
+def _end_of_edges(data: Input, findings: list[Finding]) -> int:
+    """Where the edges end: in front of a last line "-1", which some programs write as an end mark."""
+    tail = data.data[-64:]
+    if tail.rstrip()[-3:] not in (b"\n-1", b"\r-1"):
+        return len(data.data)
+    findings.append(Finding("the last line is -1: taken for an end mark"))
+    return len(data.data) - len(tail) + len(tail.rstrip()) - 2
+
+
+def _base(
+    data: Input,
+    options: ReadOptions,
+    table: Table,
+    head: Head,
+    size: _Size | None,
+    findings: list[Finding],
+) -> tuple[Literal[0, 1], Literal["format", "found", "option"]]:
+    low = table.low()
+    if options.base is not None:
+        if low < options.base:
+            raise data.error(
+                "vertex id 0 in a list that is to be 1-based",
+                line=table.line_of_id(0),
+                remedy="give --base 0, or leave --base away",
+            )
+        return options.base, "option"
+    if low == 0:
+        return 0, "found"
+    if head.konect:
+        return 1, "format"
+    if low == 1 or (size is not None and table.high() == size.rows == size.cols):
+        return 1, "found"
+    findings.append(Finding(f"the smallest id is {low:,}: taken for 0-based (--base 1 says otherwise)"))
+    return 0, "found"
+
+
+def _shape(
+    data: Input,
+    table: Table,
+    base: int,
+    bipartite: bool,
+    head: Head,
+    size: _Size | None,
+    findings: list[Finding],
+) -> tuple[int, int]:
+    """Rows and columns, from the highest ids and from what the file says itself."""
+    rows, cols = int(table.u.max()) + 1 - base, int(table.v.max()) + 1 - base
+    if size is not None:
+        if rows > size.rows or cols > size.cols:
+            vertex = (rows if rows > size.rows else cols) - 1 + base
+            raise data.error(
+                f"the size line promises {size.rows:,} vertices, line {table.line_of_id(vertex):,} names "
+                f"vertex {vertex:,} ({base}-based)",
+                line=size.line,
+                remedy="correct or delete the size line, or say --base",
+            )
+        rows, cols = size.rows, size.cols
+    elif not bipartite:
+        rows = cols = max(rows, cols)
+    if head.sides is not None:
+        said = head.sides if bipartite else (head.sides[0], head.sides[0])
+        if said[0] < rows or said[1] < cols:
+            text = f"the header promises {said[0]:,} x {said[1]:,} vertices, the ids need {rows:,} x {cols:,}"
+            findings.append(Finding(text, head.edges[1] if head.edges else None))
+        rows, cols = max(rows, said[0]), max(cols, said[1])
+    require_rows(data, table, max(rows, cols), base)
+    return rows, cols
+
+
+def _report_gaps(table: Table, vertices: int, findings: list[Finding]) -> None:
+    """Vertices without any edge, counted where that costs little."""
+    if vertices > 8 * len(table) + (1 << 20):
+        unused, word = vertices - 2 * len(table), "at least "
+    else:
+        used = np.zeros(vertices, bool)
+        used[table.u] = True
+        used[table.v] = True
+        unused, word = vertices - int(np.count_nonzero(used)), ""
+    if unused:
+        text = f"{word}{unused:,} of {vertices:,} ids occur in no edge: kept (--relabel closes gaps)"
+        findings.append(Finding(text, count=unused))
