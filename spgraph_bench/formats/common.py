@@ -20,6 +20,7 @@ __all__ = [
     "csr_from_entries",
     "human_count",
     "offset_type",
+    "quiet_overflow",
     "ranges",
     "refuse_padding",
     "row_chunks",
@@ -31,6 +32,9 @@ PADDING = -1
 
 MAX_SLOTS_PER_NONZERO = 64
 """Padded formats beyond this are refused: reading them costs more than any kernel can win back."""
+
+quiet_overflow = np.errstate(over="ignore")
+"""For converting: a value beyond float32 becomes Inf there, for the oracle as for the kernels."""
 
 CHUNK = 1 << 20
 """Entries converted at a time, so that temporaries stay in the cache and far below the arrays' size."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.formats.base import Format, Packed, register
-from spgraph_bench.formats.common import csr_from_entries, offset_type, value_type
+from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, value_type
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 
@@ -29,6 +29,7 @@ class CompressedColumns(Format):
     title = "compressed sparse columns"
     order = 30
 
+    @quiet_overflow
     def pack(
         self,
         csr: CSR,

@@ -13,6 +13,7 @@ from spgraph_bench.formats.common import (
     PADDING,
     csr_from_entries,
     offset_type,
+    quiet_overflow,
     refuse_padding,
     row_chunks,
     value_type,
@@ -68,6 +69,7 @@ class ELL(Format):
     title = "ELLPACK: rows padded to the longest, slot-major"
     order = 40
 
+    @quiet_overflow
     def pack(
         self,
         csr: CSR,

@@ -10,7 +10,14 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Format, Packed, Tunable, register
-from spgraph_bench.formats.common import csr_from_entries, offset_type, ranges, refuse_padding, value_type
+from spgraph_bench.formats.common import (
+    csr_from_entries,
+    offset_type,
+    quiet_overflow,
+    ranges,
+    refuse_padding,
+    value_type,
+)
 from spgraph_bench.formats.ell import fill_slots, slot_entries
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_stats
@@ -73,6 +80,7 @@ class HYB(Format):
         }
     )
 
+    @quiet_overflow
     def pack(
         self,
         csr: CSR,

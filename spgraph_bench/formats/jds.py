@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.formats.base import Format, Packed, register
-from spgraph_bench.formats.common import csr_from_entries, offset_type, ranges, row_chunks, value_type
+from spgraph_bench.formats.common import (
+    csr_from_entries,
+    offset_type,
+    quiet_overflow,
+    ranges,
+    row_chunks,
+    value_type,
+)
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 
@@ -32,6 +39,7 @@ class JDS(Format):
     title = "jagged diagonals: rows sorted by length, slot-major, no padding"
     order = 60
 
+    @quiet_overflow
     def pack(
         self,
         csr: CSR,
