@@ -103,7 +103,7 @@ def assemble(
     say("hashing", None)
     return Matrix(
         name, csr, source, symmetry=raw.symmetry, weighted=csr.values is not None, policies=policies,
-        findings=tuple(findings),
+        findings=tuple(findings), original_ids=raw.original_ids,
     )  # fmt: skip
 
 

@@ -77,9 +77,11 @@ def load(entry: str, name: str, source: Source) -> Matrix | None:
                 about["rows"], about["cols"], kept["row_ptr"], kept["col_idx"],
                 kept["values"] if about["weighted"] else None,
             )  # fmt: skip
+            original_ids = kept["original_ids"] if about["policies"]["relabelled"] else None
         matrix = Matrix(
             name, csr, replace(source, format=about["format"]), about["symmetry"], about["weighted"],
             Policies(**about["policies"]), tuple(Finding(**f) for f in about["findings"]), about["sha256"],
+            original_ids,
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         return None
@@ -102,6 +104,8 @@ def store(entry: str, matrix: Matrix) -> None:
     arrays: dict[str, npt.NDArray[Any]] = {"row_ptr": csr.row_ptr, "col_idx": csr.col_idx}
     if csr.values is not None:
         arrays["values"] = csr.values
+    if matrix.original_ids is not None:
+        arrays["original_ids"] = matrix.original_ids
     size = sum(a.nbytes for a in arrays.values())
     try:
         if size > (limit := min(MAX_BYTES, shutil.disk_usage(folder).free // 2)):

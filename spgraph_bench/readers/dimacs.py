@@ -68,7 +68,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     for a, b in blocks(data.data, begin, end):
         progress("reading arcs", (a - begin) / (end - begin))
         block = Block(data, a, b)
-        first = _arc_lines(block)
+        first = _arc_lines(block, vertices)
         parts.append(_arcs(block, first, vertices))
         if arcs + len(first) > promised:
             raise block.error(
@@ -92,7 +92,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     def line_of(arc: int) -> int:
         before, a, b = places[bisect.bisect_right(places, arc, key=lambda place: place[0]) - 1]
         block = Block(data, a, b)
-        return block.line(int(_arc_lines(block)[arc - before]))
+        return block.line(int(_arc_lines(block, MAX_VERTICES)[arc - before]))
 
     row, col, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     original = None
@@ -142,8 +142,9 @@ def _sizes(data: Input, line: int, fields: list[bytes]) -> tuple[int, int]:
     return vertices, arcs
 
 
-def _arc_lines(block: Block) -> Ints:
+def _arc_lines(block: Block, vertices: int) -> Ints:
     """The first token of each arc line of `block`; comments are left out, anything else is an InputError."""
+    first: Ints
     if block.is_table(4):
         first = np.arange(0, len(block), 4)
         counts = np.full(len(first), 4)
@@ -159,16 +160,12 @@ def _arc_lines(block: Block) -> Ints:
         return first
     line = int(np.argmax(wrong))
     at, count = int(first[line]), int(counts[line])
-    _arcs(block, first[:line], MAX_VERTICES)  # a fault further up comes first
+    _arcs(block, first[:line], vertices)  # a fault further up comes first
     if block.token(at) == b"a":
         raise block.error(
             at, f"an arc has three numbers (a U V WEIGHT), this one has {count - 1}", "correct the line"
         )
-    what = (
-        "a second p line"
-        if block.token(at) == b"p"
-        else f"a line that begins with {shorten(block.token(at))}"
-    )
+    what = f"a line that begins with {shorten(block.token(at))}"
     raise block.error(at, f"{what} among the arcs (a U V WEIGHT)", "correct or delete the line")
 
 

@@ -28,6 +28,7 @@ from spgraph_bench.readers.common import (
     Progress,
     RawEntries,
     ReadOptions,
+    line_number,
     reader,
 )
 from spgraph_bench.readers.edge_table import (
@@ -175,7 +176,9 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         raise no_edges(data)
     if _is_title(lines):
         title = shorten(b" ".join(lines[0].fields))
-        findings.append(Finding(f"{title} is neither a comment nor an edge: skipped", lines[0].number))
+        findings.append(
+            Finding(f"{title} is neither a comment nor an edge: skipped", lines[0].number, warning=True)
+        )
         lines = lines[1:]
     columns = _columns(data, lines)
     size = _plain_size(lines, columns)
@@ -314,11 +317,13 @@ def _size_among_edges(table: Table, first: DataLine, columns: int, findings: lis
     others_low = int(min(table.u[1:].min(), table.v[1:].min()))
     if rest in (m, 2 * m) and n >= others_high + (others_low == 0):
         table.drop_first()
-        findings.append(Finding(f"{n:,} vertices, {m:,} edges: a size line, no edge", first.number))
+        findings.append(
+            Finding(f"{n:,} vertices, {m:,} edges: a size line, no edge", first.number, warning=True)
+        )
         return _Size(n, n, m, first.number)
     if n > others_high and (m > others_high or columns == 3):
         text = f"looks like a size line, but {rest:,} edges follow it: taken for an edge"
-        findings.append(Finding(text, first.number))
+        findings.append(Finding(text, first.number, warning=True))
     return None
 
 
@@ -338,8 +343,9 @@ def _end_of_edges(data: Input, findings: list[Finding]) -> int:
     tail = data.data[-64:]
     if tail.rstrip()[-3:] not in (b"\n-1", b"\r-1"):
         return len(data.data)
-    findings.append(Finding("the last line is -1: taken for an end mark"))
-    return len(data.data) - len(tail) + len(tail.rstrip()) - 2
+    end = len(data.data) - len(tail) + len(tail.rstrip()) - 2
+    findings.append(Finding("the last line is -1: taken for an end mark", line_number(data.data, end)))
+    return end
 
 
 def _base(
@@ -365,7 +371,8 @@ def _base(
         return 1, "format"
     if low == 1 or (size is not None and table.high() == size.rows == size.cols):
         return 1, "found"
-    findings.append(Finding(f"the smallest id is {low:,}: taken for 0-based (--base 1 says otherwise)"))
+    text = f"the smallest id is {low:,}: taken for 0-based (--base 1 says otherwise)"
+    findings.append(Finding(text, warning=True))
     return 0, "found"
 
 
