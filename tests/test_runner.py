@@ -77,12 +77,13 @@ def test_a_kernel_that_never_returns_fails_after_the_watchdog(device: str) -> No
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_kernel_that_kills_its_worker_fails_alone(device: str) -> None:
     records, done = bench(
-        device, "grid:n=12", "--variant", "csr-scalar", "--variant", "faulty-wild", "--variant", "faulty-host",
-        "--variant", "coo-atomic",
+        device, "grid:n=12", "--variant", "csr-scalar", "--variant", "faulty-wild",
+        "--variant", "faulty-host", "--variant", "coo-atomic",
     )  # fmt: skip
     assert done.returncode == 1
     assert records["faulty-wild"].status == "failed"
     assert records["faulty-host"].status == "failed"
+    assert records["faulty-host"].reason.startswith("faulty.py:")
     assert "no such plan" in records["faulty-host"].reason
     assert records["csr-scalar"].status == "ok"
     assert records["coo-atomic"].status == "ok"
@@ -153,8 +154,8 @@ def test_a_plugin_with_an_error_is_a_usage_error(tmp_path: Path) -> None:
 def test_interrupt_ends_with_the_table_of_what_is_finished(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=40", "--device", "host",
-         "--results", str(tmp_path), "--time-limit", "60", "--variant", "csr-scalar", "--variant", "faulty-hang",
-         "--watchdog", "100"],
+         "--results", str(tmp_path), "--watchdog", "100", "--variant", "csr-scalar",
+         "--variant", "faulty-hang"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         env={**os.environ, "SPGRAPH_PLUGINS": str(PLUGIN)},
     )  # fmt: skip
@@ -177,8 +178,8 @@ def test_interrupt_ends_with_the_table_of_what_is_finished(tmp_path: Path) -> No
 
 def test_interrupt_while_timing_keeps_the_samples() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=300", "--device", "host", "--no-save",
-         "--json", "--time-limit", "60", "--variant", "scipy*"],
+        [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=300", "--device", "host",
+         "--no-save", "--json", "--time-limit", "60", "--variant", "scipy*"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     time.sleep(6)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -182,6 +183,11 @@ class Bench:
         except MemoryError as error:
             self._ready.pop(cell.key, None)
             return Outcome("failed", f"not enough host memory: {error}")
+        except Exception as error:  # a host function with a fault (a plugin's, say) is that variant's failure
+            self._ready.pop(cell.key, None)
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(where.filename).name}:{where.lineno}"
+            return Outcome("failed", f"{place}: {type(error).__name__}: {error}")
 
     def ceiling(self) -> Ceiling | None:
         """The device's bandwidth and floor; None on the host device."""
