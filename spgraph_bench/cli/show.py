@@ -126,7 +126,7 @@ def command(variant: str, problem: str | None, as_json: bool) -> None:
             drawn.add_row(*map(Text, (name, default, choices, t["about"])))
         target.print(drawn)
     if facts["file"]:
-        head(f"cuda/{facts['file']}")
+        head(str(facts["file"]) if facts["file"].startswith("/") else f"cuda/{facts['file']}")
         code(facts["source"], "cuda")
     head("Host function")
     code(facts["prepare"], "python")
