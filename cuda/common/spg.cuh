@@ -9,17 +9,9 @@
 
 #ifdef SPG_HOST
 #include "../host/spg_host.hpp"
-
-#include <ctime>
-// A clock that runs on while threads wait, in nanoseconds.
-static inline long long spg_nanoseconds()
-{
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
 #else
 
+// A clock that runs on while threads wait, in nanoseconds.
 __device__ __forceinline__ long long spg_nanoseconds()
 {
     long long now;
@@ -29,11 +21,16 @@ __device__ __forceinline__ long long spg_nanoseconds()
 
 // A shared array:            SPG_SHARED(float, tile, 256);        then tile[i]
 #define SPG_SHARED(type, name, count) __shared__ type name[count]
+//   of two dimensions:       SPG_SHARED_2D(float, tile, 32, 33); then tile[i][j]
+#define SPG_SHARED_2D(type, name, rows, columns) __shared__ type name[rows][columns]
+//   a single variable:       SPG_SHARED_VAR(int, head);
+#define SPG_SHARED_VAR(type, name) __shared__ type name
 // The dynamic shared array:  SPG_DYNAMIC_SHARED(float, tile);     sized by the launch
 #define SPG_DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
 // A launch from the device:  SPG_LAUNCH(kernel, grid, block, shared_bytes, stream)(arguments)
 #define SPG_LAUNCH(kernel, grid, block, shared_bytes, stream) kernel<<<grid, block, shared_bytes, stream>>>
 
+#define SPG_KERNEL extern "C" __global__ void
 #endif
 
 #ifndef SPG_VALUE
@@ -46,5 +43,3 @@ __device__ __forceinline__ long long spg_nanoseconds()
 typedef SPG_VALUE value_t;
 typedef int index_t;
 typedef SPG_OFFSET offset_t;
-
-#define SPG_KERNEL extern "C" __global__ void

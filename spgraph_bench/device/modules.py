@@ -75,14 +75,15 @@ def digest(*parts: bytes | str) -> str:
 
 # ---- sources ---------------------------------------------------------------------------------------------
 
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
 
 
 def source_files(path: Path, include_dirs: Sequence[Path] = ()) -> list[Path]:
     """`path` and every local header it includes, directly or not, in order of first appearance.
 
-    A header is looked for beside the file that includes it, then in `include_dirs`. Conditionals are not
-    evaluated: what might be included counts. Headers found in neither place are the compiler's own.
+    A header in quotes is looked for beside the file that includes it, then, as one in angle brackets, in
+    `include_dirs`. Conditionals are not evaluated: what might be included counts. Headers found in neither
+    place are the compiler's own.
     """
     found: dict[Path, None] = {}
     waiting = [Path(os.path.abspath(path))]
@@ -91,8 +92,8 @@ def source_files(path: Path, include_dirs: Sequence[Path] = ()) -> list[Path]:
         if current in found:
             continue
         found[current] = None
-        for name in _INCLUDE.findall(current.read_bytes()):
-            for folder in (current.parent, *include_dirs):
+        for quote, name in _INCLUDE.findall(current.read_bytes()):
+            for folder in (current.parent, *include_dirs) if quote == b'"' else include_dirs:
                 header = Path(os.path.abspath(folder / os.fsdecode(name)))
                 if header.is_file():
                     waiting.append(header)

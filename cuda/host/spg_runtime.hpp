@@ -1,0 +1,84 @@
+// spg_runtime.hpp: what the shim (spg_host.hpp, compiled into every kernel file) and the runtime
+// (spg_runtime.cpp, compiled once) say to each other. Plain C linkage: the runtime is loaded first, kernel
+// files find its functions by name.
+#pragma once
+
+#include <stddef.h>
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const { return uint3{x, y, z}; }
+};
+
+// What a kernel can see of itself.
+struct spg_block_view {
+    uint3 block_idx;
+    dim3 block_dim, grid_dim;
+};
+
+struct spg_thread_view {
+    uint3 thread_idx;
+    unsigned rank;  // in the block, x fastest; lane = rank % 32
+    const spg_block_view* block;
+};
+
+// Where in the source something was called; default arguments fill it in.
+struct spg_site {
+    const char* file;
+    int line;
+};
+#define SPG_HERE ::spg_site { __builtin_FILE(), __builtin_LINE() }
+
+// One lane's part in a warp collective. Afterwards `out` holds its result, `present` the lanes that took part.
+struct spg_lane {
+    unsigned long long in, out;
+    unsigned present;
+    int source;                // SPG_WARP_SHUFFLE: lane to read from
+    unsigned long long* all;   // SPG_WARP_GATHER: 32 slots that receive every lane's `in`
+};
+
+enum spg_warp_op { SPG_WARP_SYNC, SPG_WARP_SHUFFLE, SPG_WARP_BALLOT, SPG_WARP_MATCH, SPG_WARP_GATHER };
+
+// A host device's settings and counters, owned by the host (ctypes mirrors it).
+struct spg_device {
+    unsigned long long seed;           // 0: natural order
+    unsigned long long pending_limit;  // device launches that may wait (cudaLimitDevRuntimePendingLaunchCount)
+    unsigned long long heap_limit;     // bytes of device malloc
+    unsigned long long strict;
+    unsigned long long global_atomics, shared_atomics, kernel_launches, child_launches, barriers;
+};
+
+typedef void (*spg_call)(void* kernel, void** arguments);
+
+extern "C" {
+extern spg_thread_view* spg_self;  // the thread that is running; a plain global, since fibers share one OS thread
+
+void* spg_shared(const void* declaration, size_t bytes, size_t align);
+void* spg_dynamic_shared();
+size_t spg_dynamic_shared_bytes();
+
+// Block barrier: returns how many threads gave a nonzero predicate; *arrived is how many took part.
+unsigned spg_barrier(const char* what, int predicate, unsigned* arrived, spg_site site);
+void spg_grid_barrier(spg_site site);
+void spg_warp(spg_warp_op op, const char* what, unsigned mask, spg_lane* mine, spg_site site);
+unsigned spg_active_mask(spg_site site);
+
+void spg_count_atomic(const volatile void* address);
+void spg_yield();
+[[noreturn]] void spg_trap(const char* what, spg_site site);
+long long spg_nanoseconds();  // a monotonic clock; reading it yields
+
+enum spg_order { SPG_STREAM, SPG_FIRE_AND_FORGET, SPG_TAIL };
+int spg_launch_child(const char* name, spg_call call, void* kernel, void** arguments, const size_t* sizes,
+                     int count, dim3 grid, dim3 block, size_t shared, spg_order order, const void* stream,
+                     spg_site site);
+int spg_last_error(int clear);
+void* spg_device_malloc(size_t bytes);
+void spg_device_free(void* pointer);
+}

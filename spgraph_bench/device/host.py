@@ -1,0 +1,504 @@
+"""The host device: the same ``.cu`` files, compiled by the machine's C++ compiler and run on one CPU thread.
+
+``cuda/host/spg_host.hpp`` gives CUDA's words to a C++ compiler, ``cuda/host/spg_runtime.cpp`` runs grids on
+fibers. Results and event counts are exact and repeatable; times mean nothing for a GPU.
+
+What is checked beyond what a GPU checks: argument types of each launch, diverged barriers, threads that return
+before a barrier, warp collectives that do not match; with ``SPGRAPH_HOST_SANITIZE=address`` (see
+:func:`sanitizer_env`) every access outside a buffer, with ``undefined`` integer overflow and bad shifts too.
+
+Kernels are built with ``-O2``; without ``-march=native`` and with ``-ffp-contract=off``, so that the cache can
+be shared between machines and every machine gives the same bits; with ``-fno-strict-aliasing``, because nvcc
+lets kernels read arrays as vectors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.device.base import Arg, DeviceInfo, Dim
+from spgraph_bench.device.modules import Request, build, compiler_identity, run_compiler, source_digest
+from spgraph_bench.errors import CompileError, DeviceError, LaunchError
+from spgraph_bench.paths import cuda_dir
+
+__all__ = ["HostBuffer", "HostDevice", "HostKernel", "HostModule", "available", "module_request", "sanitizer_env"]
+
+_SANITIZERS = ("address", "undefined")
+_FLAGS = (
+    "-std=c++17", "-O2", "-g1", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing",
+    "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fvisibility=hidden",
+)  # fmt: skip
+_MULTIPROCESSORS = 4  # spg_runtime.cpp's kMaxLive / 2048: the same on every machine, so that counts are too
+_REFUSED = (9, 720)  # invalid configuration, cooperative launch too large: CUDA tells at the launch itself
+_MARK = re.compile(
+    r'extern "C" __attribute__\(\(visibility\("default"\), used\)\) void\s+'
+    r"(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)\s*\("
+)
+
+
+def _compiler() -> list[str] | None:
+    if named := os.environ.get("CXX"):
+        words = shlex.split(named)
+        return words if words and shutil.which(words[0]) else None
+    return next(([name] for name in ("g++", "c++", "clang++") if shutil.which(name)), None)
+
+
+def available() -> str | None:
+    """Why the host device cannot be used here, with the remedy, or None if it can."""
+    if _compiler():
+        return None
+    if named := os.environ.get("CXX"):
+        return f"CXX is {named!r}, which is not on PATH: set CXX to a C++17 compiler, or unset it"
+    return "no C++ compiler (g++ or clang++): install one, for example with 'apt install g++'"
+
+
+def _sanitizers() -> tuple[str, ...]:
+    chosen = tuple(s.strip() for s in os.environ.get("SPGRAPH_HOST_SANITIZE", "").split(",") if s.strip())
+    if unknown := [s for s in chosen if s not in _SANITIZERS]:
+        raise DeviceError(
+            f"SPGRAPH_HOST_SANITIZE has no {unknown[0]!r}", remedy=f"use {', '.join(_SANITIZERS)}, or both"
+        )
+    return chosen
+
+
+def _need_compiler() -> list[str]:
+    if reason := available():
+        cause, _, remedy = reason.partition(": ")
+        raise DeviceError(cause, remedy=remedy)
+    compiler = _compiler()
+    assert compiler
+    return compiler
+
+
+def sanitizer_env(*sanitizers: str) -> dict[str, str]:
+    """The environment in which a Python process can run sanitised kernels (AddressSanitizer has to be loaded
+    before Python itself).
+
+    Parameters
+    ----------
+    sanitizers : "address", "undefined"; address alone by default.
+    """
+    chosen = sanitizers or ("address",)
+    env = {**os.environ, "SPGRAPH_HOST_SANITIZE": ",".join(chosen)}
+    if "address" in chosen:
+        ask = [*_need_compiler(), "-print-file-name=libasan.so"]
+        env["LD_PRELOAD"] = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+        # Leaks are Python's business; the first error is reported as a LaunchError and need not end the process.
+        env["ASAN_OPTIONS"] = "detect_leaks=0:halt_on_error=0:detect_stack_use_after_return=0"
+    return env
+
+
+# ---- compiling ------------------------------------------------------------------------------------------
+
+
+def _options(sanitizers: tuple[str, ...]) -> list[str]:
+    flags = [*_FLAGS, *(f"-fsanitize={s}" for s in sanitizers)]
+    if "address" in sanitizers:
+        flags.append("-fsanitize-recover=address")
+    if "undefined" in sanitizers:  # GPU memory is read in vectors of what it holds; alignment is CUDA's affair
+        flags += ["-fno-sanitize=vptr", "-fsanitize-undefined-trap-on-error"]
+    return flags
+
+
+def _identity(compiler: list[str]) -> str:
+    return f"{compiler_identity(shlex.join(compiler))}\n{platform.machine()}"
+
+
+def _runtime_request() -> Request:
+    compiler, options, root = _need_compiler(), _options(_sanitizers()), cuda_dir()
+
+    def make(target: Path) -> str:
+        command = [*compiler, *options, "-shared", "host/spg_runtime.cpp", "-o", target]
+        return run_compiler(command, "host/spg_runtime.cpp", cwd=root)
+
+    parts = (source_digest(root / "host/spg_runtime.cpp"), *options, _identity(compiler))
+    return Request(parts, make, ".so", "host/spg_runtime.cpp")
+
+
+def module_request(source: str, defines: Mapping[str, str] | None = None) -> Request:
+    """What to hand to :func:`spgraph_bench.device.modules.build_all` to have `source` ready before it is needed.
+
+    Parameters
+    ----------
+    source : a path below ``cuda/``, or an absolute one.
+    defines : preprocessor definitions; "" defines a name without a value.
+    """
+    compiler, sanitizers, root = _need_compiler(), _sanitizers(), cuda_dir()
+    include_dirs = [root, root / "host/include"]
+    options = _options(sanitizers)
+    defined = [f"-D{name}={value}" for name, value in sorted((defines or {}).items())]
+    words = ["-DSPG_HOST", *defined, *(f"-I{folder}" for folder in include_dirs)]
+
+    def make(target: Path) -> str:
+        # Preprocessed first: only then can every kernel be found, whatever macros and conditionals made it.
+        text = target.with_suffix(".ii")
+        run_compiler([*compiler, *options, *words, "-E", "-x", "c++", source, "-o", text], source, cwd=root)
+        code = text.read_text(errors="surrogateescape")
+        names = dict.fromkeys(_MARK.findall(code))
+        entries = "".join(
+            f'extern "C" __attribute__((visibility("default"))) spg::export_entry spg_entry_{name};\n'
+            f"spg::export_entry spg_entry_{name} = spg::entry({name});\n"
+            for name in names
+        )
+        with text.open("a", errors="surrogateescape") as file:
+            file.write(f'\n# 1 "{source}"\n{entries}')
+        command = [*compiler, *options, "-x", "c++-cpp-output", "-shared", text, "-o", target]
+        return run_compiler(command, source, cwd=root)
+
+    digest = source_digest(root / source, include_dirs)
+    return Request((digest, *options, *defined, _identity(compiler)), make, ".so", source)
+
+
+# ---- the runtime library --------------------------------------------------------------------------------
+
+
+class _Settings(ctypes.Structure):
+    """spg_device of spg_runtime.hpp."""
+
+    _counters = ("global_atomics", "shared_atomics", "kernel_launches", "child_launches", "barriers")
+    _fields_ = [  # noqa: RUF012
+        (name, ctypes.c_ulonglong)
+        for name in ("seed", "pending_limit", "heap_limit", "strict", *_counters)
+    ]
+
+
+class _Entry(ctypes.Structure):
+    """spg::export_entry of spg_host.hpp."""
+
+    _fields_ = [  # noqa: RUF012
+        ("call", ctypes.c_void_p),
+        ("kernel", ctypes.c_void_p),
+        ("parameters", ctypes.POINTER(ctypes.c_ubyte * 4)),
+        ("count", ctypes.c_int),
+    ]
+
+
+@cache
+def _runtime() -> ctypes.CDLL:
+    if "address" in _sanitizers() and not hasattr(ctypes.CDLL(None), "__asan_init"):
+        raise DeviceError(
+            "SPGRAPH_HOST_SANITIZE=address needs AddressSanitizer loaded before Python",
+            remedy='run it with LD_PRELOAD="$(g++ -print-file-name=libasan.so)" '
+            "ASAN_OPTIONS=detect_leaks=0:halt_on_error=0",
+        )
+    # Global, so that kernel modules find its functions.
+    library = _load(build(_runtime_request()), ctypes.RTLD_GLOBAL)
+    pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    library.spg_launch.argtypes = [
+        ctypes.c_char_p, pointer, pointer, pointer, pointer, ctypes.c_ulonglong, integer, pointer,
+    ]  # fmt: skip
+    library.spg_launch.restype = integer
+    library.spg_message.restype = library.spg_place.restype = ctypes.c_char_p
+    library.spg_alloc.argtypes, library.spg_alloc.restype = [size], pointer
+    library.spg_free.argtypes, library.spg_free.restype = [pointer], None
+    return library
+
+
+def _load(path: Path, mode: int = ctypes.RTLD_LOCAL, source: str = "host/spg_runtime.cpp") -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path), mode=mode | os.RTLD_NOW)
+    except OSError as error:
+        cause = str(error).removeprefix(f"{path}: ")
+        raise CompileError(f"the compiled kernel does not load: {cause}", place=source) from error
+
+
+# ---- memory ---------------------------------------------------------------------------------------------
+
+
+class HostBuffer:
+    """Memory of exactly ``nbytes``, so that AddressSanitizer sees the first byte beyond."""
+
+    def __init__(self, device: HostDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        self._ptr: int | None = None
+        if self.nbytes > device.free_bytes():
+            raise DeviceError(f"out of memory: {self.nbytes:,} bytes wanted, {device.free_bytes():,} free")
+        self._library = device._library
+        self._ptr = self._library.spg_alloc(self.nbytes)
+        if not self._ptr:
+            raise DeviceError(f"out of memory: {self.nbytes:,} bytes wanted")
+
+    @property
+    def ptr(self) -> int:
+        if self._ptr is None:
+            raise ValueError("this buffer was freed")
+        return self._ptr
+
+    def free(self) -> None:
+        if self._ptr is not None:
+            self._library.spg_free(self._ptr)
+            self._ptr = None
+
+    def __del__(self) -> None:
+        self.free()
+
+
+# ---- kernels --------------------------------------------------------------------------------------------
+
+
+def _dim(value: Dim) -> tuple[int, int, int]:
+    sizes = [int(value)] if isinstance(value, (int, np.integer)) else [int(v) for v in value]
+    if not 1 <= len(sizes) <= 3:
+        raise TypeError(f"a grid or block has 1 to 3 dimensions, not {len(sizes)}")
+    if any(not 0 <= size < 2**32 for size in sizes):
+        raise LaunchError(f"invalid grid or block {tuple(sizes)}")
+    x, y, z = [*sizes, 1, 1][:3]
+    return x, y, z
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    return {"V": "s", "c": "s"}.get(dtype.kind, dtype.kind)
+
+
+class HostKernel:
+    """A kernel with the types of its parameters, as the C++ compiler saw them."""
+
+    def __init__(self, device: HostDevice, module: HostModule, name: str, entry: _Entry) -> None:
+        self.name = name
+        self._device = device
+        self._module = module  # keeps the library loaded
+        self._entry = entry
+        self._parameters = [
+            (chr(p[0]), p[1], chr(p[2]) if p[2] else "", p[3])
+            for p in (entry.parameters[i] for i in range(entry.count))
+        ]
+
+    def _check(self, position: int, arg: Arg) -> bytes:
+        kind, size, target, target_size = self._parameters[position]
+        what = f"{self.name}: argument {position + 1}"
+        if kind == "p":
+            if arg is None:
+                return bytes(size)
+            if not hasattr(arg, "ptr"):
+                raise TypeError(f"{what} is a pointer, got {type(arg).__name__}")
+            given = _kind(arg.dtype)
+            # Signs may differ (bit masks); characters, structures and void take anything.
+            ours, theirs = ("i" if k in "iu" else k for k in (target, given))
+            if target in "iufb" and given in "iufb" and (ours, target_size) != (theirs, arg.dtype.itemsize):
+                raise TypeError(f"{what} points to {_words(target, target_size)}, got a buffer of {arg.dtype}")
+            return int(arg.ptr).to_bytes(size, "little")
+        if not isinstance(arg, np.generic):
+            got = "a buffer" if hasattr(arg, "ptr") else type(arg).__name__
+            raise TypeError(f"{what} is {_words(kind, size)}, got {got}: pass a numpy scalar of its type")
+        given = _kind(arg.dtype)
+        if (given, arg.dtype.itemsize) != ({"c": "i"}.get(kind, kind), size):
+            raise TypeError(f"{what} is {_words(kind, size)}, got {arg.dtype}")
+        return arg.tobytes()
+
+    def bind(
+        self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False
+    ) -> Callable[[], None]:
+        """A callable without arguments that does this launch.
+
+        `cooperative`: the kernel uses ``grid.sync()``. Raises TypeError for wrong arguments; the callable
+        raises LaunchError when the launch itself is refused. What goes wrong while the kernel runs is raised by
+        :meth:`HostDevice.synchronize`, as on a GPU; until then later launches do nothing.
+        """
+        if len(args) != len(self._parameters):
+            raise TypeError(f"{self.name} takes {len(self._parameters)} arguments, got {len(args)}")
+        values = [
+            ctypes.create_string_buffer(self._check(i, arg), max(1, self._parameters[i][1]))
+            for i, arg in enumerate(args)
+        ]
+        pointers = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(v) for v in values))
+        shape = (ctypes.c_uint * 6)(*_dim(grid), *_dim(block))
+        device, launch = self._device, self._device._library.spg_launch
+        fixed = (
+            self.name.encode(), self._entry.call, self._entry.kernel, ctypes.addressof(pointers),
+            ctypes.addressof(shape), shared, int(cooperative), ctypes.addressof(device._settings),
+        )  # fmt: skip
+        keep = (args, values, pointers, shape, self)
+
+        def run(_keep: Any = keep) -> None:
+            if device._failure is None and (code := launch(*fixed)):
+                device._failed(code)
+
+        return run
+
+    def __call__(
+        self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False
+    ) -> None:
+        """Run one launch now. See :meth:`bind`."""
+        self.bind(grid, block, *args, shared=shared, cooperative=cooperative)()
+
+
+def _words(kind: str, size: int) -> str:
+    names = {"i": "int", "u": "uint", "f": "float", "b": "bool", "c": "int"}
+    return f"{names[kind]}{8 * size}" if kind in names else f"a structure of {size} bytes"
+
+
+class HostModule:
+    """One compiled ``.cu`` file."""
+
+    def __init__(self, device: HostDevice, source: str, library: ctypes.CDLL) -> None:
+        self._device = device
+        self._source = source
+        self._library = library
+
+    def kernel(self, name: str) -> HostKernel:
+        """The kernel called `name`; CompileError if the file has none."""
+        try:
+            entry = _Entry.in_dll(self._library, f"spg_entry_{name}")
+        except ValueError:
+            raise CompileError(
+                f"there is no kernel {name!r}", remedy="declare it with SPG_KERNEL", place=self._source
+            ) from None
+        return HostKernel(self._device, self, name, entry)
+
+
+# ---- the device -----------------------------------------------------------------------------------------
+
+
+class HostDevice:
+    """See :class:`spgraph_bench.device.base.Device`. Launches run at once, in the calling thread.
+
+    Parameters
+    ----------
+    seed : order of blocks, threads, released threads and child grids; 0 is the natural order.
+    strict : report threads that return before a barrier their block reaches, and blocks that meet at different
+        barriers, which many GPUs let pass.
+
+    Raises DeviceError when there is no C++ compiler.
+    """
+
+    kind: Literal["host"] = "host"
+
+    def __init__(self, seed: int = 0, *, strict: bool = True) -> None:
+        _need_compiler()
+        self._library = _runtime()
+        self._settings = _Settings(seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict)
+        self._failure: LaunchError | None = None
+        self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], HostModule] = {}
+
+    def info(self) -> DeviceInfo:
+        """The CPU; `multiprocessors` is what the emulation offers (4 of 2,048 threads), the same everywhere."""
+        compiler = _need_compiler()
+        version = compiler_identity(shlex.join(compiler)).splitlines()
+        return DeviceInfo(
+            kind="host",
+            name=_cpu_name(),
+            arch=platform.machine(),
+            memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            multiprocessors=_MULTIPROCESSORS,
+            l2_bytes=_cache_bytes(),
+            toolkit=version[1] if len(version) > 1 else "",
+            extra={
+                "seed": int(self._settings.seed),
+                "sanitizers": list(_sanitizers()),
+                "cores": len(os.sched_getaffinity(0)),
+            },
+        )
+
+    def compile(self, source: str, defines: Mapping[str, str] | None = None) -> HostModule:
+        """Compile `source` (below ``cuda/``, or an absolute path), through the disk cache."""
+        key = (source, tuple(sorted((defines or {}).items())))
+        if key not in self._modules:
+            path = build(module_request(source, defines))
+            self._modules[key] = HostModule(self, source, _load(path, source=source))
+        return self._modules[key]
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> HostBuffer:
+        """Uninitialised memory, filled with 0xCD bytes."""
+        sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+        return HostBuffer(self, tuple(int(n) for n in sizes), np.dtype(dtype))
+
+    def upload(self, array: npt.NDArray[Any]) -> HostBuffer:
+        buffer = self.empty(array.shape, array.dtype)
+        self.write(buffer, array)
+        return buffer
+
+    def write(self, buffer: Any, array: npt.NDArray[Any]) -> None:
+        if array.dtype != buffer.dtype or array.nbytes != buffer.nbytes:
+            raise TypeError(
+                f"buffer of {buffer.shape} {buffer.dtype} cannot take {array.shape} {array.dtype}"
+            )
+        contiguous = np.ascontiguousarray(array)
+        ctypes.memmove(buffer.ptr, contiguous.ctypes.data, buffer.nbytes)
+
+    def download(self, buffer: Any) -> npt.NDArray[Any]:
+        self.synchronize()
+        array = np.empty(buffer.shape, buffer.dtype)
+        ctypes.memmove(array.ctypes.data, buffer.ptr, buffer.nbytes)
+        return array
+
+    def fill(self, buffer: Any, byte: int) -> None:
+        ctypes.memset(buffer.ptr, byte, buffer.nbytes)
+
+    def synchronize(self) -> None:
+        """Raises the LaunchError of the first kernel that failed since the last time."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _failed(self, code: int) -> None:
+        message = self._library.spg_message().decode(errors="replace")
+        place = self._library.spg_place().decode(errors="replace") or None
+        remedy = None
+        if "invalid memory access" in message and "address" not in _sanitizers():
+            remedy = "SPGRAPH_HOST_SANITIZE=address names the line"
+        error = LaunchError(message, remedy=remedy, place=place)
+        if code in _REFUSED:
+            raise error
+        self._failure = error
+
+    def set_limit(self, name: Literal["pending_launches", "malloc_heap_bytes"], value: int) -> None:
+        """CUDA's limits for launches and malloc on the device: 2,048 and 8 MiB unless set."""
+        setattr(self._settings, {"pending_launches": "pending_limit", "malloc_heap_bytes": "heap_limit"}[name], value)
+
+    def free_bytes(self) -> int:
+        """Memory that the system can still give, within the limit of the control group."""
+        with open("/proc/meminfo") as file:
+            free = next((int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable")), 0)
+        try:
+            limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+            if limit != "max":
+                free = min(free, int(limit) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+        except (OSError, ValueError):
+            pass
+        return max(free, 0)
+
+    def counters(self) -> dict[str, int]:
+        """Exact for this seed. A barrier counts once per block, a grid barrier once; warp syncs do not count."""
+        return {name: int(getattr(self._settings, name)) for name in _Settings._counters}
+
+    def reset_counters(self) -> None:
+        for name in _Settings._counters:
+            setattr(self._settings, name, 0)
+
+    def close(self) -> None:
+        self._modules.clear()
+
+
+def _cpu_name() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    found = re.search(r"^(?:model name|Model|Processor)\s*:\s*(.+)$", text, re.M)
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def _cache_bytes() -> int:
+    # The last level, as a GPU's L2 is.
+    for name in ("SC_LEVEL3_CACHE_SIZE", "SC_LEVEL2_CACHE_SIZE"):
+        try:
+            if (size := os.sysconf(name)) > 0:
+                return size
+        except (OSError, ValueError):
+            continue
+    return 0
