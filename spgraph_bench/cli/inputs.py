@@ -93,7 +93,7 @@ def progress_on_stderr(title: str) -> Iterator[Progress]:
                 return
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
             bar = Progress(*columns, console=console(stderr=True), transient=True)
             bar.start()
             task = bar.add_task(title, total=1.0)

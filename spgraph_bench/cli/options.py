@@ -49,7 +49,7 @@ class RunOptions:
     dtypes: tuple[str, ...] = ("float32",)
     device: str = "auto"
     """"auto", "host", "cuda" or "cuda:N"."""
-    time_limit: float = 5.0
+    time_limit: float = 1.0
     """Seconds of sampling for each variant, dtype and cache state."""
     json: bool = False
     save: bool = True
@@ -142,7 +142,7 @@ _RUN: tuple[Decorator, ...] = (
     ),
     device_option,
     click.option(
-        "--time-limit", type=_Seconds(), default=5.0, show_default=True, metavar="SECONDS",
+        "--time-limit", type=_Seconds(), default=RunOptions.time_limit, show_default=True, metavar="SECONDS",
         help="Stop sampling a variant after this long, even if its median has not settled.",
     ),
     json_option,
@@ -159,7 +159,7 @@ _RUN: tuple[Decorator, ...] = (
     click.option("--force-format", is_flag=True, help="Pack even where a format would waste memory."),
     click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers."),
     click.option(
-        "--watchdog", type=_Seconds(), default=60.0, show_default=True, metavar="SECONDS",
+        "--watchdog", type=_Seconds(), default=RunOptions.watchdog, show_default=True, metavar="SECONDS",
         help="Give up on a variant that gives no answer for this long.",
     ),
 )  # fmt: skip
