@@ -1,0 +1,196 @@
+"""Every SpMV variant against the battery: on the host always, on a GPU where there is one.
+
+Variants come from the registry, so a new one is covered by being registered. The Makefile runs this file a
+second time under AddressSanitizer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from battery import battery, csr, matrix
+
+from spgraph_bench.device import open_device
+from spgraph_bench.device.base import Device
+from spgraph_bench.errors import DeviceError, UsageError
+from spgraph_bench.formats import get_format
+from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import CheckResult, get_problem
+from spgraph_bench.runner.prepare import Prepared, prepare
+from spgraph_bench.stats import row_stats
+from spgraph_bench.variants import Variant, get_variant, variants
+
+SPMV = get_problem("spmv")
+VARIANTS = variants("spmv")
+HUGE = 64_000_000
+
+
+@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    try:
+        opened = open_device(request.param)
+    except DeviceError as cause:
+        if request.param == "host":
+            raise
+        pytest.skip(str(cause))
+    yield opened
+    opened.close()
+
+
+@functools.cache
+def _answer(name: str, dtype: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs and oracle: the same for all variants."""
+    whole = matrix(battery()[name])
+    inputs = SPMV.inputs(whole, np.dtype(dtype), 1)
+    return inputs, SPMV.oracle(whole, inputs, np.dtype(dtype))
+
+
+def _prepare(
+    device: Device, variant: Variant, a: CSR, dtype: str, offsets: str = "int32", **params: Any
+) -> Prepared:
+    if variant.missing and (lack := variant.missing(device)):
+        pytest.skip(lack)
+    if dtype not in variant.dtypes:
+        pytest.skip(f"{variant.name} has no {dtype}")
+    form = get_format(variant.format)
+    stats = row_stats(a)
+    own = {k: v for k, v in params.items() if k in form.tunables}
+    if form.predict_bytes(stats, 8, 8, **own) > HUGE:
+        pytest.skip(str(form.refuse(stats, HUGE, 8, **own)))
+    packed = form.pack(a, np.dtype(dtype), np.dtype(offsets), **own)
+    whole = matrix(a)
+    inputs = SPMV.inputs(whole, np.dtype(dtype), 1)
+    return prepare(device, variant, packed, inputs, SPMV.output_arrays(whole, np.dtype(dtype)), params)
+
+
+def _run(device: Device, prepared: Prepared) -> np.ndarray:
+    prepared.launch.reset()
+    prepared.launch.run()
+    device.synchronize()
+    return prepared.launch.output()
+
+
+def _check(
+    device: Device, variant: Variant, name: str, dtype: str, offsets: str = "int32", **params: Any
+) -> CheckResult:
+    prepared = _prepare(device, variant, battery()[name], dtype, offsets, **params)
+    return SPMV.check(_run(device, prepared), _answer(name, dtype)[1], np.dtype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", battery())
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_battery(device: Device, variant: Variant, name: str, dtype: str) -> None:
+    result = _check(device, variant, name, dtype)
+    assert result.ok, result.message
+
+
+@pytest.mark.parametrize("name", ["0x0", "every-length-to-70", "around-2048", "random-257", "pattern"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_int64_offsets(device: Device, variant: Variant, name: str) -> None:
+    for dtype in variant.dtypes:
+        result = _check(device, variant, name, dtype, "int64")
+        assert result.ok, result.message
+
+
+@pytest.mark.parametrize("name", ["warps-and-one", "hub-5000", "random-1025", "nan-and-inf"])
+@pytest.mark.parametrize(
+    ("variant", "param", "choice"),
+    [
+        pytest.param(v, name, choice, id=f"{v.name}-{name}-{choice}")
+        for v in VARIANTS
+        for name, tunable in v.tunables.items()
+        for choice in tunable.choices or ()
+        if choice != tunable.default
+    ],
+)
+def test_every_choice_of_every_tunable(
+    device: Device, variant: Variant, param: str, choice: Any, name: str
+) -> None:
+    result = _check(device, variant, name, "float32", **{param: choice})
+    assert result.ok, result.message
+
+
+@pytest.mark.parametrize("k", [0, 1, "median", 10_000])
+@pytest.mark.parametrize(
+    "name", ["hub-5000", "every-length-to-70", "first-and-last-row-empty", "tridiagonal"]
+)
+def test_hyb_with_any_k(device: Device, name: str, k: Any) -> None:
+    result = _check(device, get_variant("spmv", "hyb"), name, "float64", hyb_k=k)
+    assert result.ok, result.message
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_running_again_gives_the_answer_again(device: Device, variant: Variant) -> None:
+    """Nothing is left over from the run before, whether or not outputs are poisoned in between."""
+    dtype = "float64"
+    prepared = _prepare(device, variant, battery()["hub-5000"], dtype)
+    prepared.launch.reset()
+    for _ in range(3):
+        prepared.launch.run()
+    device.synchronize()
+    oracle = _answer("hub-5000", dtype)[1]
+    assert SPMV.check(prepared.launch.output(), oracle, np.dtype(dtype)).ok
+    prepared.launch.reset()
+    device.synchronize()
+    assert SPMV.check(prepared.launch.output(), oracle, np.dtype(dtype)).details["unwritten_rows"] > 190
+    assert SPMV.check(_run(device, prepared), oracle, np.dtype(dtype)).ok
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v.kernel], ids=lambda v: v.name)
+def test_infinite_x_is_not_multiplied_with_padding(device: Device, variant: Variant) -> None:
+    if not get_format(variant.format).keeps_zeros:
+        pytest.skip(f"{variant.format} fills in with zeros, and says so")
+    a = csr(5, 4, [0, 0, 1, 3, 3, 3], [1, 2, 2, 1, 2, 3], [1, 2, 3, 4, 5, 6])
+    for dtype in variant.dtypes:
+        prepared = _prepare(device, variant, a, dtype)
+        x = np.array([np.inf, 1, 1, 1], dtype)  # column 0 has no entry
+        device.write(prepared.job.buffers["x"], x)
+        y = _run(device, prepared)
+        assert y.tolist() == [3, 3, 0, 15, 0]
+
+
+def test_device_bytes_are_what_is_held(device: Device) -> None:
+    prepared = _prepare(device, get_variant("spmv", "csr-scalar"), battery()["tridiagonal"], "float32")
+    assert prepared.device_bytes == prepared.job.packed.stored_bytes + 2 * 300 * 4
+
+
+# ---- kernels that are wrong must be found wrong ----------------------------------------------------------
+
+
+def _broken(device: Device, source: str, name: str) -> CheckResult:
+    entry = get_variant("spmv", "csr-scalar")
+    kernel = (Path(__file__).parent / "kernels" / source).resolve()
+    wrong = dataclasses.replace(entry, name="broken", source=str(kernel))
+    return _check(device, wrong, name, "float32")
+
+
+def test_off_by_one_is_wrong(device: Device) -> None:
+    result = _broken(device, "spmv_misses_last.cu", "every-length-to-70")
+    assert not result.ok
+    assert result.details["wrong_rows"] >= 60
+    assert "exceeds its bound" in result.message
+
+
+def test_missing_row_is_never_written(device: Device) -> None:
+    result = _broken(device, "spmv_misses_last_row.cu", "tridiagonal")
+    assert not result.ok
+    assert result.message == "1 of 300 rows never written, the first is row 299 (2 nonzeros)"
+
+
+# ---- parameters ------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_checked_and_take_their_type(device: Device) -> None:
+    a, entry = battery()["tridiagonal"], get_variant("spmv", "csr-scalar")
+    assert _prepare(device, entry, a, "float32", block="128", unknown=1).job.params == {"block": 128}
+    with pytest.raises(UsageError, match="csr-scalar: block=100 is not possible"):
+        _prepare(device, entry, a, "float32", block=100)
+    with pytest.raises(UsageError, match="csr-scalar: block=many is not a number"):
+        _prepare(device, entry, a, "float32", block="many")
