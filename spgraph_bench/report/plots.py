@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,7 +12,9 @@ __all__ = ["histogram", "spy"]
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHADES = {False: " ░▒▓█", True: " .:+*#@"}
 _SAMPLE = 16_000_000
-"""Nonzeros that a spy plot looks at; of more, every k-th of each band of rows is taken."""
+"""Nonzeros that a spy plot looks at. Of more, runs of neighbours are drawn: single entries at a fixed
+distance would lose whole diagonals of a regular matrix."""
+_RUN = 1021
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """Bit of each dot of a braille character, by row and column (Unicode chapter 21.1)."""
 
@@ -84,7 +88,10 @@ def spy(
     nnz = int(row_ptr[-1]) if len(row_ptr) else 0
     if rows == 0 or cols == 0:
         return f"nothing to draw: {rows:,} x {cols:,}\n"
+    # No more characters than entries: 1 of them in a shaded character, 2 x 4 in braille.
+    most = (cols, rows) if ascii else (-(-cols // 2), -(-rows // 4))
     wide, high = _box(rows, cols, max(width - 2, 1), max(height - 2, 1))
+    wide, high = min(wide, most[0]), min(high, most[1])
     step = max(1, -(-nnz // _SAMPLE))
     fine = _count(row_ptr, col_idx, rows, cols, 4 * high, 2 * wide, step)
     cells = fine.reshape(high, 4, wide, 2)
@@ -94,7 +101,7 @@ def spy(
         body = ["".join(chr(0x2800 + int(c)) if c else " " for c in line) for line in codes]
     else:
         body = _shades(cells.sum(axis=(1, 3)), _SHADES[ascii])
-    said = "" if step == 1 else f"(1 of {step} nonzeros drawn)\n"
+    said = "" if step == 1 else f"(a sample: 1 of {step} nonzeros)\n"
     return _frame(body, wide, ascii) + said
 
 
@@ -114,14 +121,16 @@ def _count(
     across: int,
     step: int,
 ) -> npt.NDArray[np.int64]:
-    """Nonzeros (every `step`-th) in each cell of a `down` x `across` grid over the matrix.
+    """Nonzeros (one run of every `step` runs) in each cell of a `down` x `across` grid over the matrix.
 
     The rows of one band are neighbours in CSR, so a band is one slice; the loop is over bands, not rows.
     """
     grid = np.zeros((down, across), np.int64)
     edges = [-(-band * rows // down) for band in range(down + 1)]
-    for band, (top, bottom) in enumerate(zip(edges, edges[1:], strict=False)):
-        taken = col_idx[int(row_ptr[top]) : int(row_ptr[bottom]) : step]
+    for band, (top, bottom) in enumerate(pairwise(edges)):
+        taken = col_idx[int(row_ptr[top]) : int(row_ptr[bottom])]
+        if step > 1 and (stretches := len(taken) // (step * _RUN)):
+            taken = taken[: stretches * step * _RUN].reshape(stretches, -1)[:, :_RUN].ravel()
         if len(taken):
             cell = (taken * (across / cols)).astype(np.int64)
             grid[band] = np.bincount(np.minimum(cell, across - 1), minlength=across)

@@ -37,7 +37,7 @@ def significant(value: float | None, digits: int = 3, most_decimals: int = 5) ->
         return "inf"
     if value == 0:
         return "0"
-    magnitude = math.floor(math.log10(abs(value)))
+    magnitude = int(f"{value:.{digits - 1}e}".partition("e")[2])  # after rounding: 9.9999 counts as 10.0
     if magnitude >= 7 or magnitude < -most_decimals:
         return f"{value:.{digits - 1}e}"
     return f"{value:,.{min(most_decimals, max(0, digits - 1 - magnitude))}f}"
@@ -48,10 +48,10 @@ def milliseconds(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as a percentage, one decimal below ten."""
+    """A share as a percentage: 0.05%, 1.9%, 27%."""
     if share is None or not math.isfinite(share):
         return "-"
-    return f"{share * 100:.1f}%" if share < 0.1 else f"{share * 100:,.0f}%"
+    return f"{share * 100:,.{2 if share < 0.01 else 1 if share < 0.1 else 0}f}%"
 
 
 def times(value: float | None) -> str:
