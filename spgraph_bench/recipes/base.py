@@ -175,7 +175,8 @@ class Recipe:
         name = self.short.format_map({n: _human(values[n]) for n in shown})
         for p in self.parameters:
             if p.name not in shown and values[p.name] != p.default_in(values):
-                name += f"-{p.name}{p.format(values[p.name])}"
+                text = p.format(values[p.name])
+                name += f"-{text}" if isinstance(p, Choice) else f"-{p.name}{text}"
         return name
 
 
@@ -302,7 +303,8 @@ def make(text: str, progress: Progress | None = None) -> Matrix:
         )
     weighted = values["values"] != "none"
     needed = 8 * (size.rows + 1) + size.entries * (12 if weighted else 4) + size.scratch + 64 * 2**20
-    require_memory(needed, f"{canonical} (up to {size.entries:,} entries)", text, "take a smaller one")
+    what = f"a matrix of {size.rows:,} rows and up to {size.entries:,} entries"
+    require_memory(needed, what, text, "take a smaller one")
 
     say = progress or (lambda doing, fraction: None)
     pattern: Pattern = _call(found.build, {**values, "progress": say})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from math import lcm
 
 import numpy as np
@@ -147,6 +147,7 @@ def powerlaw(n: int, exponent: Fraction, max_degree: int, seed: int, progress: P
     return Pattern(n, n, row_ptr, col_idx, merged)
 
 
+@lru_cache(maxsize=1)  # asked for twice: for the size and for the matrix
 def _power_weights(exponent: Fraction, longest: int) -> list[int]:
     """``k^-exponent`` for k = 1..longest, as whole multiples of 2^-128.
 

@@ -43,7 +43,7 @@ def entry_values(csr: CSR, seed: int, symmetric: bool, progress: Progress) -> np
         i *= _GOLDEN
         i += start
         out[block.entries] = unit(_mix(i))
-        progress("drawing values", block.entries.stop / csr.nnz)
+        progress("drawing values", block.entries.stop / max(1, csr.nnz))
     return out
 
 
