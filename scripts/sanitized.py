@@ -1,0 +1,14 @@
+"""Run Python with the host device's kernels under AddressSanitizer: ``sanitized.py -m pytest tests/...``.
+
+The sanitizer has to be loaded before Python, so this starts another one in its environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from spgraph_bench.device.host import sanitizer_env
+
+if __name__ == "__main__":
+    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], sanitizer_env())
