@@ -126,9 +126,9 @@ def _fast(data: Input, head: Header, progress: Progress) -> Body | None:
         text, begin, findings = _repaired(data, head, end)
         end = len(text)
         seen = scan(text, begin, end)
-    if seen.glued or (seen.strange and not _only_special(text, begin, end, seen.strange)):
+    if seen.glued or seen.plus or (seen.strange and not _only_special(text, begin, end, seen.strange)):
         return None
-    if head.field in ("integer", "pattern") and (seen.points or seen.exponents):
+    if head.field in ("integer", "pattern") and (seen.exponents or text.find(b".", begin, end) >= 0):
         return None
     blanks = seen.line_feeds + 1 - head.count
     if seen.tokens != head.count * width:

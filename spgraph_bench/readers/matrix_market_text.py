@@ -76,7 +76,7 @@ class Body:
 
 
 def lines(data: Text, number: int, at: int) -> Iterator[tuple[int, int, bytes]]:
-    """(line number, offset after it, stripped content) of the lines from offset `at`, which is line `number`."""
+    """(line number, offset after it, stripped content) of the lines from offset `at`, line `number`."""
     size = len(data)
     while at < size:
         end = data.find(b"\n", at) + 1 or size
