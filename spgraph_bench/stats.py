@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +23,7 @@ _CHUNK = 1 << 19
 
 @dataclass(frozen=True)
 class MatrixStats:
-    """What the row lengths alone say; cheap (one pass over row_ptr), so every run has it."""
+    """What the row lengths alone say; cheap (one pass over row_ptr), so every run has it. More on demand."""
 
     rows: int
     cols: int
@@ -40,6 +41,17 @@ class MatrixStats:
     """Distinct row lengths, rising."""
     length_counts: npt.NDArray[np.int64]
     """How many rows have each."""
+    csr: CSR | None = field(default=None, repr=False, compare=False)
+    """The matrix itself, for what depends on the order of rows (SELL) or on columns (DIA)."""
+
+    @cached_property
+    def diagonals(self) -> npt.NDArray[np.int64]:
+        """``col - row`` of all diagonals that hold an entry, rising. Looks at every entry, once."""
+        assert self.csr is not None, "made by hand, without the matrix"
+        occupied = np.zeros(self.rows + self.cols, np.bool_)
+        for block in row_blocks(self.csr):
+            occupied[block.cols - block.row_ids() + self.rows] = True
+        return np.flatnonzero(occupied) - self.rows
 
     @property
     def density(self) -> float:
@@ -101,7 +113,7 @@ def row_stats(csr: CSR) -> MatrixStats:
     rows = length_stats(csr.row_lengths())
     return MatrixStats(
         csr.rows, csr.cols, csr.nnz, csr.values is None, rows.mean, rows.median, rows.std, rows.max, rows.min,
-        rows.empty, rows.gini, rows.lengths, rows.counts,
+        rows.empty, rows.gini, rows.lengths, rows.counts, csr,
     )  # fmt: skip
 
 

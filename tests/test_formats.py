@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats import Format, formats, get_format
 from spgraph_bench.formats.hyb import choose_slots
+from spgraph_bench.formats.sell import choose_sigma
 from spgraph_bench.matrix import CSR
-from spgraph_bench.stats import row_stats
+from spgraph_bench.stats import row_ranges, row_stats
 
 HUGE = 64_000_000  # bytes; padded formats of larger matrices are left to their refusals
 
@@ -23,6 +24,8 @@ HUGE = 64_000_000  # bytes; padded formats of larger matrices are left to their 
 def _params(form: Format) -> list[dict[str, object]]:
     if form.name == "hyb":
         return [{}, {"hyb_k": "median"}, {"hyb_k": 0}, {"hyb_k": 3}, {"hyb_k": "1000000"}]
+    if form.name == "sell":
+        return [{}, {"sell_sigma": 1}, {"sell_sigma": 7}, {"sell_sigma": "64"}, {"sell_sigma": 10**6}]
     return [{}]
 
 
@@ -92,10 +95,8 @@ def test_round_trip_of_anything(a: CSR) -> None:
 
 @pytest.mark.parametrize("form", formats().values(), ids=lambda f: f.name)
 def test_conversion_in_several_chunks(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Chunks are a million entries; the battery's matrices fit one, so shrink them.
-    from spgraph_bench.formats import common
-
-    monkeypatch.setattr(common.row_chunks, "__defaults__", (7,))
+    # Chunks are half a million entries; the battery's matrices fit one, so shrink them.
+    monkeypatch.setattr(row_ranges, "__defaults__", (7, 1))
     for name in ("every-length-to-70", "long-empty-stretches", "hub-5000", "first-and-last-row-empty"):
         _check_round_trip(form, battery()[name])
 
@@ -151,6 +152,51 @@ def test_jds_is_sorted_stably_and_packed_by_slots() -> None:
     assert packed.perm.tolist() == [2, 0, 3, 1]  # rows 0 and 3 are equally long and keep their order
     assert packed.slot_start.tolist() == [0, 3, 6, 7]
     assert packed.col.tolist() == [0, 1, 3, 2, 4, 4, 5]
+
+
+def test_sell_slices_are_as_wide_as_their_longest_row() -> None:
+    a = random_rows([1] * 40 + [3] + [2] * 10, 9)  # rows 32..50 are the second slice
+    packed = get_format("sell").pack(a, sell_sigma=1)
+    assert packed.slice_ptr.tolist() == [0, 32, 32 + 3 * 32]
+    assert "perm" not in packed.arrays
+    second = packed.col[32:].reshape(3, 32)
+    assert (second >= 0).sum(axis=0).tolist() == [1] * 8 + [3] + [2] * 10 + [0] * 13
+    assert second[:, 8].tolist() == a.col_idx[40:43].tolist()
+
+
+def test_sell_sorts_within_windows_only() -> None:
+    packed = get_format("sell").pack(csr(6, 3, [1, 1, 2, 4, 5, 5, 5], [0, 1, 0, 0, 0, 1, 2]), sell_sigma=3)
+    assert packed.perm.tolist() == [1, 2, 0, 5, 4, 3]
+    assert packed.sigma == 3
+
+
+def test_sell_sigma_auto_sorts_only_where_it_pays() -> None:
+    assert choose_sigma(np.full(1000, 5)) == 1
+    assert choose_sigma(np.tile([1, 64], 500)) == 256
+    assert choose_sigma(np.zeros(0, np.int64)) == 1
+    for bad in ("wide", 0, -3):
+        with pytest.raises(UsageError, match="sell_sigma cannot be"):
+            choose_sigma(np.ones(3, np.int64), bad)
+
+
+def test_dia_is_stored_by_rows_with_an_aligned_pitch() -> None:
+    packed = get_format("dia").pack(csr(3, 4, [0, 1, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4]))
+    assert packed.diag.tolist() == [0, 1]
+    assert packed.data.shape == (2, 32)
+    assert packed.data[:, :3].tolist() == [[1, 2, 0], [0, 3, 4]]
+    assert not packed.data[:, 3:].any()
+
+
+def test_dia_refusals() -> None:
+    dia = get_format("dia")
+    assert dia.refuse(row_stats(battery()["tridiagonal"]), None) is None
+    arrow = row_stats(battery()["arrow"])
+    assert dia.refuse(arrow, None) == (
+        "DIA would be 0.015 full (least 0.5), 99.6 kB: 193 diagonals of 97 rows hold an entry; "
+        "--force-format overrides"
+    )
+    assert dia.refuse(arrow, None, force=True) is None
+    assert "DIA needs 99.6 kB" in str(dia.refuse(arrow, 1000, force=True))
 
 
 def test_pattern_counts_as_ones() -> None:
@@ -244,7 +290,7 @@ def test_two_to_the_31_nonzeros_need_int64_offsets() -> None:
     from spgraph_bench.formats.common import offset_type
 
     assert offset_type(np.int32, 2**31 - 1) == np.int32
-    with pytest.raises(UsageError, match="2,147,483,648 nonzeros do not fit int32"):
+    with pytest.raises(UsageError, match="2,147,483,648 entries are too many for int32"):
         offset_type(np.int32, 2**31)
     assert offset_type(np.int64, 2**31) == np.int64
 
@@ -265,7 +311,8 @@ def test_ell_index_passes_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
             return self
 
         def __setitem__(self, at: np.ndarray, value: object) -> None:
-            seen.append(int(at.max()))
+            if at.size:
+                seen.append(int(at.max()))
 
     monkeypatch.setattr(ell.np, "full", lambda *_: Sink())
     monkeypatch.setattr(ell.np, "zeros", lambda *_: Sink())

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import CheckResult, get_problem
+from spgraph_bench.stats import row_ranges
 
 SPMV = get_problem("spmv")
 EXPECTED_X = [0.5118216247002567, 0.9504636963259353, 0.14415961271963373, 0.9486494471372439]
@@ -93,11 +94,9 @@ def test_oracle_against_a_plain_loop_with_fsum(name: str, dtype: np.dtype) -> No
 
 
 def test_oracle_in_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from spgraph_bench.formats import common
-
     a = battery()["every-length-to-70"]
     whole = _oracle(a, DTYPES[1])
-    monkeypatch.setattr(common.row_chunks, "__defaults__", (50,))
+    monkeypatch.setattr(row_ranges, "__defaults__", (50, 1))
     parts = _oracle(a, DTYPES[1])
     for key, values in whole.items():
         np.testing.assert_array_equal(parts[key], values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 
 __all__ = [
-    "CHUNK",
     "MAX_SLOTS_PER_NONZERO",
     "PADDING",
     "csr_from_entries",
@@ -23,7 +21,6 @@ __all__ = [
     "quiet_overflow",
     "ranges",
     "refuse_padding",
-    "row_chunks",
     "value_type",
 ]
 
@@ -36,9 +33,6 @@ MAX_SLOTS_PER_NONZERO = 64
 quiet_overflow = np.errstate(over="ignore")
 """For converting: a value beyond float32 becomes Inf there, for the oracle as for the kernels."""
 
-CHUNK = 1 << 20
-"""Entries converted at a time, so that temporaries stay in the cache and far below the arrays' size."""
-
 
 def value_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """`dtype` if it is float32 or float64, else UsageError."""
@@ -48,22 +42,14 @@ def value_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return found
 
 
-def offset_type(offsets: npt.DTypeLike, nnz: int) -> np.dtype[Any]:
-    """`offsets` if it is int32 or int64 and can count `nnz` entries, else UsageError."""
+def offset_type(offsets: npt.DTypeLike, entries: int) -> np.dtype[Any]:
+    """`offsets` if it is int32 or int64 and can count `entries`, else UsageError."""
     found = np.dtype(offsets)
     if found not in (np.dtype(np.int32), np.dtype(np.int64)):
         raise UsageError(f"row offsets cannot be {found}", remedy="take int32 or int64")
-    if nnz > np.iinfo(found).max:
-        raise UsageError(f"{nnz:,} nonzeros do not fit int32 row offsets", remedy="take int64 offsets")
+    if entries > np.iinfo(found).max:
+        raise UsageError(f"{entries:,} entries are too many for int32 offsets", remedy="take int64 offsets")
     return found
-
-
-def row_chunks(row_ptr: npt.NDArray[np.integer[Any]], entries: int = CHUNK) -> Iterator[tuple[int, int]]:
-    """Consecutive row ranges ``[begin, end)`` of about `entries` entries each (a longer row stands alone)."""
-    rows = len(row_ptr) - 1
-    cuts = np.searchsorted(row_ptr, np.arange(entries, int(row_ptr[-1]), entries))
-    bounds = np.unique(np.concatenate(([0], cuts, [rows])))
-    return zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
 
 
 def ranges(

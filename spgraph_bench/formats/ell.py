@@ -15,11 +15,10 @@ from spgraph_bench.formats.common import (
     offset_type,
     quiet_overflow,
     refuse_padding,
-    row_chunks,
     value_type,
 )
 from spgraph_bench.matrix import CSR
-from spgraph_bench.stats import MatrixStats
+from spgraph_bench.stats import MatrixStats, row_ranges
 
 __all__ = ["ELL", "fill_slots", "slot_entries"]
 
@@ -31,7 +30,7 @@ def fill_slots(
     col = np.full((slots, csr.rows), PADDING, np.int32)
     val = np.zeros((slots, csr.rows), dtype)
     flat_col, flat_val = col.reshape(-1), val.reshape(-1)
-    for begin, end in row_chunks(csr.row_ptr):
+    for begin, end in row_ranges(csr.row_ptr):
         first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
         lengths = np.diff(csr.row_ptr[begin : end + 1])
         # Slot k of row i lies at k * rows + i; k is the entry's place within its row.

@@ -14,11 +14,10 @@ from spgraph_bench.formats.common import (
     offset_type,
     quiet_overflow,
     ranges,
-    row_chunks,
     value_type,
 )
 from spgraph_bench.matrix import CSR
-from spgraph_bench.stats import MatrixStats
+from spgraph_bench.stats import MatrixStats, row_ranges
 
 __all__ = ["JDS"]
 
@@ -59,7 +58,7 @@ class JDS(Format):
         col = np.empty(csr.nnz, np.int32)
         val = np.empty(csr.nnz, value)
         starts = csr.row_ptr[:-1][perm]
-        for begin, end in row_chunks(np.concatenate(([0], np.cumsum(lengths)))):
+        for begin, end in row_ranges(np.concatenate(([0], np.cumsum(lengths)))):
             counts = lengths[begin:end]
             slot = ranges(np.zeros(end - begin, np.int64), counts)
             source = slot + np.repeat(starts[begin:end], counts)

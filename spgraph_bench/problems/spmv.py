@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
-from spgraph_bench.formats.common import row_chunks
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.problems.base import CheckResult, Work, register
+from spgraph_bench.stats import row_ranges
 
 __all__ = ["BOUND_FACTOR", "SpMV"]
 
@@ -58,7 +58,7 @@ class SpMV:
     ) -> dict[str, npt.NDArray[Any]]:
         """``r`` = A x and ``absax`` = |A| |x|, float64 ``[rows]``; ``lengths``, int64 ``[rows]``.
 
-        Multiply, then add up each row: one numpy call each, a million entries at a time, no scipy (which is
+        Multiply, then add up each row: one numpy call each, a block of rows at a time, no scipy (which is
         itself among the variants). Tests hold it against a plain loop with math.fsum. Terms with a NaN or Inf
         factor count in r as IEEE has it, whatever the order; absax leaves them out.
         """
@@ -67,7 +67,7 @@ class SpMV:
         r, absax = np.zeros(csr.rows), np.zeros(csr.rows)
         lengths = csr.row_lengths()
         with np.errstate(over="ignore", invalid="ignore"):
-            for begin, end in row_chunks(csr.row_ptr):
+            for begin, end in row_ranges(csr.row_ptr):
                 first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
                 # reduceat gives a wrong answer for an empty segment, so only rows with entries take part.
                 row = begin + np.flatnonzero(lengths[begin:end])
