@@ -371,8 +371,9 @@ def _base(
         return 1, "format"
     if low == 1 or (size is not None and table.high() == size.rows == size.cols):
         return 1, "found"
-    text = f"the smallest id is {low:,}: taken for 0-based (--base 1 says otherwise)"
-    findings.append(Finding(text, warning=True))
+    if not options.relabel:
+        text = f"the smallest id is {low:,}: taken for 0-based (--base 1 says otherwise)"
+        findings.append(Finding(text, warning=True))
     return 0, "found"
 
 

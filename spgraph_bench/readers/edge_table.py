@@ -226,7 +226,8 @@ def require_rows(data: Input, table: Table, vertices: int, base: int) -> None:
             line=table.line_of_id(vertices - 1 + base),
             remedy=HUGE,
         )
-    require_memory(8 * vertices, f"a graph of {vertices:,} vertices", data.place, HUGE)
+    # Sorting the entries takes two offset arrays over rows and over columns.
+    require_memory(32 * vertices, f"a graph of {vertices:,} vertices", data.place, HUGE)
 
 
 def close_gaps(u: Ids, v: Ids) -> tuple[Ids, Ids, npt.NDArray[np.int64]]:
@@ -238,8 +239,13 @@ def close_gaps(u: Ids, v: Ids) -> tuple[Ids, Ids, npt.NDArray[np.int64]]:
         used[v] = True
         rank = np.cumsum(used) - 1
         return rank[u], rank[v], np.flatnonzero(used)
-    original = np.unique(np.concatenate([np.unique(u), np.unique(v)])).astype(np.int64)
-    return np.searchsorted(original, u), np.searchsorted(original, v), original
+    both = np.concatenate([u, v]).astype(np.int64, copy=False)
+    order = np.argsort(both)
+    both = both[order]
+    new = np.concatenate([[True], both[1:] != both[:-1]])
+    rank = np.empty(len(both), np.int64)
+    rank[order] = np.cumsum(new) - 1
+    return rank[: len(u)], rank[len(u) :], both[new]
 
 
 def is_mirrored(u: Ids, v: Ids, weights: npt.NDArray[np.float64] | None) -> bool:

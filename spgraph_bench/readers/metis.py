@@ -162,7 +162,7 @@ def _header(data: Input) -> _Header:
         )
     vertices, edges, *more = (v for v in values if v is not None)
     digits = fields[2].decode().zfill(3) if more else "000"
-    if len(digits) > 3 or set(digits) > set("01"):
+    if len(digits) > 3 or not set(digits) <= set("01"):
         raise data.error(
             f"FMT {shorten(fields[2])} is not made of up to three digits 0 or 1",
             line=line,

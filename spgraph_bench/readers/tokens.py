@@ -54,7 +54,7 @@ _LONGEST = 40
 """Longer tokens are converted one by one: real ones have at most 25 bytes."""
 
 _DECIMAL = np.zeros(256, bool)
-_DECIMAL[list(b"\00123456789+-.eE")] = True
+_DECIMAL[[0, *b"0123456789+-.eE"]] = True  # zeros fill up short tokens
 
 
 def blocks(data: Text, begin: int, end: int) -> Iterator[tuple[int, int]]:
@@ -252,7 +252,7 @@ class Block:
         if negative is not None:
             np.negative(value, out=value, where=negative)
         # 18 digits always fit; beyond that, Python's integers decide.
-        for at in np.flatnonzero(length > 18).tolist():
+        for at in np.flatnonzero(good & (length > 18)).tolist():
             exact = parse_integer(self.bytes[self.start[which][at] : end[at]].tobytes())
             good[at] = fits = exact is not None and -(2**63) <= exact < 2**63
             value[at] = exact if fits and exact is not None else 0
