@@ -154,7 +154,9 @@ def test_hot_follows_a_run_of_the_same_launch() -> None:
 
     def entry(key: str) -> Entry:
         turn = iter(range(10**6))
-        return world.entry(key, lambda: Sample(1.0 + 0.5 * (world.log[-1][1] == "hot" and next(turn) % 2)))
+        return world.entry(
+            key, lambda: Sample(1.0 + 0.5 * (world.log[-1][1] == "hot" and next(turn) // 2 % 2))
+        )
 
     over = ends(world.sample(entry("a"), entry("b"), rule=StoppingRule(max_samples=40)))
     assert len(over["a", "cold"].samples.times_ms) == len(over["b", "cold"].samples.times_ms) == 20

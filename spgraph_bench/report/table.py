@@ -138,7 +138,9 @@ class _Group:
             )
         told += [("found", _finding(f)) for f in m.get("findings", ())]
         versions = [
-            f"{word} {d[key]}" for key, word in (("driver", "driver"), ("toolkit", "CUDA")) if d.get(key)
+            f"{word}{d[key]}"
+            for key, word in (("driver", "driver "), ("toolkit", "" if d.get("kind") == "host" else "CUDA "))
+            if d.get(key)
         ]
         about = ", ".join(filter(None, (str(d.get("arch", "")), *versions)))
         told.append(("device", f"{d.get('name', '?')} ({about})" if about else str(d.get("name", "?"))))
@@ -229,7 +231,7 @@ class _Group:
             return []
 
         def ms(key: str) -> list[str]:
-            return [significant(r.record.times.get(key)) for r in rows]
+            return [significant(r.record.times.get(key) or None) for r in rows]
 
         def per_nonzero(row: Row) -> str:
             nnz, stored = row.record.matrix.get("nnz", 0), row.record.bytes.get("stored")

@@ -50,7 +50,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def _fixed(nvcc: str) -> tuple[tuple[str, Any], ...]:
+def _fixed(compiler: str) -> tuple[tuple[str, Any], ...]:
     return (
         ("spgraph", spgraph_bench.__version__),
         ("git_commit", _git_commit()),
@@ -62,13 +62,13 @@ def _fixed(nvcc: str) -> tuple[tuple[str, Any], ...]:
         ("machine", platform.machine()),
         ("cpu", _cpu_name()),
         ("cores", _cores()),
-        ("nvcc", nvcc),
+        ("compiler", compiler),
     )
 
 
-def describe_environment(nvcc: str = "") -> dict[str, Any]:
-    """The mapping ``Record.environment``; `nvcc` is the compiler's version, where there is one."""
-    return dict(_fixed(nvcc))
+def describe_environment(compiler: str = "") -> dict[str, Any]:
+    """The mapping ``Record.environment``; `compiler` is what compiled the kernels, with its version."""
+    return dict(_fixed(compiler))
 
 
 def _version(package: str) -> str:
