@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Arg, DeviceInfo, Dim
-from spgraph_bench.device.modules import Request, build, compiler_identity, run_compiler, source_digest
+from spgraph_bench.device.modules import Request, build, compiler_identity, run_compiler, source_digest, source_place
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.paths import cuda_dir
 
@@ -108,8 +108,8 @@ def _options(sanitizers: tuple[str, ...]) -> list[str]:
     flags = [*_FLAGS, *(f"-fsanitize={s}" for s in sanitizers)]
     if "address" in sanitizers:
         flags.append("-fsanitize-recover=address")
-    if "undefined" in sanitizers:  # GPU memory is read in vectors of what it holds; alignment is CUDA's affair
-        flags += ["-fno-sanitize=vptr", "-fsanitize-undefined-trap-on-error"]
+    if "undefined" in sanitizers:  # a trap becomes a LaunchError with its line
+        flags.append("-fsanitize-undefined-trap-on-error")
     return flags
 
 
@@ -118,10 +118,11 @@ def _identity(compiler: list[str]) -> str:
 
 
 def _runtime_request() -> Request:
-    compiler, options, root = _need_compiler(), _options(_sanitizers()), cuda_dir()
+    compiler, root = _need_compiler(), cuda_dir()
+    options = [*_options(()), *(["-DSPG_ASAN"] if "address" in _sanitizers() else [])]
 
     def make(target: Path) -> str:
-        command = [*compiler, *options, "-shared", "host/spg_runtime.cpp", "-o", target]
+        command = [*compiler, *options, "-shared", "host/spg_runtime.cpp", "-o", target, "-ldl"]
         return run_compiler(command, "host/spg_runtime.cpp", cwd=root)
 
     parts = (source_digest(root / "host/spg_runtime.cpp"), *options, _identity(compiler))
@@ -447,7 +448,7 @@ class HostDevice:
 
     def _failed(self, code: int) -> None:
         message = self._library.spg_message().decode(errors="replace")
-        place = self._library.spg_place().decode(errors="replace") or None
+        place = _line_of(self._library.spg_place().decode(errors="replace"))
         remedy = None
         if "invalid memory access" in message and "address" not in _sanitizers():
             remedy = "SPGRAPH_HOST_SANITIZE=address names the line"
@@ -482,6 +483,21 @@ class HostDevice:
 
     def close(self) -> None:
         self._modules.clear()
+
+
+def _line_of(place: str) -> str | None:
+    """"file:line" as it is; "library+0xoffset" as addr2line (of binutils, like the compiler's linker) tells it."""
+    library, plus, offset = place.rpartition("+0x")
+    if plus:
+        try:
+            ask = ["addr2line", "-e", library, f"0x{offset}"]
+            place = subprocess.run(ask, capture_output=True, text=True, timeout=10).stdout.split(" ")[0].strip()
+        except (OSError, subprocess.SubprocessError):
+            return None
+    if not place or "?" in place:
+        return None
+    file, _, line = place.rpartition(":")
+    return source_place(file, int(line)) if line.isdigit() else place
 
 
 def _cpu_name() -> str:

@@ -38,6 +38,7 @@ __all__ = [
     "run_compiler",
     "source_digest",
     "source_files",
+    "source_place",
 ]
 
 
@@ -110,7 +111,7 @@ def source_digest(path: Path, include_dirs: Sequence[Path] = ()) -> str:
         files = source_files(path, include_dirs)
         return digest(*(part for f in files for part in (f.name, f.read_bytes())))
     except OSError as error:
-        raise CompileError(f"cannot read it: {error.strerror}", place=_place(str(path))) from error
+        raise CompileError(f"cannot read it: {error.strerror}", place=source_place(str(path))) from error
 
 
 # ---- compilers -------------------------------------------------------------------------------------------
@@ -187,9 +188,9 @@ def first_error(log: str) -> Diagnostic | None:
     return None
 
 
-def _place(file: str, line: int | None = None) -> str:
-    # Files below cuda/ are named as variants name them: spmv/csr_vector.cu.
-    path = Path(os.path.abspath(file))
+def source_place(file: str, line: int | None = None) -> str:
+    """``file:line``; files below ``cuda/`` are named as variants name them: "spmv/csr_vector.cu:12"."""
+    path = Path(os.path.abspath(cuda_dir() / file))
     with contextlib.suppress(ValueError, FileNotFoundError):
         path = path.relative_to(cuda_dir())
     return f"{path.as_posix()}:{line}" if line else path.as_posix()
@@ -223,7 +224,7 @@ def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = 
         last = log.splitlines()[-1] if log else "no output"
         raise CompileError(f"{program} failed ({ended}): {last}", place=source)
     raise CompileError(
-        f"{program}: {first.text}", place=_place(first.file, first.line) if first.file else source
+        f"{program}: {first.text}", place=source_place(first.file, first.line) if first.file else source
     )
 
 
