@@ -56,7 +56,10 @@ def scan(data: bytes | mmap.mmap, begin: int, end: int) -> Scan:
 def _stripe(text: npt.NDArray[np.uint8], begin: int, end: int) -> Scan:
     """Counts over ``text[begin:end]``; the byte before belongs to the first block as a neighbour."""
     tokens = line_feeds = strange = exponents = plus = glued = 0
-    count = np.count_nonzero
+
+    def count(mask: npt.NDArray[np.bool_]) -> int:
+        return int(np.count_nonzero(mask))
+
     blanks, numbers, flags = (np.empty(_BLOCK + 1, np.bool_) for _ in range(3))
     shifted = np.empty(_BLOCK + 1, np.uint8)
     for at in range(begin, end, _BLOCK):
@@ -80,4 +83,4 @@ def _stripe(text: npt.NDArray[np.uint8], begin: int, end: int) -> Scan:
                 strange += count(flag)
         if here.min() < 9:
             strange += count(here < 9)
-    return Scan(*(int(n) for n in (tokens, line_feeds, strange, exponents, plus, glued)))
+    return Scan(tokens, line_feeds, strange, exponents, plus, glued)
