@@ -1,4 +1,4 @@
-"""Compile every kernel with nvcc for every architecture we support, in float and double, warnings as errors.
+"""Compile every kernel with nvcc for every architecture and type we support, warnings as errors.
 
 Needs nvcc, no GPU. Several architectures share one call, so that the front end parses a file once.
 """
@@ -22,13 +22,14 @@ from spgraph_bench.paths import cuda_dir
 ARCHITECTURES = (75, 80, 90, 100, 120)
 
 
-def jobs() -> list[tuple[str, str]]:
-    """(source, value type); sources without a value type once."""
+def jobs() -> list[tuple[str, str, str]]:
+    """(source, value type, offset type); a type that a source does not mention is not varied."""
     found = []
     for path in sorted(cuda_dir().rglob("*.cu")):
-        source = str(path.relative_to(cuda_dir()))
-        typed = "value_t" in path.read_text(encoding="utf-8")
-        found += list(product([source], ["float", "double"] if typed else ["float"]))
+        text = path.read_text(encoding="utf-8")
+        values = ["float", "double"] if "value_t" in text else ["float"]
+        offsets = ["int", "long long"] if "offset_t" in text else ["int"]
+        found += list(product([str(path.relative_to(cuda_dir()))], values, offsets))
     return found
 
 
@@ -37,10 +38,11 @@ def supported(nvcc: str) -> list[int]:
     return [arch for arch in ARCHITECTURES if f"compute_{arch}" in said.split()]
 
 
-def compile_one(nvcc: str, archs: list[int], source: str, value: str, folder: Path) -> str:
+def compile_one(nvcc: str, archs: list[int], source: str, value: str, offset: str, folder: Path) -> str:
     """What nvcc said, empty if all is well."""
-    output = folder / f"{source.replace('/', '_')}.{value}.fatbin"
-    command = [nvcc, "-O3", "-std=c++17", "-Werror", "all-warnings", "-fatbin", f"-DSPG_VALUE={value}"]
+    output = folder / f"{source.replace('/', '_')}.{value}.{offset[:4]}.fatbin"
+    command = [nvcc, "-O3", "-std=c++17", "-Werror", "all-warnings", "-fatbin"]
+    command += [f"-DSPG_VALUE={value}", f"-DSPG_OFFSET={offset}"]
     command += [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
     command += ["-rdc=true"] * uses_device_launch(source)
     done = subprocess.run([*command, "-o", output, cuda_dir() / source], capture_output=True, text=True)
@@ -63,8 +65,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
         said = list(pool.map(lambda job: compile_one(nvcc.path, archs, *job, Path(folder)), todo))
     failed = [(job, text) for job, text in zip(todo, said, strict=True) if text]
-    for (source, value), text in failed:
-        print(f"cuda/{source} ({value}):\n{text}", file=sys.stderr)
+    for (source, value, offset), text in failed:
+        print(f"cuda/{source} ({value}, {offset}):\n{text}", file=sys.stderr)
     names = " ".join(f"sm_{arch}" for arch in archs)
     done, seconds = len(todo) - len(failed), time.monotonic() - started
     print(f"nvcc {nvcc.version}: {done} of {len(todo)} compiled for {names} in {seconds:.0f} s")

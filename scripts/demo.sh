@@ -7,7 +7,7 @@ say_and_do() {
   "$@"
 }
 
-recipe=rmat:scale=10,edgefactor=8
+recipe=rmat:scale=13,edgefactor=16
 if spgraph doctor --json | python -c 'import json, sys; sys.exit(not json.load(sys.stdin)["devices"]["cuda"])'; then
   recipe=rmat:scale=20,edgefactor=16
 fi

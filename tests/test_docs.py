@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -67,8 +68,6 @@ def test_readme_names_every_variable_and_dependency() -> None:
     sources = [*(ROOT / "spgraph_bench").rglob("*.py"), ROOT / "tests" / "conftest.py"]
     used = {v for p in sources for v in re.findall(r"\"(SPGRAPH_[A-Z_]+)\"", p.read_text(encoding="utf-8"))}
     assert used <= set(re.findall(r"`(SPGRAPH_[A-Z_]+)`", README))
-    import tomllib
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [
         *project["dependencies"],
@@ -148,3 +147,13 @@ def test_examples_are_formatted_and_typed(extended: Path) -> None:
     for command in (["ruff", "check"], ["ruff", "format", "--check"]):
         done = _in(extended, sys.executable, "-m", *command, *files)
         assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+@pytest.mark.parametrize("source", ["csr_quad.cu", "ellr.cu"])
+def test_examples_compile_for_a_gpu(extended: Path, source: str, tmp_path: Path) -> None:
+    done = _in(
+        extended, "nvcc", "-arch=sm_90", "-std=c++17", "-Werror", "all-warnings", "-cubin",
+        "-o", str(tmp_path / "out.cubin"), f"cuda/spmv/{source}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
