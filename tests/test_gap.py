@@ -117,6 +117,7 @@ def test_other_columns_are_errors(name: str, text: str, line: int) -> None:
     with pytest.raises(InputError) as error:
         parse(name, text)
     assert error.value.place == f"t:{line}"
+    assert "x" in text or "edge-list" in (error.value.remedy or "")
 
 
 # DIMACS -------------------------------------------------------------------------------------------------

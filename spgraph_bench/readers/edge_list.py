@@ -322,7 +322,7 @@ def _size_among_edges(table: Table, first: DataLine, columns: int, findings: lis
         )
         return _Size(n, n, m, first.number)
     if n > others_high and (m > others_high or columns == 3):
-        text = f"looks like a size line, but {rest:,} edges follow it: taken for an edge"
+        text = f"looks like a size line, but counts other than the {rest:,} that follow: taken for an edge"
         findings.append(Finding(text, first.number, warning=True))
     return None
 

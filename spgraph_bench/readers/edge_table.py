@@ -81,6 +81,7 @@ def read_table(
     *,
     largest: int = MAX_VERTICES,
     commas: bool = True,
+    ragged_remedy: str = "give every line the same columns",
 ) -> Table:
     """The edges in ``data.data[begin:end]``, whose lines have `columns` (2 to 4) numbers or are empty.
 
@@ -102,7 +103,7 @@ def read_table(
             if (wrong := (counts != columns) & (counts != 0)).any():
                 line = int(np.argmax(wrong))
                 whole = int(counts[:line].sum())
-                ragged = _ragged(block, whole, int(counts[line]), columns)
+                ragged = _ragged(block, whole, int(counts[line]), columns, ragged_remedy)
         u, v, w = _parse(block, whole, columns, largest)
         if ragged is not None:  # only now: a fault further up has been raised before it
             raise ragged
@@ -167,7 +168,7 @@ def _parse(
     return u.astype(small), v.astype(small), weights
 
 
-def _ragged(block: Block, token: int, found: int, columns: int) -> InputError:
+def _ragged(block: Block, token: int, found: int, columns: int, remedy: str) -> InputError:
     if found == 1:
         return block.error(
             token,
@@ -180,9 +181,7 @@ def _ragged(block: Block, token: int, found: int, columns: int) -> InputError:
             f"{found} columns; an edge list has two ids, perhaps a weight and a timestamp",
             "keep the first two to four columns",
         )
-    return block.error(
-        token, f"{found} columns where the list has {columns}", "give every line the same columns"
-    )
+    return block.error(token, f"{found} columns where the list has {columns}", remedy)
 
 
 def _bad_token(block: Block, token: int, column: int, largest: int) -> InputError:

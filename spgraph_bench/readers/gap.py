@@ -34,7 +34,16 @@ def _sniff_wel(head: bytes, name: str) -> int:
 def _parse(data: Input, options: ReadOptions, progress: Progress, columns: int, name: str) -> RawEntries:
     data = with_line_feeds(data)
     largest = 2**63 - 1 if options.relabel else MAX_VERTICES
-    table = read_table(data, 0, len(data.data), columns, progress, largest=largest, commas=False)
+    table = read_table(
+        data,
+        0,
+        len(data.data),
+        columns,
+        progress,
+        largest=largest,
+        commas=False,
+        ragged_remedy="correct the line, or give --input-format edge-list",
+    )
     given = options if options.base is not None else replace(options, base=0)
     entries = interpret(data, given, table, Head(), None, [])
     entries.format = name
