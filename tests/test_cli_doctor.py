@@ -208,7 +208,11 @@ def test_doctor_without_gpu_and_compiler_is_3(
     status, found = _doctor(capsys)
     assert status == 3
     assert found["devices"] == {"cuda": False, "host": False}
-    assert "g++" in _check(found, "C++ compiler")["remedy"]
+    assert _check(found, "C++ compiler")["remedy"] == "unset CXX"
+    python_is_complete.patch.delenv("CXX")
+    python_is_complete.patch.setenv("PATH", "/nowhere")
+    _, found = _doctor(capsys)
+    assert "install g++" in _check(found, "C++ compiler")["remedy"]
     assert run(["doctor"]) == 3
     assert "Devices that work here: none" in capsys.readouterr().out
 

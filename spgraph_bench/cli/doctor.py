@@ -97,20 +97,24 @@ def _first_line(*command: str) -> str:
 
 
 def _host_checks() -> Iterator[Check]:
-    compiler = os.environ.get("CXX") or "g++"
-    path = shutil.which(compiler)
-    install = "dnf install gcc-c++" if shutil.which("dnf") else "apt-get install g++"
-    if path is None:
-        yield Check("host", "C++ compiler", "missing", f"no {compiler}: the host device cannot run", install)
+    from spgraph_bench.device.host import available, find_compiler
+
+    dnf = shutil.which("dnf")
+    install = "dnf install gcc-c++" if dnf else "apt-get install g++"
+    compiler = find_compiler()
+    if compiler is None:
+        cause = (available() or "").partition(":")[0]
+        remedy = "unset CXX" if os.environ.get("CXX") else install
+        yield Check("host", "C++ compiler", "missing", f"{cause}: the host device cannot run", remedy)
         return
-    version = re.search(r"\d+(\.\d+)+", _first_line(path, "--version"))
-    yield Check("host", "C++ compiler", "ok", f"{path} {version[0] if version else ''}".strip())
-    asan = _first_line(path, "-print-file-name=libasan.so")
+    version = re.search(r"\d+(\.\d+)+", _first_line(*compiler, "--version"))
+    yield Check("host", "C++ compiler", "ok", f"{' '.join(compiler)} {version[0] if version else ''}".strip())
+    asan = _first_line(*compiler, "-print-file-name=libasan.so")
     if Path(asan).is_absolute() and Path(asan).exists():
         yield Check("host", "AddressSanitizer", "ok", asan)
     else:
-        asan_install = "dnf install libasan" if shutil.which("dnf") else install
-        yield Check("host", "AddressSanitizer", "optional", "no libasan.so (sanitised tests)", asan_install)
+        remedy = "dnf install libasan" if dnf else install
+        yield Check("host", "AddressSanitizer", "optional", "no libasan.so (sanitised tests)", remedy)
 
 
 def _gpu_checks(driver: Driver | None) -> Iterator[Check]:

@@ -34,7 +34,7 @@ from spgraph_bench.device.modules import Request, build, compiler_identity, run_
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.paths import cuda_dir
 
-__all__ = ["HostBuffer", "HostDevice", "HostKernel", "HostModule", "available", "module_request", "sanitizer_env"]
+__all__ = ["HostBuffer", "HostDevice", "HostKernel", "HostModule", "available", "find_compiler", "module_request", "sanitizer_env"]
 
 _SANITIZERS = ("address", "undefined")
 _FLAGS = (
@@ -49,7 +49,8 @@ _MARK = re.compile(
 )
 
 
-def _compiler() -> list[str] | None:
+def find_compiler() -> list[str] | None:
+    """The C++ compiler's command (CXX, else the first of the usual ones on PATH), or None."""
     if named := os.environ.get("CXX"):
         words = shlex.split(named)
         return words if words and shutil.which(words[0]) else None
@@ -58,7 +59,7 @@ def _compiler() -> list[str] | None:
 
 def available() -> str | None:
     """Why the host device cannot be used here, with the remedy, or None if it can."""
-    if _compiler():
+    if find_compiler():
         return None
     if named := os.environ.get("CXX"):
         return f"CXX is {named!r}, which is not on PATH: set CXX to a C++17 compiler, or unset it"
@@ -78,7 +79,7 @@ def _need_compiler() -> list[str]:
     if reason := available():
         cause, _, remedy = reason.partition(": ")
         raise DeviceError(cause, remedy=remedy)
-    compiler = _compiler()
+    compiler = find_compiler()
     assert compiler
     return compiler
 
