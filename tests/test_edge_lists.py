@@ -293,6 +293,12 @@ def test_konect_counts_that_differ_are_said() -> None:
     ]
 
 
+def test_a_word_about_direction_is_not_yet_konect() -> None:
+    raw = parse("% undirected\n5 2\n2 3\n")
+    assert (raw.symmetry, raw.base, raw.base_from, raw.rows) == ("symmetric", 0, "found", 6)
+    assert parse("% directed graph\n1 2\n").symmetry == "general"
+
+
 def test_snap_headers() -> None:
     assert parse("# Undirected graph: x.txt\n# Nodes: 3 Edges: 2\n0 1\n1 2\n").symmetry == "symmetric"
     raw = parse(

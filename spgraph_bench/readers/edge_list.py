@@ -95,8 +95,10 @@ class Head:
 
     def comment(self, text: bytes, number: int) -> None:
         if found := _KONECT.match(text):
-            self.konect = (found[1].decode().lower(), found[2].decode().lower())
-            self.directed = self.konect[0] in ("asym", "directed")
+            kind, weights = found[1].decode().lower(), found[2].decode().lower()
+            self.directed = kind in ("asym", "directed")
+            if not kind.endswith("directed"):
+                self.konect = (kind, weights)
         elif self.konect and self.edges is None and (found := _KONECT_SIZES.fullmatch(text)):
             self.edges = (int(found[1]), number)
             self.sides = (int(found[2] or 0), int(found[3] or found[2] or 0))
