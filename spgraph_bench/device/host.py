@@ -30,11 +30,27 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Arg, DeviceInfo, Dim
-from spgraph_bench.device.modules import Request, build, compiler_identity, run_compiler, source_digest, source_place
+from spgraph_bench.device.modules import (
+    Request,
+    build,
+    compiler_identity,
+    run_compiler,
+    source_digest,
+    source_place,
+)
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.paths import cuda_dir
 
-__all__ = ["HostBuffer", "HostDevice", "HostKernel", "HostModule", "available", "find_compiler", "module_request", "sanitizer_env"]
+__all__ = [
+    "HostBuffer",
+    "HostDevice",
+    "HostKernel",
+    "HostModule",
+    "available",
+    "find_compiler",
+    "module_request",
+    "sanitizer_env",
+]
 
 _SANITIZERS = ("address", "undefined")
 _FLAGS = (
@@ -172,8 +188,7 @@ class _Settings(ctypes.Structure):
 
     _counters = ("global_atomics", "shared_atomics", "kernel_launches", "child_launches", "barriers")
     _fields_ = [  # noqa: RUF012
-        (name, ctypes.c_ulonglong)
-        for name in ("seed", "pending_limit", "heap_limit", "strict", *_counters)
+        (name, ctypes.c_ulonglong) for name in ("seed", "pending_limit", "heap_limit", "strict", *_counters)
     ]
 
 
@@ -292,7 +307,9 @@ class HostKernel:
             # Signs may differ (bit masks); characters, structures and void take anything.
             ours, theirs = ("i" if k in "iu" else k for k in (target, given))
             if target in "iufb" and given in "iufb" and (ours, target_size) != (theirs, arg.dtype.itemsize):
-                raise TypeError(f"{what} points to {_words(target, target_size)}, got a buffer of {arg.dtype}")
+                raise TypeError(
+                    f"{what} points to {_words(target, target_size)}, got a buffer of {arg.dtype}"
+                )
             return int(arg.ptr).to_bytes(size, "little")
         if not isinstance(arg, np.generic):
             got = "a buffer" if hasattr(arg, "ptr") else type(arg).__name__
@@ -332,9 +349,7 @@ class HostKernel:
 
         return run
 
-    def __call__(
-        self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False
-    ) -> None:
+    def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> None:
         """Run one launch now. See :meth:`bind`."""
         self.bind(grid, block, *args, shared=shared, cooperative=cooperative)()
 
@@ -460,7 +475,11 @@ class HostDevice:
 
     def set_limit(self, name: Literal["pending_launches", "malloc_heap_bytes"], value: int) -> None:
         """CUDA's limits for launches and malloc on the device: 2,048 and 8 MiB unless set."""
-        setattr(self._settings, {"pending_launches": "pending_limit", "malloc_heap_bytes": "heap_limit"}[name], value)
+        setattr(
+            self._settings,
+            {"pending_launches": "pending_limit", "malloc_heap_bytes": "heap_limit"}[name],
+            value,
+        )
 
     def free_bytes(self) -> int:
         """Memory that the system can still give, within the limit of the control group."""
@@ -487,12 +506,14 @@ class HostDevice:
 
 
 def _line_of(place: str) -> str | None:
-    """"file:line" as it is; "library+0xoffset" as addr2line (of binutils, like the compiler's linker) tells it."""
+    """ "file:line" as it is; "library+0xoffset" as addr2line (of binutils, like the compiler's linker) tells it."""
     library, plus, offset = place.rpartition("+0x")
     if plus:
         try:
             ask = ["addr2line", "-e", library, f"0x{offset}"]
-            place = subprocess.run(ask, capture_output=True, text=True, timeout=10).stdout.split(" ")[0].strip()
+            place = (
+                subprocess.run(ask, capture_output=True, text=True, timeout=10).stdout.split(" ")[0].strip()
+            )
         except (OSError, subprocess.SubprocessError):
             return None
     if not place or "?" in place:
