@@ -135,11 +135,14 @@ def _draw(facts: Facts, path: Path) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """`value` in JSON's types: arrays as lists, NaN and infinities as null (JSON has neither)."""
+    """`value` in JSON's types: arrays as lists, NaN and infinities as null (JSON has neither).
+
+    Fields that a class keeps out of its repr (the matrix behind its statistics) stay out here, too.
+    """
     import numpy as np
 
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.repr}
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, tuple | list):

@@ -149,12 +149,12 @@ def powerlaw(n: int, exponent: Fraction, max_degree: int, seed: int, progress: P
 
 @lru_cache(maxsize=1)  # asked for twice: for the size and for the matrix
 def _power_weights(exponent: Fraction, longest: int) -> list[int]:
-    """``k^-exponent`` for k = 1..longest, as whole multiples of 2^-128.
+    """``k^-exponent`` for k = 1..longest, as whole multiples of 2^-96.
 
-    In decimals of 60 digits, where the result is defined to the last digit on every machine, cut to 39.
+    In decimals of 40 digits, where every machine gets the same, cut to 29.
     Powers of primes only; the others are products.
     """
-    context = Context(prec=60)
+    context = Context(prec=40)
     minus = context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))
     divisor = list(range(longest + 1))  # becomes each number's smallest prime factor
     for p in range(2, int(longest**0.5) + 1):
@@ -165,7 +165,7 @@ def _power_weights(exponent: Fraction, longest: int) -> list[int]:
     for k in range(2, longest + 1):
         p = divisor[k]
         power[k] = context.power(Decimal(p), minus) if p == k else context.multiply(power[p], power[k // p])
-    unit = Decimal(2**128)
+    unit = Decimal(2**96)
     return [
         int(context.multiply(power[k], unit).to_integral_value(ROUND_FLOOR, context))
         for k in range(1, longest + 1)

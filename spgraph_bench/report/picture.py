@@ -59,10 +59,10 @@ def save_picture(
         figure.colorbar(drawn, ax=spy, label="nonzeros per cell", shrink=0.8)
     # A row without entries has no place on a logarithmic axis: it gets a line of its own.
     filled = lengths > 0
-    histogram.plot(lengths[filled], counts[filled], ".", markersize=4)
-    histogram.set(
-        xscale="log", yscale="log", xlabel="nonzeros in the row", ylabel="rows", title="row lengths"
-    )
+    histogram.set(xlabel="nonzeros in the row", ylabel="rows", title="row lengths")
+    if filled.any():
+        histogram.plot(lengths[filled], counts[filled], ".", markersize=4)
+        histogram.set(xscale="log", yscale="log")
     empty = int(counts[~filled].sum())
     if empty:
         histogram.text(

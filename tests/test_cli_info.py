@@ -1,0 +1,200 @@
+"""`spgraph info`: one set of facts, as tables and as JSON."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spgraph_bench import recipes
+from spgraph_bench.cli.info import _share
+from spgraph_bench.cli.main import run
+from spgraph_bench.formats.base import formats
+from spgraph_bench.report.picture import density_grid
+from spgraph_bench.stats import row_stats
+
+
+def _json(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
+    assert run(["info", *args, "--json"]) == 0
+    out = capsys.readouterr().out
+
+    def no_constant(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(out, parse_constant=no_constant)
+
+
+def _text(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    assert run(["info", *args]) == 0
+    return capsys.readouterr().out
+
+
+def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    found = _json(capsys, "blocks:n=8,block=3")
+    matrix = recipes.make("blocks:n=8,block=3")
+    assert found["schema"] == "spgraph-info-1"
+    assert found["matrix"]["name"] == "blocks-8-3"
+    assert found["matrix"]["sha256"] == matrix.sha256
+    assert found["matrix"]["source"]["text"] == "blocks:n=8,block=3,values=random,seed=1"
+    assert (found["rows"]["rows"], found["rows"]["nnz"]) == (192, 9 * (5 * 64 - 4 * 8))
+    assert found["structure"]["symmetry"] == {"pattern": 1.0, "value": 1.0, "skew": 0.0}
+    assert found["structure"]["block_size"] == 3
+    assert found["structure"]["columns"]["max"] == 15
+    assert found["findings"] == []
+    assert found["dense"] == {
+        "bytes": {"float32": 192 * 192 * 4, "float64": 192 * 192 * 8},
+        "bitmap_bytes": 4608,
+    }
+    assert [f["format"] for f in found["formats"]] == list(formats())
+
+
+@pytest.mark.parametrize("text", ["rmat:scale=7", "grid:n=5", "dense:rows=3,cols=50"])
+def test_bytes_are_those_of_the_packed_formats(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    csr = recipes.make(text).csr
+    for told in _json(capsys, text)["formats"]:
+        form = formats()[told["format"]]
+        assert told["refused"] == form.refuse(row_stats(csr), None)
+        for dtype, size in told["bytes"].items():
+            assert form.pack(csr, dtype).stored_bytes == size
+
+
+def test_refusal_is_told_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    ell = next(f for f in _json(capsys, "star:n=2000")["formats"] if f["format"] == "ell")
+    assert "the longest row has 1,999 nonzeros" in ell["refused"]
+    assert "refused: ELL stores" in _text(capsys, "star:n=2000")
+
+
+def test_text_is_plain_and_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("arrow:n=3000", "rmat:scale=9", "dense:rows=2,cols=900", "poisson2d:n=20,values=stencil"):
+        out = _text(capsys, text)
+        assert max(map(len, out.splitlines())) <= 100
+        assert "\x1b" not in out
+        assert out.isascii()
+        for said in (
+            "Entries per row",
+            "bandwidth",
+            "block fill",
+            "Bytes in each format",
+            "dense bitmap",
+            "+---",
+        ):
+            assert said in out, (text, said)
+        assert all(f"  {name} " in out for name in formats())
+
+
+def test_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
+    out = _text(capsys, "poisson2d:n=20,values=stencil")
+    for said in (
+        "poisson2d:n=20,values=stencil,seed=1 (recipe)",
+        "400 x 400, 1,920 entries, density 0.012",
+        "weighted; declared symmetric",
+        "lower 20, upper 20",
+        "5 occupied, 98.1% full; 3 without a gap",
+        "400 of 400 places",
+        "pattern 100%, values 100%, skew 0%",
+        "-1 to 4, 2 distinct",
+        "0 stored zeros, 1,520 negative, 0 NaN or infinite",
+    ):
+        assert said in out
+
+
+def test_a_matrix_without_entries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "empty.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n3 5 0\n")
+    found = _json(capsys, str(path))
+    assert found["structure"]["symmetry"] is None
+    assert found["structure"]["values"]["min"] is None
+    out = _text(capsys, str(path))
+    assert "3 x 5, 0 entries" in out
+    assert "not square" in out
+
+
+def test_values_that_json_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "odd.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 nan\n2 2 inf\n1 2 0\n")
+    values = _json(capsys, str(path))["structure"]["values"]
+    assert values == {"min": 0.0, "max": 0.0, "zeros": 1, "negative": 0, "nonfinite": 2, "distinct": 3}
+
+
+def test_findings_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text("Source Target\n3 4\n4 5\n9 3\n")
+    assert run(["info", str(path)]) == 0
+    said = capsys.readouterr()
+    assert "Odd in the input" in said.out
+    assert "line 1: 'Source Target'" in said.out or "line 1: Source Target" in said.out
+    assert f"warning: {path}" in said.err
+    assert _json(capsys, str(path))["findings"][0]["line"] == 1
+    assert "Odd in the input" not in _text(capsys, "chain:n=4")
+
+
+def test_names_from_outside_cannot_command_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a\x1b[31m[bold]b.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate pattern general\n1 1 1\n1 1\n")
+    out = _text(capsys, str(path))
+    assert "\x1b" not in out
+    assert "[bold]b" in out
+
+
+def test_without_an_argument_a_recipe_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["info", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["matrix"]["name"] == "rmat16"
+    assert "using the recipe rmat:scale=16" in said.err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("absent.mtx",), "absent.mtx"),
+        (("rmat:scale=99",), "99 is not in 1..30"),
+        (("chain:n=5", "--plot", "a.doc"), "end the name in .png, .svg, .pdf"),
+    ],
+)
+def test_errors(args: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["info", *args]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_plot_without_matplotlib_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert run(["info", "chain:n=5", "--plot", str(tmp_path / "a.png")]) == 2
+    assert "remedy: pip install 'spgraph[plot]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["rmat:scale=7", "dense:rows=1,cols=9", "chain:n=1"])
+def test_picture(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    for suffix, magic in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
+        path = tmp_path / f"a{suffix}"
+        assert run(["info", text, "--plot", str(path)]) == 0
+        assert path.read_bytes().startswith(magic)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(5, 5), (3, 900), (1200, 7), (601, 600), (1, 1)])
+def test_density_grid_counts_every_nonzero_in_its_cell(rows: int, cols: int) -> None:
+    csr = recipes.make(f"dense:rows={rows},cols={cols},values=none").csr
+    grid = density_grid(csr.row_ptr, csr.col_idx, rows, cols)
+    assert grid.sum() == rows * cols
+    assert grid.min() > 0
+    assert max(grid.shape) <= 600
+    down, across = grid.shape
+    row, col = rows - 1, cols // 2
+    one = np.zeros(rows + 1, np.int64)
+    one[row + 1 :] = 1
+    at = np.argwhere(density_grid(one, np.array([col]), rows, cols))
+    assert at.tolist() == [[row * down // rows, col * across // cols]]
+
+
+def test_share_says_all_and_none_only_where_it_is() -> None:
+    shares = [0.0, 1e-9, 0.001, 0.5, 0.999, 1 - 1e-9, 1.0]
+    assert list(map(_share, shares)) == ["0%", "<0.1%", "0.1%", "50.0%", "99.9%", ">99.9%", "100%"]
