@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,8 @@ from spgraph_bench.formats.base import formats
 from spgraph_bench.paths import configs_dir, cuda_dir
 from spgraph_bench.recipes import parse
 from spgraph_bench.variants.base import variants
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def _json(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
@@ -61,6 +68,24 @@ def test_show_every_variant(variant: Any, capsys: pytest.CaptureFixture[str]) ->
     assert all(name in out for name in facts["tunables"])
 
 
+def test_show_in_a_narrow_terminal_cuts_nothing_off() -> None:
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spgraph_bench", "show", "csr-vector"],
+        stdout=child, cwd=ROOT, env={**os.environ, "COLUMNS": "50", "TERM": "xterm-256color"},
+    )  # fmt: skip
+    os.close(child)
+    seen = b""
+    with contextlib.suppress(OSError):  # the end of a pseudo-terminal is an error
+        while chunk := os.read(parent, 1 << 16):
+            seen += chunk
+    os.close(parent)
+    assert process.wait(60) == 0
+    assert b"\x1b[" in seen
+    plain = re.sub(r"\x1b\[[\d;]*m", "", seen.decode()).replace("\r\n", "\n")
+    assert opening_comment((cuda_dir() / "spmv" / "csr_vector.cu").read_text())[1] in plain
+
+
 @pytest.mark.parametrize(
     ("source", "comment", "rest"),
     [
@@ -83,7 +108,3 @@ def test_configs_parse(path: Path) -> None:
         assert (command, problem) == ("bench", "spmv")
         parse(recipe)
         assert run([command, problem, recipe, *options, "--help"]) == 0
-    root = Path(__file__).resolve().parent.parent
-    assert "run_config.py" in subprocess.check_output(
-        ["grep", "-n", "run_config", "Makefile"], text=True, cwd=root
-    )

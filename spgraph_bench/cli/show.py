@@ -104,7 +104,9 @@ def command(variant: str, problem: str | None, as_json: bool) -> None:
 
     def code(text: str, language: str) -> None:
         if target.is_terminal:
-            target.print(Syntax(text, language, background_color="default"))
+            # As text that the terminal may wrap: a Syntax block would cut long lines off.
+            highlighted = Syntax("", language, theme="ansi_dark", background_color="default").highlight(text)
+            target.print(highlighted, soft_wrap=True, end="")
         else:
             click.echo(text.rstrip())
 
