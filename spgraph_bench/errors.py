@@ -12,6 +12,7 @@ __all__ = [
     "InputError",
     "LaunchError",
     "NothingRanError",
+    "SkipError",
     "SpgraphError",
     "UsageError",
 ]
@@ -76,6 +77,12 @@ class CompileError(SpgraphError):
     """A kernel that does not compile: the variant is recorded as failed (exit status 1)."""
 
     exit_status = 1
+
+
+class SkipError(SpgraphError):
+    """Raised while preparing: the variant cannot run here or on this matrix; it is recorded as skipped."""
+
+    exit_status = 0
 
 
 class LaunchError(SpgraphError):

@@ -26,6 +26,8 @@ def _params(form: Format) -> list[dict[str, object]]:
         return [{}, {"hyb_k": "median"}, {"hyb_k": 0}, {"hyb_k": 3}, {"hyb_k": "1000000"}]
     if form.name == "sell":
         return [{}, {"sell_sigma": 1}, {"sell_sigma": 7}, {"sell_sigma": "64"}, {"sell_sigma": 10**6}]
+    if form.name == "binned":
+        return [{}, {"tile_width": 7, "bin_entries": 64}, {"tile_width": "1000", "bin_entries": 200}]
     return [{}]
 
 
@@ -55,7 +57,7 @@ def _check_round_trip(form: Format, a: CSR) -> None:
                 assert packed.pattern == (a.values is None)
                 for array in packed.arrays.values():
                     assert array.flags.c_contiguous
-                    assert array.dtype in (np.dtype(np.int32), np.dtype(offsets), np.dtype(dtype))
+                    assert array.dtype in {np.dtype(t) for t in (np.uint16, np.int32, offsets, dtype)}
             back = form.unpack(packed)
             rounded = a
             if a.values is not None:

@@ -207,7 +207,12 @@ class CudaDevice:
             driver=_driver_version(),
             toolkit=find_nvcc().version,
             uuid=gpu_uuid(self.index),
-            extra={"cuda_driver_api": f"{version // 1000}.{version % 1000 // 10}"},
+            extra={
+                "shared_bytes_per_block": int(
+                    self._device.get_attribute(attributes.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+                ),
+                "cuda_driver_api": f"{version // 1000}.{version % 1000 // 10}",
+            },
         )
 
     def compile(self, source: str, defines: Mapping[str, str] | None = None) -> CudaModule:

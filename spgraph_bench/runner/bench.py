@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from spgraph_bench.device import open_device, parse_device
 from spgraph_bench.device.base import Buffer, Device
-from spgraph_bench.errors import LaunchError, SpgraphError
+from spgraph_bench.errors import LaunchError, SkipError, SpgraphError
 from spgraph_bench.formats import Packed, get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.measure.clocks import GpuMonitor
@@ -171,6 +171,8 @@ class Bench:
             if refused:
                 return Outcome("skipped", refused)
             return self._checked(variant, cell)
+        except SkipError as error:
+            return Outcome("skipped", str(error))
         except LaunchError as error:
             # The context may be poisoned: whatever comes next must not be blamed for it.
             self._ready.pop(cell.key, None)

@@ -1,0 +1,159 @@
+// binned.cu: y = A x by propagation blocking, in two kernels that count as one SpMV.
+//
+// What a gather of x costs on a matrix without locality is not bytes of DRAM but sectors of L2: each of the
+// nnz reads moves 32 bytes through the L2 for 4 that are used, at some 4.6 TB/s on an H200. Here no gather
+// leaves an SM. The first kernel keeps a tile of x in shared memory and multiplies all nonzeros of the tile's
+// columns; the second adds up the products of a bin of rows, also in shared memory. What passes between them
+// is streamed, in 16-byte accesses.
+//
+// Layout: see formats/binned.py. Slots come in groups of 8 with one destination; two neighbouring threads
+// take a group, four slots (a quad) each, so that all loads and stores of a warp are contiguous.
+//
+// Bytes, float32: multiply reads 4 (value) + 2 (column) + 0.5 (destination) and writes 4 (product) a slot; sum
+// reads 4 + 2 (position): 16.5 in all, against 8 + 32 for a gather that finds nothing in L1. So it wins where
+// x does not fit in L1 and columns jump (uniform: 0.26 ms against 0.46), and loses where columns are local
+// (banded, meshes), where a gather costs next to nothing.
+//
+// Source of the idea: Beamer, Asanovic, Patterson, "Reducing PageRank communication via propagation blocking",
+// IPDPS 2017 (CPU). Differences: destinations are fixed when packing, so no bin is filled with atomics, and a
+// product finds its row by a 16-bit position instead of carrying its row along.
+#include "../common/spg.cuh"
+
+// Four values, loaded and stored 16 bytes at a time.
+struct __align__(16) four_t {
+    value_t v[4];
+};
+
+// Multiply: block b takes groups [groups * b / blocks, groups * (b + 1) / blocks), whatever tiles they lie in.
+// Every block does the same work; most see one or two tiles.
+SPG_KERNEL binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
+                           const index_t* __restrict__ tile_start, const four_t* __restrict__ val,
+                           const ushort4* __restrict__ col, const index_t* __restrict__ dest,
+                           const value_t* __restrict__ x, four_t* __restrict__ product,
+                           const index_t* __restrict__ split_row, index_t split_rows, value_t* y)
+{
+    SPG_DYNAMIC_SHARED(value_t, tile);
+    index_t first = static_cast<index_t>(static_cast<long long>(groups) * blockIdx.x / gridDim.x);
+    const index_t last = static_cast<index_t>(static_cast<long long>(groups) * (blockIdx.x + 1) / gridDim.x);
+
+    // Rows that lie in several bins are added up with atomics, by the next kernel.
+    for (index_t i = blockIdx.x * blockDim.x + threadIdx.x; i < split_rows; i += gridDim.x * blockDim.x)
+        y[split_row[i]] = 0;
+
+    // The tile that holds group `first`: the last one that starts at or before it.
+    index_t low = 0, high = tiles;
+    while (high - low > 1) {
+        const index_t middle = (low + high) / 2;
+        if (tile_start[middle] <= first)
+            low = middle;
+        else
+            high = middle;
+    }
+    for (index_t t = low; first < last; ++t) {
+        const index_t end = min(last, tile_start[t + 1]);
+        if (end <= first) continue;
+        const index_t begin = t * tile_width;
+        const index_t width = min(tile_width, cols - begin);
+        __syncthreads();
+        for (index_t i = threadIdx.x; i < width; i += blockDim.x) tile[i] = x[begin + i];
+        __syncthreads();
+
+        // Quads of this block in this tile, four at a time per thread: enough bytes in flight for one block
+        // on an SM (1,024 threads x 4 x 28 bytes; latency times bandwidth is 20 KB per SM).
+        const long long stop = 2LL * end;
+        const long long step = blockDim.x;
+        long long q = 2LL * first + threadIdx.x;
+        for (; q + 3 * step < stop; q += 4 * step) {
+            four_t a[4];
+            ushort4 c[4];
+            index_t to[4];
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                a[k] = val[q + k * step];
+                c[k] = col[q + k * step];
+                to[k] = dest[(q + k * step) >> 1];
+            }
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                a[k].v[0] *= tile[c[k].x];
+                a[k].v[1] *= tile[c[k].y];
+                a[k].v[2] *= tile[c[k].z];
+                a[k].v[3] *= tile[c[k].w];
+                product[2LL * to[k] + (q & 1)] = a[k];  // the step is even, so every quad has q's parity
+            }
+        }
+        for (; q < stop; q += step) {
+            four_t a = val[q];
+            const ushort4 c = col[q];
+            a.v[0] *= tile[c.x];
+            a.v[1] *= tile[c.y];
+            a.v[2] *= tile[c.z];
+            a.v[3] *= tile[c.w];
+            product[2LL * dest[q >> 1] + (q & 1)] = a;
+        }
+        first = end;
+    }
+}
+
+// Sum: a block per bin. The products are spread to their places in row order, then 2^bin_lanes threads add up
+// each row. The class of lengths is the same for all rows of a bin, so the threads of a warp keep in step.
+SPG_KERNEL binned_sum(const index_t* __restrict__ bin_group, const index_t* __restrict__ bin_row,
+                      const index_t* __restrict__ bin_lanes, const four_t* __restrict__ product,
+                      const ushort4* __restrict__ pos, const index_t* __restrict__ row_id,
+                      const unsigned short* __restrict__ row_start, value_t* y)
+{
+    SPG_DYNAMIC_SHARED(value_t, sorted);
+    const unsigned short hole = 0xFFFF;
+    const index_t bin = blockIdx.x;
+    const long long stop = 2LL * bin_group[bin + 1];
+    const long long step = blockDim.x;
+    long long q = 2LL * bin_group[bin] + threadIdx.x;
+    for (; q + 3 * step < stop; q += 4 * step) {
+        four_t p[4];
+        ushort4 at[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            p[k] = product[q + k * step];
+            at[k] = pos[q + k * step];
+        }
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            if (at[k].x != hole) sorted[at[k].x] = p[k].v[0];
+            if (at[k].y != hole) sorted[at[k].y] = p[k].v[1];
+            if (at[k].z != hole) sorted[at[k].z] = p[k].v[2];
+            if (at[k].w != hole) sorted[at[k].w] = p[k].v[3];
+        }
+    }
+    for (; q < stop; q += step) {
+        const four_t p = product[q];
+        const ushort4 at = pos[q];
+        if (at.x != hole) sorted[at.x] = p.v[0];
+        if (at.y != hole) sorted[at.y] = p.v[1];
+        if (at.z != hole) sorted[at.z] = p.v[2];
+        if (at.w != hole) sorted[at.w] = p.v[3];
+    }
+    __syncthreads();
+
+    const index_t base = bin_row[bin];
+    const index_t rows = bin_row[bin + 1] - base;
+    const unsigned short* start = row_start + base + bin;  // each bin before has one closing entry
+    const int shift = bin_lanes[bin];
+    const int lanes = 1 << shift;
+    const int lane = threadIdx.x & (lanes - 1);
+    const index_t together = blockDim.x >> shift;
+    // All lanes of a warp go round the same number of times: the shuffles need them.
+    for (index_t round = 0; round < rows; round += together) {
+        const index_t r = round + (threadIdx.x >> shift);
+        value_t sum = 0;
+        if (r < rows)
+            for (int i = start[r] + lane; i < start[r + 1]; i += lanes) sum += sorted[i];
+        for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_down_sync(0xFFFFFFFFu, sum, offset, lanes);
+        if (r < rows && lane == 0) {
+            const index_t row = row_id[base + r];
+            if (row >= 0)
+                y[row] = sum;
+            else
+                atomicAdd(&y[~row], sum);
+        }
+    }
+}

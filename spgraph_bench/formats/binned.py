@@ -1,0 +1,285 @@
+"""Binned: nonzeros by column tile, products by row bin, so that no gather leaves an SM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.errors import UsageError
+from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
+from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, ranges, value_type
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import MatrixStats
+
+__all__ = ["Binned"]
+
+GROUP = 8
+"""Slots that share one destination. Buckets are padded to it, so that a group never straddles two."""
+
+HOLE = 0xFFFF
+"""Position of a padding slot: its product is dropped."""
+
+TILE_BYTES = 160 * 1024
+"""Shared memory for a tile of x: what one block may have on compute capability 8.0, 9.0 and 10.0."""
+
+BIN_BYTES = 96 * 1024
+"""Shared memory for the products of a bin: two blocks on an SM of compute capability 9.0."""
+
+BINS = 1056
+"""Bins wanted at least (four waves of two blocks on 132 SMs), so that small matrices fill the GPU too."""
+
+LEAST_BIN = 2048
+MOST_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class _Bins:
+    """Which rows (or parts of long rows) lie in which bin."""
+
+    row_id: npt.NDArray[np.int64]
+    split: npt.NDArray[np.bool_]
+    start: npt.NDArray[np.int64]
+    """First entry of each."""
+    length: npt.NDArray[np.int64]
+    lanes: npt.NDArray[np.int64]
+    """log2 of the threads that add one row up, per bin."""
+    bin_row: npt.NDArray[np.int64]
+
+
+def _lanes(length: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """log2 of the threads for a row: about four products each, a warp at most."""
+    return np.searchsorted([4, 8, 16, 32, 64], length).astype(np.int64)
+
+
+def _form_bins(csr: CSR, capacity: int) -> _Bins:
+    lengths = csr.row_lengths()
+    parts = np.maximum(1, -(-lengths // capacity))
+    row = np.repeat(np.arange(csr.rows), parts)
+    part = ranges(np.zeros(csr.rows, np.int64), parts)
+    start = csr.row_ptr[row] + part * capacity
+    length = np.minimum(csr.row_ptr[row + 1] - start, capacity)
+    lanes = _lanes(length)
+    order = np.argsort(lanes.astype(np.uint8), kind="stable")
+    row, start, length, lanes = row[order], start[order], length[order], lanes[order]
+    below = np.concatenate(([0], np.cumsum(length)))
+    class_end = np.searchsorted(lanes, np.arange(7))  # class k ends where k + 1 begins
+    bin_row = [0]
+    while bin_row[-1] < len(row):
+        first = bin_row[-1]
+        last = int(np.searchsorted(below, below[first] + capacity, side="right")) - 1
+        bin_row.append(min(max(last, first + 1), first + MOST_ROWS, int(class_end[lanes[first] + 1])))
+    firsts = np.array(bin_row[:-1], np.int64)
+    return _Bins(row, parts[row] > 1, start, length, lanes[firsts], np.array(bin_row, np.int64))
+
+
+@register
+class Binned(Format):
+    """Propagation blocking for SpMV (Beamer, Asanovic and Patterson, "Reducing PageRank communication via
+    propagation blocking", IPDPS 2017), with destinations fixed when packing.
+
+    The columns are cut into ``tiles`` of ``tile_width`` columns each (the last may be narrower); the rows are
+    sorted by length class and cut into ``bins`` of at most ``bin_entries`` entries. A row longer than a bin
+    is cut into parts. A bucket is what a tile and a bin have in common, padded to a multiple of 8 slots.
+
+    Multiply order (buckets by tile, then bin): ``val``: value type ``[slots]``; ``col``: uint16 ``[slots]``,
+    column within the tile; ``dest``: int32 ``[slots / 8]``, where each group of 8 products goes;
+    ``tile_start``: int32 ``[tiles + 1]``, first group of each tile.
+    Sum order (buckets by bin, then tile): ``pos``: uint16 ``[slots]``, place of the product in its bin when
+    sorted by row, 65535 for padding; ``bin_group``: int32 ``[bins + 1]``, first group of each bin;
+    ``bin_row``: int32 ``[bins + 1]``, its first row in ``row_id``; ``bin_lanes``: int32 ``[bins]``, log2 of
+    the threads that add up one row; ``row_id``: int32 ``[parts]``, the row, or its complement (~row) for a
+    part of a row that is cut; ``row_start``: uint16 ``[parts + bins]``, where each row's products begin in
+    its bin, each bin closed by its number of entries; ``split_row``: int32, the rows that are cut.
+    Invariants: ``dest`` is a permutation; the positions of a bin that are not 65535 are 0 ... entries - 1,
+    each once; ``tile_width`` and ``bin_entries`` are below 65536.
+    """
+
+    name = "binned"
+    title = "propagation blocking: nonzeros by column tile, products by row bin"
+    order = 95
+    tunables = MappingProxyType(
+        {
+            "tile_width": Tunable("auto", "columns of x kept in shared memory at a time, up to 65535"),
+            "bin_entries": Tunable("auto", "products added up by one block, up to 65535"),
+        }
+    )
+
+    def _sizes(self, cols: int, nnz: int, value_bytes: int, params: dict[str, Any]) -> tuple[int, int]:
+        widest = TILE_BYTES // value_bytes
+        tiles = max(1, -(-cols // widest))
+        automatic = {
+            # Tiles of equal width: a narrow last one would cost as much to start as a full one.
+            "tile_width": max(1, -(-cols // tiles)),
+            "bin_entries": min(max(nnz // BINS, LEAST_BIN), BIN_BYTES // value_bytes),
+        }
+        sizes = []
+        for name, default in automatic.items():
+            given = params.get(name, "auto")
+            try:
+                size = default if given == "auto" else int(given)
+            except (TypeError, ValueError):
+                size = 0
+            if not 0 < size < HOLE:
+                raise UsageError(
+                    f"{name} cannot be {given!r}", remedy='take "auto" or an integer from 1 to 65534'
+                )
+            sizes.append(size)
+        return sizes[0], sizes[1]
+
+    @quiet_overflow
+    def pack(
+        self,
+        csr: CSR,
+        dtype: npt.DTypeLike = np.float32,
+        offsets: npt.DTypeLike = np.int32,
+        **params: Any,
+    ) -> Packed:
+        value = value_type(dtype)
+        width, capacity = self._sizes(csr.cols, csr.nnz, value.itemsize, params)
+        tiles = max(1, -(-csr.cols // width))
+        bins = _form_bins(csr, capacity)
+        count = len(bins.bin_row) - 1
+        source_values = np.ones(1) if csr.values is None else csr.values
+        pos_of, col_of, val_of, tile_of = [], [], [], []
+        bin_group = np.zeros(count + 1, np.int64)
+        for b in range(count):
+            part = slice(int(bins.bin_row[b]), int(bins.bin_row[b + 1]))
+            source = ranges(bins.start[part], bins.length[part])
+            column = csr.col_idx[source]
+            tile = (column // width).astype(np.uint16)
+            order = np.argsort(tile, kind="stable")  # radix sort, since 16 bits
+            counts = np.bincount(tile, minlength=tiles)
+            groups = -(-counts // GROUP)
+            ends = np.cumsum(counts)
+            slot = np.arange(len(source)) + np.repeat(
+                GROUP * (np.cumsum(groups) - groups) - (ends - counts), counts
+            )
+            total = int(groups.sum())
+            pos = np.full(total * GROUP, HOLE, np.uint16)
+            col = np.zeros(total * GROUP, np.uint16)
+            val = np.zeros(total * GROUP, value)
+            pos[slot] = order
+            col[slot] = (column - tile.astype(np.int32) * width)[order]
+            val[slot] = 1 if csr.values is None else source_values[source[order]]
+            pos_of.append(pos)
+            col_of.append(col)
+            val_of.append(val)
+            tile_of.append(np.repeat(np.arange(tiles, dtype=np.uint16), groups))
+            bin_group[b + 1] = bin_group[b] + total
+        tile = np.concatenate([*tile_of, np.empty(0, np.uint16)])
+        # By tile; within a tile the groups keep the order of the bins.
+        dest = np.argsort(tile, kind="stable")
+        length_before = np.concatenate(([0], np.cumsum(bins.length)))
+        closed = np.concatenate(
+            [np.arange(bins.bin_row[b], bins.bin_row[b + 1] + 1) for b in range(count)] or [[]]
+        )
+        base = np.repeat(length_before[bins.bin_row[:-1]], np.diff(bins.bin_row) + 1)
+        arrays = {
+            "val": _by_group(val_of, value, dest),
+            "col": _by_group(col_of, np.dtype(np.uint16), dest),
+            "dest": dest.astype(np.int32),
+            "tile_start": np.searchsorted(tile[dest], np.arange(tiles + 1)).astype(np.int32),
+            "pos": np.concatenate([*pos_of, np.empty(0, np.uint16)]),
+            "bin_group": bin_group.astype(np.int32),
+            "bin_row": bins.bin_row.astype(np.int32),
+            "bin_lanes": bins.lanes.astype(np.int32),
+            "row_id": np.where(bins.split, ~bins.row_id, bins.row_id).astype(np.int32),
+            "row_start": (length_before[closed.astype(np.int64)] - base).astype(np.uint16),
+            "split_row": np.unique(bins.row_id[bins.split]).astype(np.int32),
+        }
+        meta = {
+            "tile_width": width, "bin_entries": capacity, "tiles": tiles, "bins": count,
+            "slots": len(dest) * GROUP,
+            "most_entries": int(np.diff(length_before[bins.bin_row]).max(initial=0)),
+        }  # fmt: skip
+        padding = (meta["slots"] - csr.nnz) * (value.itemsize + 4)
+        stored = sum(a.nbytes for a in arrays.values())
+        return Packed(
+            self.name,
+            csr.rows,
+            csr.cols,
+            csr.nnz,
+            value,
+            MappingProxyType(arrays),
+            MappingProxyType(meta),
+            pattern=csr.values is None,
+            compulsory_bytes=stored - padding,
+            offsets=offset_type(offsets, csr.nnz),
+        )
+
+    def unpack(self, packed: Packed) -> CSR:
+        tile = np.repeat(np.arange(packed.tiles), np.diff(packed.tile_start))
+        column = packed.col.reshape(-1, GROUP).astype(np.int64) + (tile * packed.tile_width)[:, None]
+        by_bin_col, by_bin_val = np.empty_like(column), np.empty((len(tile), GROUP), packed.dtype)
+        by_bin_col[packed.dest] = column
+        by_bin_val[packed.dest] = packed.val.reshape(-1, GROUP)
+        bin_of_part = np.repeat(np.arange(packed.bins), np.diff(packed.bin_row))
+        at = np.arange(len(bin_of_part)) + bin_of_part
+        starts = packed.row_start.astype(np.int64)
+        length = starts[at + 1] - starts[at]
+        closing = packed.bin_row[1:].astype(np.int64) + np.arange(packed.bins)
+        entries_before = np.concatenate(([0], np.cumsum(starts[closing])))
+        bin_of_slot = np.repeat(np.arange(packed.bins), np.diff(packed.bin_group) * GROUP)
+        real = packed.pos != HOLE
+        place = entries_before[bin_of_slot[real]] + packed.pos[real]
+        col, val = np.empty(packed.nnz, np.int32), np.empty(packed.nnz, packed.dtype)
+        col[place] = by_bin_col.reshape(-1)[real]
+        val[place] = by_bin_val.reshape(-1)[real]
+        row = np.repeat(np.where(packed.row_id < 0, ~packed.row_id, packed.row_id), length)
+        # The last part of a cut row is shorter than the others and lies in a bin before them.
+        order = np.lexsort((col, row))
+        values = None if packed.pattern else val[order]
+        return csr_from_entries(packed.rows, packed.cols, row[order], col[order], values)
+
+    def predict_bytes(
+        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
+    ) -> int:
+        """Counts the buckets, which takes a pass over the column indices."""
+        assert stats.csr is not None
+        csr = stats.csr
+        width, capacity = self._sizes(csr.cols, csr.nnz, value_bytes, params)
+        tiles = max(1, -(-csr.cols // width))
+        bins = _form_bins(csr, capacity)
+        count, parts, groups = len(bins.bin_row) - 1, len(bins.row_id), 0
+        for b in range(count):
+            part = slice(int(bins.bin_row[b]), int(bins.bin_row[b + 1]))
+            column = csr.col_idx[ranges(bins.start[part], bins.length[part])]
+            groups += int((-(-np.bincount(column // width, minlength=tiles) // GROUP)).sum())
+        split = len(np.unique(bins.row_id[bins.split]))
+        per_group = GROUP * (value_bytes + 2 + 2) + 4
+        return groups * per_group + 4 * (tiles + 1 + 3 * count + 2 + parts + split) + 2 * (parts + count)
+
+    def refuse(
+        self,
+        stats: MatrixStats,
+        free_bytes: int | None,
+        value_bytes: int = 4,
+        force: bool = False,
+        **params: Any,
+    ) -> str | None:
+        """Refused where the buckets are so thin that padding outweighs the entries."""
+        if not stats.nnz:
+            return None
+        need = self.predict_bytes(stats, value_bytes, **params)
+        # The products take as much again as the values.
+        if free_bytes is not None and 2 * need > free_bytes:
+            free = human_bytes(free_bytes)
+            return f"binned needs {human_bytes(2 * need)} with its products; device has {free} free"
+        per_nonzero = need / stats.nnz
+        if per_nonzero > 4 * (value_bytes + 4) and stats.nnz > 100_000 and not force:
+            return (
+                f"binned stores {per_nonzero:.0f} bytes per nonzero: its buckets are nearly empty; "
+                "--force-format overrides"
+            )
+        return None
+
+
+def _by_group(
+    parts: list[npt.NDArray[Any]], dtype: np.dtype[Any], order: npt.NDArray[np.int64]
+) -> npt.NDArray[Any]:
+    """The concatenated `parts`, their groups of 8 in `order`."""
+    return np.concatenate([*parts, np.empty(0, dtype)]).reshape(-1, GROUP)[order].reshape(-1)
