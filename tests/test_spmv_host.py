@@ -15,16 +15,19 @@ from typing import Any
 import numpy as np
 import pytest
 from battery import battery, csr, matrix
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
 from spgraph_bench.errors import DeviceError, UsageError
-from spgraph_bench.formats import get_format
+from spgraph_bench.formats import Tunable, get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import CheckResult, get_problem
-from spgraph_bench.runner.prepare import Prepared, prepare
+from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
+from spgraph_bench.variants.spmv import row_blocks
 
 SPMV = get_problem("spmv")
 VARIANTS = variants("spmv")
@@ -192,5 +195,53 @@ def test_parameters_are_checked_and_take_their_type(device: Device) -> None:
     assert _prepare(device, entry, a, "float32", block="128", unknown=1).job.params == {"block": 128}
     with pytest.raises(UsageError, match="csr-scalar: block=100 is not possible"):
         _prepare(device, entry, a, "float32", block=100)
-    with pytest.raises(UsageError, match="csr-scalar: block=many is not a number"):
+    with pytest.raises(UsageError, match="csr-scalar: block=many is not possible"):
         _prepare(device, entry, a, "float32", block="many")
+    entry = get_variant("spmv", "csr-subwarp")
+    assert _prepare(device, entry, a, "float32", threads="8").job.params == {"block": 256, "threads": 8}
+    free = dataclasses.replace(entry, tunables={"ratio": Tunable(0.5, "any number")})
+    assert filled_params(free, {"ratio": "2"}) == {"ratio": 2.0}
+    with pytest.raises(UsageError, match="csr-subwarp: ratio=half is not a number"):
+        filled_params(free, {"ratio": "half"})
+
+
+# ---- the row-block table of csr-adaptive -----------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    lengths=st.lists(st.sampled_from([0, 0, 1, 2, 7, 8, 9, 16, 17, 40, 100]), max_size=60),
+    tile=st.sampled_from([8, 16, 32]),
+)
+def test_row_blocks_cover_every_row_once(lengths: list[int], tile: int) -> None:
+    long = tile // 2
+    row_ptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    block_row, chunk = row_blocks(row_ptr, tile, long)
+    assert block_row[-1] == len(lengths)
+    expected = 0
+    for b, piece in enumerate(chunk):
+        first, last = int(block_row[b]), int(block_row[b + 1])
+        if piece < 0:
+            assert first == expected
+            assert last > first
+            assert max(lengths[first:last]) <= long
+            assert row_ptr[last] - row_ptr[first] <= tile + long
+            assert last - first <= tile
+            expected = last
+        else:
+            assert first == expected
+            assert lengths[first] > long
+            low = row_ptr[first] // 4 * 4 + piece * tile
+            assert low < row_ptr[first + 1]  # no piece is empty
+            if low + tile >= row_ptr[first + 1]:
+                assert last == first + 1
+                expected = last
+            else:
+                assert chunk[b + 1] == piece + 1
+    assert expected == len(lengths)
+
+
+def test_row_blocks_do_not_let_empty_rows_pile_up() -> None:
+    block_row, chunk = row_blocks(np.zeros(100_001, np.int64), 2048, 1024)
+    assert len(chunk) == 49
+    assert np.diff(block_row).max() == 2048

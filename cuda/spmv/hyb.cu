@@ -17,7 +17,7 @@ SPG_KERNEL hyb_ell(index_t rows, index_t slots, const index_t* __restrict__ ell_
                    const value_t* __restrict__ ell_val, const value_t* __restrict__ x,
                    value_t* __restrict__ y) {
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (row < rows) y[row] = ell_row((index_t)row, rows, slots, ell_col, ell_val, x);
+    if (row < rows) y[row] = ell_row(row, (long long)slots * rows, rows, ell_col, ell_val, x);
 }
 
 SPG_KERNEL hyb_tail(offset_t tail, int steps, const index_t* __restrict__ coo_row,

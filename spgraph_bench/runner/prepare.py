@@ -42,24 +42,25 @@ def defines_for(dtype: npt.DTypeLike, offsets: npt.DTypeLike) -> dict[str, str]:
 def filled_params(variant: Variant, params: Mapping[str, Any]) -> dict[str, Any]:
     """The variant's tunables with defaults; those of `params` that are not its own are left out.
 
-    Text is brought to the type of the default. Raises UsageError for a value that is not among the choices.
+    Text is brought to the type of the choices or the default. Raises UsageError for what is none of them.
     """
     return {n: _value(variant, n, t, params.get(n, t.default)) for n, t in variant.tunables.items()}
 
 
 def _value(variant: Variant, name: str, tunable: Tunable, given: Any) -> Any:
-    value = given
-    if isinstance(given, str) and isinstance(tunable.default, int | float):
-        try:
-            value = type(tunable.default)(given)
-        except ValueError:
-            raise UsageError(
-                f"{variant.name}: {name}={given} is not a number", remedy=f"{name}: {tunable.about}"
-            ) from None
-    if tunable.choices is not None and value not in tunable.choices:
+    if tunable.choices is not None:
+        for choice in tunable.choices:
+            if given == choice or given == str(choice):
+                return choice
         allowed = ", ".join(str(c) for c in tunable.choices)
         raise UsageError(f"{variant.name}: {name}={given} is not possible", remedy=f"one of {allowed}")
-    return value
+    if isinstance(given, str) and isinstance(tunable.default, int | float):
+        try:
+            return type(tunable.default)(given)
+        except ValueError:
+            remedy = f"{name}: {tunable.about}"
+            raise UsageError(f"{variant.name}: {name}={given} is not a number", remedy=remedy) from None
+    return given
 
 
 def upload_packed(device: Device, packed: Packed) -> dict[str, Buffer]:

@@ -1,0 +1,108 @@
+// csr-merge: y = A x, A in CSR, every thread does the same number of steps on the merge path.
+//
+// Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols], y [rows].
+//          tile_row int32 [tiles + 1]: rows ended before each tile, made once per matrix;
+//          carry value_t [tiles]: workspace.
+// Mapping  Row ends and entries are merged in one list: the entries of row 0, the end of row 0, the entries of
+//          row 1, ... A tile is SPG_BLOCK * SPG_ITEMS consecutive elements of it, a thread takes SPG_ITEMS of
+//          them: an entry is added to the running sum, a row end writes it out. So neither a row of a million
+//          entries nor a million empty rows can unbalance anything.
+//          What a thread has at its end belongs to a row that a later thread ends: a segmented scan in the
+//          warp gathers it, an atomic in shared memory hands it on. What a tile has at its end goes to
+//          carry; the second kernel adds it to y.
+// Wins     on the wildest row lengths; its time depends on rows + nnz alone.
+// Loses    where rows are tame: searching, two passes through shared memory and a second launch.
+// Idea     Merrill and Garland, "Merge-based parallel sparse matrix-vector multiplication", SC 2016.
+#include "../common/spg.cuh"
+
+#ifndef SPG_BLOCK
+#define SPG_BLOCK 256
+#endif
+#ifndef SPG_ITEMS
+#define SPG_ITEMS 7  // odd: threads that walk shared memory in step stay in different banks
+#endif
+#define TILE (SPG_BLOCK * SPG_ITEMS)
+#define FULL_WARP 0xffffffffu
+
+SPG_KERNEL csr_merge(index_t rows, offset_t nnz, const index_t* __restrict__ tile_row, value_t* carry,
+                     const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                     const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+    SPG_SHARED(value_t, products, TILE);
+    SPG_SHARED(value_t, sums, TILE + 1);
+    SPG_SHARED(int, ends, TILE + 1);
+    const int thread = threadIdx.x, lane = thread % 32;
+    const long long total = (long long)rows + nnz;
+    const long long from = (long long)blockIdx.x * TILE;
+    const long long to = from + TILE < total ? from + TILE : total;
+    const index_t first = tile_row[blockIdx.x];
+    const int row_count = tile_row[blockIdx.x + 1] - first;  // rows that end in this tile
+    const long long base = from - first;                     // its first entry
+    const int count = (int)(to - from) - row_count;
+
+    for (int r = thread; r <= row_count; r += SPG_BLOCK) {
+        // The row after the last one that ends here goes on beyond: its end is out of reach.
+        ends[r] = r < row_count ? (int)(row_ptr[first + r + 1] - base) : TILE + 1;
+        sums[r] = 0;
+    }
+#pragma unroll
+    for (int k = 0; k < SPG_ITEMS; ++k) {
+        const int i = thread + k * SPG_BLOCK;
+        if (i < count) products[i] = val[base + i] * x[col[base + i]];
+    }
+    __syncthreads();
+
+    // Where the thread starts: the row ends among the first thread * SPG_ITEMS elements, found by bisection
+    // (end r is element r + ends[r]).
+    const int length = row_count + count;
+    const int start = thread * SPG_ITEMS < length ? thread * SPG_ITEMS : length;
+    const int stop = start + SPG_ITEMS < length ? start + SPG_ITEMS : length;
+    int row = 0;
+    for (int over = start < row_count ? start : row_count; row < over;) {
+        const int middle = row + (over - row) / 2;
+        if (middle + ends[middle] < start)
+            row = middle + 1;
+        else
+            over = middle;
+    }
+    int entry = start - row;
+    value_t running = 0;
+    bool begun_before = true;  // the row may have entries in threads below
+#pragma unroll
+    for (int k = 0; k < SPG_ITEMS; ++k) {
+        if (start + k < stop) {
+            if (entry < ends[row]) {
+                running += products[entry++];
+            } else {
+                if (begun_before)
+                    atomicAdd(sums + row, running);
+                else
+                    sums[row] = running;
+                begun_before = false;
+                running = 0;
+                ++row;
+            }
+        }
+    }
+    // What is left belongs to `row`. Neighbouring threads often stand in the same row: add theirs up first.
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const int row_below = __shfl_up_sync(FULL_WARP, row, distance);
+        const value_t running_below = __shfl_up_sync(FULL_WARP, running, distance);
+        if (lane >= distance && row_below == row) running += running_below;
+    }
+    const int row_above = __shfl_down_sync(FULL_WARP, row, 1);
+    if (lane == 31 || row_above != row) atomicAdd(sums + row, running);
+    __syncthreads();
+
+    for (int r = thread; r < row_count; r += SPG_BLOCK) y[first + r] = sums[r];
+    if (thread == 0) carry[blockIdx.x] = sums[row_count];
+}
+
+// Adds what each tile carried out to the row that goes on after it.
+SPG_KERNEL csr_merge_carry(index_t rows, int tiles, const index_t* __restrict__ tile_row,
+                           const value_t* __restrict__ carry, value_t* y) {
+    const long long tile = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (tile >= tiles) return;
+    const index_t row = tile_row[tile + 1];
+    const value_t rest = carry[tile];
+    if (row < rows && rest != 0) atomicAdd(y + row, rest);  // NaN is not 0 and is added
+}
