@@ -44,7 +44,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         matrix.check_format(full_check=True)
         coo = matrix.tocoo()
         row, col, values = coo.row, coo.col, coo.data
-        if zeros is not None:
+        if zeros is not None and zeros.shape == matrix.shape:
             zeros.check_format(full_check=True)
             more = zeros.tocoo()
             row, col = np.concatenate([row, more.row]), np.concatenate([col, more.col])
@@ -71,11 +71,9 @@ def _chosen(data: Input, found: dict[str, Any]) -> tuple[Any, Any, bool]:
     problem = found.get("Problem")
     if problem is not None and problem.dtype.names and "A" in problem.dtype.names and problem.size:
         record = problem.flat[0]
-        matrix: Any = record["A"]
+        matrix, zeros = record["A"], record["Zeros"] if "Zeros" in problem.dtype.names else None
         if sp.issparse(matrix):
-            zeros: Any = record["Zeros"] if "Zeros" in problem.dtype.names else None
-            listed = sp.issparse(zeros) and zeros.shape == matrix.shape
-            return matrix, zeros if listed else None, True
+            return matrix, zeros if sp.issparse(zeros) else None, True
     sparse: dict[str, Any] = {name: value for name, value in found.items() if sp.issparse(value)}
     if len(sparse) == 1:
         return next(iter(sparse.values())), None, False

@@ -27,6 +27,7 @@ _SYMMETRIES: dict[str, Symmetry] = {
     "s": "symmetric", "u": "general", "h": "hermitian", "z": "skew-symmetric", "r": "general",
 }  # fmt: skip
 _GLUED = re.compile(rb"(?<=[0-9.])([+-])(?=[0-9]+$)")
+_LONGEST_LINE = 4096  # Fortran's own limit was 80; a format that promises more would only cost memory
 _FORTRAN = bytes.maketrans(b"dDqQ", b"eeee")
 
 
@@ -64,7 +65,7 @@ def sniff(head: bytes, name: str) -> int:
 )
 def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     """Entries of a Rutherford-Boeing (Harwell-Boeing) file; InputError with the line for anything wrong."""
-    lines = data.data[:].split(b"\n")
+    lines = data.data[:].rstrip().split(b"\n")
     if len(lines) < 4:
         raise data.error("the header of four lines is cut off", remedy="fetch the file again")
     matched = _TYPE.match(lines[2])
@@ -145,7 +146,7 @@ def _formats(data: Input, line: bytes, needed: int) -> list[tuple[int, int]]:
         if matched := _FORMAT.search(piece):
             outer, inner, _, width = matched.groups()
             found.append((int(outer or 1) * int(inner or 1), int(width)))
-    if len(found) < needed or any(not per_line or not width for per_line, width in found):
+    if len(found) < needed or not all(0 < per_line * width <= _LONGEST_LINE for per_line, width in found):
         raise data.error(
             f"{needed} Fortran formats such as (10I8) are expected here",
             line=4,
@@ -188,6 +189,10 @@ def _numbers(data: Input, lines: list[bytes], fields: _Fields, dtype: type[Any])
 
 
 def _number(data: Input, word: bytes, fields: _Fields, k: int, dtype: type[Any]) -> int | float:
+    if not word:
+        raise data.error(
+            f"the {fields.what} end too early", line=fields.line_of(k), remedy="fetch the file again"
+        )
     try:
         # Fortran leaves out the letter of an exponent of three digits: 1.5-103.
         return int(word) if dtype is np.int64 else float(_GLUED.sub(rb"e\1", word))

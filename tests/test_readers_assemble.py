@@ -1,0 +1,180 @@
+"""From entries to the canonical matrix: folding, merging, mirroring, values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spgraph_bench.errors import InputError
+from spgraph_bench.matrix import Source
+from spgraph_bench.readers.assemble import assemble, random_values
+from spgraph_bench.readers.common import RawEntries, ReadOptions
+
+SOURCE = Source("file", "x.el", "test")
+
+
+def build(rows, cols, entries, *, symmetry="general", dtype=np.float64, base=None, **options):
+    row, col = (np.array([e[k] for e in entries], np.int64) for k in (0, 1))
+    values = None if entries and len(entries[0]) == 2 else np.array([e[2] for e in entries], dtype)
+    raw = RawEntries(
+        rows, cols, row, col, values, "test", symmetry=symmetry, base=base, line_of=lambda k: k + 10
+    )
+    return assemble(raw, ReadOptions(**options), "x", SOURCE)
+
+
+def dense(matrix):
+    return matrix.csr.to_scipy().toarray().tolist()
+
+
+def canonical(csr):
+    assert csr.row_ptr.dtype == np.int64
+    assert csr.col_idx.dtype == np.int32
+    assert csr.row_ptr[0] == 0
+    assert np.all(np.diff(csr.row_ptr) >= 0)
+    assert csr.row_ptr[-1] == len(csr.col_idx)
+    for r in range(csr.rows):
+        assert np.all(np.diff(csr.col_idx[csr.row_ptr[r] : csr.row_ptr[r + 1]]) > 0)
+
+
+DOUBLE = [(0, 1, 2.0), (1, 0, 5.0), (0, 1, 3.0)]
+
+
+def test_duplicates_sum_first_error():
+    assert dense(build(2, 2, DOUBLE)) == [[0, 5], [5, 0]]
+    assert dense(build(2, 2, DOUBLE, duplicates="first")) == [[0, 2], [5, 0]]
+    assert build(2, 2, DOUBLE).policies.duplicates_found == 1
+    with pytest.raises(InputError, match=r"x\.el:12: row 1, column 2 is stored more than once .*line 10"):
+        build(2, 2, DOUBLE, duplicates="error", base=1)
+
+
+def test_pattern_stays_a_pattern_and_merges():
+    matrix = build(2, 2, [(0, 1), (0, 1), (1, 1)])
+    assert matrix.csr.values is None
+    assert not matrix.weighted
+    assert matrix.policies.duplicates_found == 1
+    assert dense(matrix) == [[0, 1], [0, 1]]
+
+
+def test_zeros_kept_or_dropped_and_counted_in_the_whole_matrix():
+    entries = [(0, 0, 0.0), (1, 0, 0.0), (2, 1, 4.0)]
+    kept = build(3, 3, entries, symmetry="symmetric")
+    assert (kept.csr.nnz, kept.policies.explicit_zeros, kept.policies.zeros_dropped) == (5, 3, 0)
+    dropped = build(3, 3, entries, symmetry="symmetric", drop_zeros=True)
+    assert (dropped.csr.nnz, dropped.policies.explicit_zeros, dropped.policies.zeros_dropped) == (2, 0, 3)
+    assert dropped.csr.row_ptr.tolist() == [0, 0, 1, 2]
+
+
+def test_duplicates_that_cancel_leave_an_explicit_zero():
+    assert build(2, 2, [(0, 0, 1.0), (0, 0, -1.0)]).policies.explicit_zeros == 1
+    assert build(2, 2, [(0, 0, 1.0), (0, 0, -1.0)], drop_zeros=True).csr.nnz == 0
+
+
+def test_symmetric_file_with_both_sides_first_takes_the_first_for_both():
+    both = [(0, 1, 7.0), (1, 0, 9.0)]
+    assert dense(build(2, 2, both, symmetry="symmetric", duplicates="first")) == [[0, 7], [7, 0]]
+    assert dense(build(2, 2, both, symmetry="symmetric")) == [[0, 16], [16, 0]]
+    assert dense(build(2, 2, both, symmetry="skew-symmetric")) == [[0, -2], [2, 0]]
+
+
+def test_two_entries_above_are_no_pair_across_the_diagonal():
+    matrix = build(2, 2, [(0, 1, 7.0), (0, 1, 9.0)], symmetry="symmetric")
+    assert not any("both sides" in f.text for f in matrix.findings)
+
+
+def test_symmetrize_keeps_own_values_and_says_where_they_differ():
+    matrix = build(3, 3, [(0, 1, 2.0), (1, 0, 5.0), (2, 0, 3.0), (1, 1, 4.0)], symmetrize=True)
+    assert dense(matrix) == [[0, 2, 3], [5, 4, 0], [3, 0, 0]]
+    assert [(f.text[:20], f.count) for f in matrix.findings if "mirror" in f.text] == [
+        ("entries whose mirror", 2)
+    ]
+    assert matrix.policies.mirrored
+    with pytest.raises(InputError, match="not square"):
+        build(2, 3, [(0, 1, 2.0)], symmetrize=True)
+
+
+def test_values_ones_and_random():
+    entries = [(1, 0, 5.0), (2, 1, 0.0)]
+    assert build(3, 3, entries, values="ones").csr.values is None
+    matrix = build(3, 3, entries, symmetry="symmetric", values="random", seed=3)
+    full = np.array(dense(matrix))
+    assert np.array_equal(full, full.T)
+    assert matrix.csr.nnz == 4
+    assert matrix.csr.values[0] == random_values(2, 3)[0]
+
+
+def test_random_values_are_pinned():
+    assert random_values(3, 1).tolist() == [0.5118216247002567, 0.9504636963259353, 0.14415961271963373]
+    many = random_values(100_000, 7)
+    assert many.min() >= 0
+    assert many.max() < 1
+    assert abs(many.mean() - 0.5) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("entries", "base", "message"),
+    [
+        ([(0, 0, 1.0), (-1, 0, 1.0)], 1, r"x\.el:11: row index 0 \(indices start at 1\)"),
+        ([(0, 0, 1.0), (0, 2, 1.0)], 1, r"x\.el:11: column 3 is beyond the declared 2 columns"),
+        ([(0, -3, 1.0)], 0, r"x\.el:10: column index -3 \(indices start at 0\)"),
+    ],
+)
+def test_index_out_of_range(entries, base, message):
+    with pytest.raises(InputError, match=message):
+        build(2, 2, entries, base=base)
+
+
+def test_complex_needs_a_part_and_parts_come_after_summing():
+    entries = [(0, 0, 3 + 4j), (0, 0, -3 + 0j)]
+    with pytest.raises(InputError, match="complex"):
+        build(1, 1, entries, dtype=np.complex128)
+    matrix = build(1, 1, entries, dtype=np.complex128, part="abs")
+    assert dense(matrix) == [[4]]
+    assert matrix.policies.part == "abs"
+
+
+def test_dimensions_beyond_32_bits_and_beyond_memory(monkeypatch):
+    with pytest.raises(InputError, match="2\\^31 - 1"):
+        build(2**31, 1, [(0, 0, 1.0)])
+    monkeypatch.setattr("spgraph_bench.readers.common.available_memory", lambda: 2**30)
+    with pytest.raises(InputError, match=r"64\.0 GiB of memory"):
+        build(2**31 - 1, 2**31 - 1, [(0, 0)])
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (1, 1), (5, 1), (1, 5)])
+def test_no_entries(shape):
+    for symmetry in ("general", "symmetric") if shape[0] == shape[1] else ("general",):
+        raw = RawEntries(*shape, *(np.zeros(0, np.int32),) * 2, np.zeros(0), "test", symmetry=symmetry)
+        matrix = assemble(raw, ReadOptions(), "x", SOURCE)
+        assert matrix.csr.shape == shape
+        assert matrix.csr.nnz == 0
+        canonical(matrix.csr)
+
+
+@given(
+    rows=st.integers(1, 9),
+    cols=st.integers(1, 9),
+    seed=st.integers(0, 2**31),
+    order=st.sampled_from(["none", "row", "column", "both"]),
+    index=st.sampled_from([np.int32, np.int64]),
+)
+@settings(max_examples=80, deadline=None)
+def test_same_as_scipy_in_any_order(rows, cols, seed, order, index):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(0, 40))
+    row, col = rng.integers(0, rows, n), rng.integers(0, cols, n)
+    values = rng.integers(-4, 5, n).astype(float)
+    if order != "none":
+        keys = {"row": (row,), "column": (col,), "both": (col, row)}[order]
+        at = np.lexsort(keys)
+        row, col, values = row[at], col[at], values[at]
+    before = row.copy(), col.copy(), values.copy()
+    raw = RawEntries(rows, cols, row.astype(index), col.astype(index), values, "test")
+    matrix = assemble(raw, ReadOptions(), "x", SOURCE)
+    canonical(matrix.csr)
+    expected = sp.coo_array((values, (row, col)), shape=(rows, cols)).toarray()
+    assert np.array_equal(matrix.csr.to_scipy().toarray(), expected)
+    assert matrix.csr.nnz == len(set(zip(row.tolist(), col.tolist(), strict=True)))
+    assert all(np.array_equal(a, b) for a, b in zip(before, (row, col, values), strict=True))

@@ -1,0 +1,254 @@
+"""Rutherford-Boeing, MATLAB, npz and archives."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io as sio
+import scipy.sparse as sp
+
+from spgraph_bench.errors import InputError
+from spgraph_bench.readers import ReadOptions, read
+
+
+@pytest.fixture
+def save(tmp_path):
+    def put(name, content):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return str(path)
+
+    return put
+
+
+def dense(path, **options):
+    return read(path, ReadOptions(**options)).csr.to_scipy().toarray().tolist()
+
+
+# Rutherford-Boeing: title, cards, type and sizes, formats, then the columns of the matrix.
+RB = """A matrix of three rows and columns                                      key
+             4             1             1             2
+{type}                        3             3             4             0
+(4I3)           (10I3)          {format}
+{pointers}
+  1  3  2  3
+{values}
+"""
+
+
+VALUES = "  1.000D+00 -2.500D+00\n  3.000D+00    4.0-100"
+
+
+def rb(kind="rua", fmt="(1P,2D11.3)", pointers="  1  3  4  5", values=VALUES):
+    return RB.format(type=kind, format=fmt, pointers=pointers, values=values)
+
+
+def test_rutherford_boeing_fields_that_touch(save):
+    path = save("a.rb", rb())
+    assert dense(path) == [[1, 0, 0], [0, 3, 0], [-2.5, 0, 4e-100]]
+    touching = save("b.rua", rb(fmt="(2E5.1)", values="-1.50-2.50\n3.0  4.   "))
+    assert dense(touching) == [[-1.5, 0, 0], [0, 3, 0], [-2.5, 0, 4]]
+    assert read(path).source.format == "rutherford-boeing"
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("rsa", [[1, 0, 2], [0, 3, 0], [2, 0, 4]]),
+        ("iua", [[1, 0, 0], [0, 3, 0], [2, 0, 4]]),
+        ("RRA", [[1, 0, 0], [0, 3, 0], [2, 0, 4]]),
+        ("pua", [[1, 0, 0], [0, 1, 0], [1, 0, 1]]),
+        ("psa", [[1, 0, 1], [0, 1, 0], [1, 0, 1]]),
+    ],
+)
+def test_rutherford_boeing_types(save, kind, expected):
+    assert dense(save("a.rb", rb(kind, "(10I3)", values="  1  2  3  4"))) == expected
+
+
+def test_rutherford_boeing_skew_and_complex(save):
+    skew = rb("rza", "(10I3)", values="  0  2  0  0")
+    assert dense(save("a.rb", skew)) == [[0, 0, -2], [0, 0, 0], [2, 0, 0]]
+    hermitian = save("b.rb", rb("cha", "(10I3)", values="  1  0  2  5  3  0  4  0"))
+    assert dense(hermitian, part="imag") == [[0, 0, -5], [0, 0, 0], [5, 0, 0]]
+    with pytest.raises(InputError, match=r"b\.rb:3: the values are complex"):
+        read(hermitian)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_rutherford_boeing_as_scipy_writes_it(save, symmetric):
+    a = sp.random_array((40, 40), density=0.1, format="csc", rng=np.random.default_rng(3))
+    if symmetric:
+        a = (a + a.T).tocsc()
+    else:
+        a.data[0], a.data[1] = -1e-120, 1e120
+    file = io.StringIO()
+    sio.hb_write(file, a)
+    assert np.array_equal(read(save("a.hb", file.getvalue())).csr.to_scipy().toarray(), a.toarray())
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "cause"),
+    [
+        (rb("rue"), ":3", "only assembled matrices"),
+        (rb(pointers="  1  3  2  5"), ":5", "column pointer 3 is 2"),
+        (rb(pointers="  1  3  4  6"), ":5", "column pointer 4 is 6"),
+        (rb(pointers="  1  x  4  5"), ":5", "'x' among the column pointers is not a number"),
+        (rb().replace("  1  3  2  3\n", "  1  3  2  9\n"), ":6", "row 9 is beyond the declared 3 rows"),
+        (rb().replace("  1  3  2  3\n", "  1  0  2  3\n"), ":6", "row index 0 (indices start at 1)"),
+        (rb(values=VALUES[:23] + "abc"), ":8", "'abc' among the values is not a number"),
+        (rb()[:-12], ":8", "the values end too early"),
+        (rb()[:-23], "", "the file ends within the values"),
+        (rb(fmt="(E)"), ":4", "Fortran formats"),
+        (rb(fmt="(999999999E99999)"), ":4", "Fortran formats"),
+        (
+            rb(pointers="").replace("3             4 ", "9999999999999 4 "),
+            "",
+            "ends within the column pointers",
+        ),
+    ],
+)
+def test_broken_rutherford_boeing(save, content, line, cause):
+    path = save("a.rb", content)
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert caught.value.place == path + line
+    assert cause in caught.value.cause
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "nnz", "weighted"),
+    [
+        ("cage10", 11397, 150645, True),
+        ("delaunay_n16", 65536, 393150, False),
+        ("PGPgiantcompo", 10680, 48632, True),
+    ],
+)
+def test_real_matlab_files(matrices_dir: Path, name, size, nnz, weighted):
+    matrix = read(str(matrices_dir / f"{name}.mat"))
+    assert (matrix.name, matrix.source.format, matrix.weighted) == (name, "matlab", weighted)
+    assert (matrix.csr.shape, matrix.csr.nnz) == ((size, size), nnz)
+
+
+def matlab(**variables):
+    file = io.BytesIO()
+    sio.savemat(file, variables)
+    return file.getvalue()
+
+
+A = sp.csc_array(np.array([[0, 2.5], [-1, 0], [0, 3]]))
+
+
+def test_matlab_variables(save):
+    assert dense(save("a.mat", matlab(anything=A, x=1.0))) == A.toarray().tolist()
+    assert dense(save("b.mat", matlab(A=A, B=2 * A))) == A.toarray().tolist()
+    zeros = sp.csc_array(np.array([[1.0, 0], [0, 0], [0, 0]]))
+    matrix = read(save("c.mat", matlab(Problem={"A": A, "Zeros": zeros, "name": "x"})))
+    assert (matrix.csr.nnz, matrix.policies.explicit_zeros) == (4, 1)
+    ones = sp.csc_array(np.array([[0, 1.0], [1, 0]]))
+    assert not read(save("d.mat", matlab(Problem={"A": ones}))).weighted
+    assert read(save("e.mat", matlab(A=ones))).weighted
+    assert dense(save("f.mat", matlab(A=A * 1j)), part="imag") == A.toarray().tolist()
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (b"MATLAB 7.3 MAT-file, Platform: GLNXA64" + b" " * 600, "MATLAB 7.3"),
+        (b"\x89HDF\r\n\x1a\n" + b"\0" * 600, "MATLAB 7.3"),
+        (matlab(x=np.eye(2)), "no sparse matrix in it (variables: x)"),
+        (matlab(B=A, C=A), "2 sparse variables"),
+        (matlab(A=A)[:200], "no MATLAB variable can be read"),
+        (b"MATLAB 5.0 MAT-file" + b"\xff" * 400, "no MATLAB variable can be read"),
+    ],
+)
+def test_broken_matlab(save, content, cause):
+    with pytest.raises(InputError) as caught:
+        read(save("a.mat", content))
+    assert cause in caught.value.cause
+    assert caught.value.remedy
+
+
+def npz(matrix):
+    file = io.BytesIO()
+    sp.save_npz(file, matrix)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia"])
+def test_npz(save, form):
+    assert dense(save("a.npz", npz(sp.coo_array(A).asformat(form)))) == A.toarray().tolist()
+    assert read(save("b.npz", npz(sp.csr_array(A.toarray() != 0)))).csr.values is None
+
+
+def test_broken_npz(save):
+    bad = sp.csr_array(A)
+    bad.indptr = np.array([0, 3, -5, 3], np.int32)
+    pickled = io.BytesIO()
+    np.savez(pickled, format=np.array([object()], object))
+    arrays = io.BytesIO()
+    np.savez(arrays, x=np.ones(3))
+    for content in (npz(bad), npz(A)[:-100], pickled.getvalue(), arrays.getvalue()):
+        with pytest.raises(InputError, match="no sparse matrix can be read"):
+            read(save("a.npz", content))
+
+
+MTX = b"%%MatrixMarket matrix coordinate real general\n2 2 1\n2 1 7\n"
+
+
+def tar(*members, mode="w:gz"):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            if content is None:
+                info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            info.size = len(content or b"")
+            archive.addfile(info, io.BytesIO(content or b""))
+    return file.getvalue()
+
+
+def test_archive_takes_the_matrix_and_never_a_side_file(save):
+    side = MTX.replace(b"7", b"9")
+    path = save("n.tar.gz", tar(("n/n_b.mtx", side), ("n/n.mtx", MTX), ("n/n_coord.mtx", side)))
+    matrix = read(path)
+    assert (matrix.name, matrix.csr.values.tolist(), matrix.source.format) == ("n", [7], "matrix-market")
+    assert dense(save("n.tgz", tar(("n/n_b.mtx", side), ("n/n.rb", rb("pua").encode())))) == [
+        [1, 0, 0], [0, 1, 0], [1, 0, 1],
+    ]  # fmt: skip
+    assert dense(save("other.tar", tar(("x/y.mtx", MTX), ("x/readme", b"hello"), mode="w"))) == [
+        [0, 0],
+        [7, 0],
+    ]
+    with pytest.raises(InputError, match=r"no matrix called NAME/NAME\.mtx .* n/n_b\.mtx"):
+        read(save("n.tar.gz", tar(("n/n_b.mtx", side))))
+
+
+def test_hostile_archives_are_harmless(save, tmp_path):
+    before = sorted(tmp_path.parent.rglob("*"))
+    path = save("n.tar.gz", tar(("../../n/n.mtx", MTX), ("/etc/evil.mtx", MTX)))
+    assert dense(path) == [[0, 0], [7, 0]]
+    assert sorted(p for p in tmp_path.parent.rglob("*") if p != Path(path)) == before
+    with pytest.raises(InputError, match="no file with a known suffix"):
+        read(save("m.tar.gz", tar(("n/n.mtx", None))))
+    with pytest.raises(InputError, match=r"n\.mtx: the file is empty"):
+        read(save("e.tar.gz", tar(("n/n.mtx", b""))))
+    with pytest.raises(InputError) as caught:
+        read(save("c.tar.gz", tar(("n/\x1b[31mn.mtx", MTX[:-4]))))
+    assert "\x1b" not in str(caught.value)
+
+
+def test_faults_within_an_archive_name_the_member_and_line(save):
+    with pytest.raises(InputError, match=r"n\.tar\.gz:n/n\.mtx:3: row index 0"):
+        read(save("n.tar.gz", tar(("n/n.mtx", MTX.replace(b"2 1 7", b"0 1 7")))))
+
+
+def test_cut_off_archive(save):
+    whole = tar(("n/n.mtx", MTX * 1000), mode="w")
+    with pytest.raises(InputError, match=r"damaged|cut off"):
+        read(save("n.tar", whole[:3000]))
+    with pytest.raises(InputError, match="gzip compression ends too early"):
+        read(save("n.tar.gz", tar(("n/n.mtx", MTX))[:-20]))

@@ -1,0 +1,306 @@
+"""Matrix Market: every field, layout and symmetry; every fault with its line; the same answer as scipy."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io as sio
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spgraph_bench.errors import InputError
+from spgraph_bench.matrix import Matrix, Source
+from spgraph_bench.readers import ReadOptions, read
+from spgraph_bench.readers.assemble import assemble
+from spgraph_bench.readers.common import Input
+from spgraph_bench.readers.matrix_market import parse
+from spgraph_bench.readers.scan import scan
+
+
+def text(kind: str, body: str) -> bytes:
+    return f"%%MatrixMarket matrix {kind}\n{body}".encode()
+
+
+def load(content: bytes, **options: object) -> Matrix:
+    chosen = ReadOptions(**options)  # type: ignore[arg-type]
+    entries = parse(Input(content, "x.mtx", "x.mtx"), chosen, lambda what, fraction: None)
+    return assemble(entries, chosen, "x", Source("file", "x.mtx", entries.format))
+
+
+def dense(content: bytes, **options: object) -> list[list[float]]:
+    return load(content, **options).csr.to_scipy().toarray().tolist()
+
+
+def findings(content: bytes, **options: object) -> list[tuple[str, int | None, int]]:
+    return [(f.text, f.line, f.count) for f in load(content, **options).findings]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "options", "expected"),
+    [
+        ("coordinate real general", "2 3 2\n1 3 .5\n2 1 -1e2\n", {}, [[0, 0, 0.5], [-100, 0, 0]]),
+        ("coordinate integer general", "2 2 1\n2 1 -7\n", {}, [[0, 0], [-7, 0]]),
+        ("coordinate pattern general", "2 2 1\n2 1\n", {}, [[0, 0], [1, 0]]),
+        ("coordinate real symmetric", "2 2 2\n1 1 5\n2 1 3\n", {}, [[5, 3], [3, 0]]),
+        ("coordinate real skew-symmetric", "2 2 1\n2 1 3\n", {}, [[0, -3], [3, 0]]),
+        ("coordinate complex general", "1 2 1\n1 2 3 -4\n", {"part": "real"}, [[0, 3]]),
+        ("coordinate complex general", "1 2 1\n1 2 3 -4\n", {"part": "imag"}, [[0, -4]]),
+        ("coordinate complex general", "1 2 1\n1 2 3 -4\n", {"part": "abs"}, [[0, 5]]),
+        ("coordinate complex general", "1 2 1\n1 2 3 -4\n", {"values": "ones"}, [[0, 1]]),
+        ("coordinate complex hermitian", "2 2 2\n1 1 7 0\n2 1 3 4\n", {"part": "real"}, [[7, 3], [3, 0]]),
+        ("coordinate complex hermitian", "2 2 2\n1 1 7 0\n2 1 3 4\n", {"part": "imag"}, [[0, -4], [4, 0]]),
+        ("coordinate complex hermitian", "2 2 2\n1 1 7 0\n2 1 3 4\n", {"part": "abs"}, [[7, 5], [5, 0]]),
+        ("coordinate complex hermitian", "2 2 1\n1 2 3 4\n", {"part": "imag"}, [[0, 4], [-4, 0]]),
+        ("coordinate complex skew-symmetric", "2 2 1\n2 1 3 4\n", {"part": "imag"}, [[0, -4], [4, 0]]),
+        ("array real general", "2 3\n1\n2\n3\n4\n5\n0\n", {}, [[1, 3, 5], [2, 4, 0]]),
+        ("array real general", "2 2\n1 2\n3 4\n", {}, [[1, 3], [2, 4]]),
+        ("array integer symmetric", "2 2\n1\n2\n3\n", {}, [[1, 2], [2, 3]]),
+        (
+            "array real skew-symmetric",
+            "3 3\n1\n2\n3\n",
+            {},
+            [[0, -1, -2], [1, 0, -3], [2, 3, 0]],
+        ),
+        ("array complex hermitian", "2 2\n1 0\n2 3\n4 0\n", {"part": "imag"}, [[0, -3], [3, 0]]),
+    ],
+)
+def test_fields_layouts_symmetries(kind, body, options, expected):
+    assert dense(text(kind, body), **options) == expected
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"%%MATRIXMARKET MATRIX COORDINATE REAL GENERAL\n2 2 2\n1 1 2\n2 1 3\n",
+        b"%%MatrixMarket\tmatrix   coordinate\treal  General \r\n2 2 2\r\n1 1 2\r\n2 1 3\r\n",
+        b"%%MatrixMarket matrix coordinate double general\n\n% c\n2 2 2\n1 1 2\n2 1 3",
+        b"%%MatrixMarket matrix coordinate real general\r2 2 2\r1 1 2\r2 1 3\r",
+        b"\n%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 +2\n2 1 +3.0E+00\n",
+        b"%%MatrixMarket matrix coordinate real general\n  2\t2 2\n\n1\t1   2.0  \n% c\n   2 1 3\t\n\n",
+        b"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 2.0D0\n2 1 .3d+1\n",
+        b"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 2 % first\n2 1 3\n",
+        b"2 2 2\n1 1 2\n2 1 3\n",
+        b"% no banner\n2 2 2\n1 1 2\n2 1 3\n",
+    ],
+)
+def test_ways_to_write_one_matrix(content):
+    assert dense(content) == [[2, 0], [3, 0]]
+
+
+REAL, INTEGER, PATTERN = "coordinate real general", "coordinate integer general", "coordinate pattern general"
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "cause"),
+    [
+        (text(REAL, "5 5 2\n1 1 2\n0 1 3\n"), "x.mtx:4", "row index 0 (indices start at 1)"),
+        (text(REAL, "5 5 2\n% c\n1 1 2\n1 -2 3\n"), "x.mtx:5", "column index -2 (indices start at 1)"),
+        (text(REAL, "5 5 2\n1 1 2\n2 9 3\n"), "x.mtx:4", "column 9 is beyond the declared 5 columns"),
+        (text(REAL, "5 5 1\n99999999999999999999 1 2\n"), "x.mtx:3", "is beyond the declared 5 rows"),
+        (text(REAL, "5 5 3\n1 1 2\n2 2 3\n"), "x.mtx:2", "3 entries are declared, the file has 2"),
+        (text(REAL, "5 5 3\n1 1 2\n2 2 3"), "x.mtx:2", "seems truncated"),
+        (text(REAL, "5 5 1\n1 1 2\n2 2 3\n"), "x.mtx:2", "1 entries are declared, the file has 2"),
+        (text(REAL, "5 5 0\n1 1 2\n"), "x.mtx:2", "0 entries are declared, the file has 1"),
+        (text(REAL, "5 5 1000000000000000\n1 1 2\n"), "x.mtx:2", "the file has 1"),
+        (text(REAL, "5 5 2\n1 1 2\n2 2"), "x.mtx:4", "the file ends within an entry"),
+        (text(REAL, "5 5 2\n1 1 2\n2 x 3\n"), "x.mtx:4", "'x' is not a column index"),
+        (text(REAL, "5 5 1\n1.0 1 2\n"), "x.mtx:3", "'1.0' is not a row index"),
+        (text(REAL, "5 5 2\n1 1 2\n2 1 abc\n"), "x.mtx:4", "'abc' is not a number"),
+        (text(REAL, "5 5 1\n1 1 1,5\n"), "x.mtx:3", "'1,5' is not a number"),
+        (text(REAL, "5 5 1\n1 1 5nan\n"), "x.mtx:3", "is not a number"),
+        (text(REAL, "5 5 1\n1 1 1_0\n"), "x.mtx:3", "is not a number"),
+        (text(REAL, "5 5 1\n1 1 0x10\n"), "x.mtx:3", "is not a number"),
+        (text(REAL, "5 5 1\n1 1 1\0\n"), "x.mtx:3", "is not a number"),
+        (text(REAL, "5 5 1\n1 1 \u0661\n"), "x.mtx:3", "is not a number"),
+        (text(REAL, "5 5 1\n1 1 2 7\n"), "x.mtx:3", "4 words, but an entry of the real field has 3"),
+        (text(REAL, "5 5 1\n1\n1\n2\n"), "x.mtx:3", "1 word, but"),
+        (text(REAL, "5 5 2\n1 1 2 2 2 3\n"), "x.mtx:3", "6 words, but"),
+        (text(PATTERN, "5 5 2\n1 1\n2 2 5\n"), "x.mtx:4", "3 words, but an entry of the pattern field has 2"),
+        (text(INTEGER, "5 5 1\n1 1 1.5\n"), "x.mtx:3", "'1.5' is no integer"),
+        (text(INTEGER, "5 5 1\n1 1 1e3\n"), "x.mtx:3", "'1e3' is no integer"),
+        (text(INTEGER, "5 5 1\n1 1 9223372036854775808\n"), "x.mtx:3", "does not fit in 64 bits"),
+        (text(REAL, ""), "x.mtx", "the size line is missing"),
+        (text(REAL, "% c\n"), "x.mtx", "the size line is missing"),
+        (text(REAL, "5 5\n1 1 2\n"), "x.mtx:2", "'5 5' is not a size line"),
+        (text(REAL, "-5 5 1\n1 1 2\n"), "x.mtx:2", "-5 rows are declared"),
+        (text(REAL, "5000000000 5 1\n1 1 2\n"), "x.mtx:2", "more than 2^31 - 1"),
+        (text("coordinate real symmetric", "3 4 1\n1 1 1\n"), "x.mtx:2", "is not square"),
+        (text("coordinate real skew-symmetric", "3 3 1\n2 2 1\n"), "x.mtx:3", "diagonal of a skew-symmetric"),
+        (text("coordinate pattern hermitian", "3 3 1\n2 1\n"), "x.mtx:1", "a pattern has no values"),
+        (text("array real general", "2 2\n1\n2\n3\n"), "x.mtx:2", "4 values are declared, the file has 3"),
+        (text("coordinate real", "3 3 1\n1 1 1\n"), "x.mtx:1", "the banner's symmetry is missing"),
+        (text("coordinate quaternion general", ""), "x.mtx:1", "'quaternion' is not known"),
+        (b"%%MatrixMarket vector coordinate real general\n", "x.mtx:1", "'vector' is not known"),
+        (text("coordinate complex general", "3 3 1\n1 1 1 1\n"), "x.mtx:1", "the values are complex"),
+        (b"hello\n", "x.mtx:1", "no %%MatrixMarket banner"),
+        (b"1 2 3 4\n1 1 1\n", "x.mtx:1", "no %%MatrixMarket banner"),
+    ],
+)
+def test_faults_are_told_with_their_line(content, place, cause):
+    with pytest.raises(InputError) as caught:
+        load(content)
+    assert caught.value.place == place
+    assert cause in caught.value.cause
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("content", "text_", "line", "count"),
+    [
+        (text(REAL, "3 3 2\n\n1 1 1\n% c\n2 2 3\n"), "comments between entries", 5, 1),
+        (text(REAL, "3 3 2\n\n1 1 1\n% c\n2 2 3\n"), "blank lines", 3, 1),
+        (text(REAL, "3 3 2\n1 1 0\n2 2 -0.0\n"), "explicit zeros", 3, 2),
+        (text(REAL, "3 3 2\n\n1 1 3\n2 2 0\n"), "explicit zeros", 5, 1),
+        (text(REAL, "3 3 2\n1 1 nan\n2 2 -Inf\n"), "NaN values", 3, 1),
+        (text(REAL, "3 3 2\n1 1 nan\n2 2 -Inf\n"), "infinite values", 4, 1),
+        (text(REAL, "3 3 1\n1 1 1.0D+03\n"), "Fortran exponents (1.0D+00)", None, 1),
+        (text(REAL, "3 3 1\n1 1 1.5-103\n"), "Fortran exponents without a letter (1.0-100)", 3, 1),
+        (
+            text(REAL, "3 3 3\n2 2 1\n1 3 1\n3 1 1\n"),
+            "entries are sorted neither by row nor by column",
+            None,
+            1,
+        ),
+        (text(REAL, "3 3 2\n1 2 4\n1 2 5\n"), "duplicate entries (summed), such as row 1, column 2", 4, 1),
+        (text(PATTERN, "3 3 2\n1 2\n1 2\n"), "duplicate entries (merged), such as row 1, column 2", 4, 1),
+        (b"3 3 1\n1 1 1\n", "no %%MatrixMarket banner: read as a coordinate matrix, real general", 1, 1),
+        (
+            text("coordinate real symmetric", "3 3 2\n1 1 1\n1 2 3\n"),
+            "declared symmetric, yet entries above the diagonal",
+            4,
+            1,
+        ),
+        (
+            text("coordinate real symmetric", "3 3 2\n1 2 3\n2 1 3\n"),
+            "declared symmetric, yet stored on both sides of the diagonal (merged as duplicates)",
+            3,
+            1,
+        ),
+        (
+            text(INTEGER, "3 3 2\n1 1 9007199254740992\n2 2 9007199254740993\n"),
+            "integers beyond 2^53 lose digits as float64",
+            4,
+            1,
+        ),
+        (text("array real general", "2 1\n0\n1\n"), "array layout: zeros are not taken as entries", None, 1),
+    ],
+)
+def test_oddities_are_found(content, text_, line, count):
+    found = {f[0]: f[1:] for f in findings(content)}
+    assert text_ in found
+    assert found[text_][1] == count
+    assert line is None or found[text_][0] == line
+
+
+def test_clean_file_has_no_findings():
+    assert findings(text(REAL, "3 3 2\n1 1 1\n2 2 3\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("1.5-103", 1.5e-103),
+        ("1.5D+02", 150.0),
+        ("+2", 2.0),
+        ("1e400", np.inf),
+        ("5.", 5.0),
+        ("-.5E-1", -0.05),
+    ],
+)
+def test_numbers_that_scipy_misreads_or_refuses(value, expected):
+    assert load(text(REAL, f"1 1 1\n1 1 {value}\n")).csr.values.tolist() == [expected]
+
+
+def test_a_huge_declared_count_allocates_nothing():
+    import tracemalloc
+
+    tracemalloc.start()
+    with pytest.raises(InputError, match="the file has 3"):
+        load(text(REAL, f"100 100 {10**15}\n" + "1 1 2\n" * 3))
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+def test_entries_beside_each_other_in_stripes(monkeypatch):
+    # Whatever the cut, counts over the pieces add up to those over the whole.
+    body = b"\n" + b"".join(b"%d 1 -%d.5e-%d\n" % (k, k, k % 7) for k in range(3000))
+    whole = scan(body, 1, len(body))
+    assert (whole.tokens, whole.line_feeds, whole.exponents) == (9000, 3000, 3000)
+    assert (whole.strange, whole.glued, whole.plus) == (0, 0, 0)
+    for block, stripe in ((64, 5000), (4096, 1000)):
+        monkeypatch.setattr("spgraph_bench.readers.scan._BLOCK", block)
+        monkeypatch.setattr("spgraph_bench.readers.scan._STRIPE", stripe)
+        assert scan(body, 1, len(body)) == whole
+
+
+@given(
+    rows=st.integers(1, 12),
+    cols=st.integers(1, 12),
+    seed=st.integers(0, 2**31),
+    symmetric=st.booleans(),
+    field=st.sampled_from(["real", "integer", "pattern"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_reads_what_scipy_writes(rows, cols, seed, symmetric, field):
+    rng = np.random.default_rng(seed)
+    cols = rows if symmetric else cols
+    a = rng.integers(-5, 6, (rows, cols)) * (rng.random((rows, cols)) < 0.4)
+    a = a + a.T if symmetric else a
+    a = a * np.pi if field == "real" else a
+    file = io.BytesIO()
+    sio.mmwrite(file, sp.coo_array(a), field=field, symmetry="symmetric" if symmetric else "general")
+    matrix = load(file.getvalue())
+    expected = (a != 0).astype(float) if field == "pattern" else a
+    assert np.array_equal(matrix.csr.to_scipy().toarray(), expected)
+    assert matrix.csr.nnz == np.count_nonzero(a)
+
+
+@given(content=st.binary(max_size=60), kind=st.sampled_from([REAL, INTEGER, PATTERN, "array real symmetric"]))
+@settings(max_examples=200, deadline=None)
+def test_any_bytes_are_read_or_refused(content, kind):
+    for body in (content, b"3 3 2\n1 1 " + content, b"2 2 1\n" + content + b"\n2 1 5\n"):
+        with contextlib.suppress(InputError):
+            load(text(kind, "") + body, part="real")
+
+
+KNOWN = {
+    "Franz6_id1959_aug": (10592, 3016, 48472), "adder_dcop_05": (1813, 1813, 11097),
+    "arrow": (46500, 46500, 139498), "bayer10": (13436, 13436, 94926), "bcspwr10": (5300, 5300, 21842),
+    "bcsstk13": (2003, 2003, 83883), "bips98_606": (7135, 7135, 34738), "chesapeake": (39, 39, 340),
+    "comments_west0067": (67, 67, 295), "cryg2500": (2500, 2500, 12349), "gap_4": (14, 14, 58),
+    "gap_4w": (14, 14, 58), "jagmesh7": (1138, 1138, 7450), "karate": (34, 34, 156),
+    "lap3D_7pt_n20": (8000, 8000, 53600), "lp_afiro": (27, 51, 102), "olm1000": (1000, 1000, 3996),
+    "pushpull": (4000, 4000, 196305), "rajat01": (6833, 6833, 43250), "west0067": (67, 67, 294),
+    "west0067_jumbled": (67, 67, 294), "west0067_noheader": (67, 67, 294), "zenios": (2873, 2873, 27191),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_real_files(matrices_dir: Path, name: str):
+    path = matrices_dir / f"{name}.mtx"
+    matrix = read(str(path))
+    assert (matrix.name, matrix.source.format) == (name, "matrix-market")
+    assert (matrix.csr.rows, matrix.csr.cols, matrix.csr.nnz) == KNOWN[name]
+    if name not in ("west0067_jumbled", "west0067_noheader"):  # scipy reads neither
+        expected = sp.csr_array(sio.mmread(path))
+        expected.sum_duplicates()
+        if matrix.csr.values is None:
+            expected.data[:] = 1
+        assert np.array_equal(matrix.csr.row_ptr, expected.indptr)
+        assert np.array_equal(matrix.csr.col_idx, expected.indices)
+        assert np.array_equal(matrix.csr.value_array(), expected.data, equal_nan=True)
+
+
+def test_one_matrix_several_ways(matrices_dir: Path):
+    plain, *others = (read(str(matrices_dir / f"west0067{s}.mtx")) for s in ("", "_jumbled", "_noheader"))
+    assert {m.sha256 for m in others} == {plain.sha256}
+    # The file with comments holds one entry more, a NaN in the corner.
+    commented = read(str(matrices_dir / "comments_west0067.mtx")).csr
+    assert np.isnan(commented.values[0])
+    assert np.array_equal(commented.col_idx[1:], plain.csr.col_idx)
+    assert np.array_equal(commented.values[1:], plain.csr.values)
