@@ -45,7 +45,7 @@ def command(recipe: str | None, output: str | None, force: bool, listing: bool) 
         writers.write(matrix, sys.stdout.buffer, kind, "<stdout>")
         sys.stdout.flush()
     else:
-        if matrix.csr.nnz > 10_000_000:
+        if matrix.csr.nnz > 1_000_000:
             note(f"writing {output} ...")
         writers.save(matrix, Path(output), force)
     csr = matrix.csr

@@ -227,7 +227,7 @@ def _identity(facts: Facts) -> Iterator[tuple[str, str]]:
     kind = "weighted" if matrix.weighted else "pattern, no values"
     yield "kind", f"{kind}; declared {matrix.symmetry}"
     if said := matrix.policies.summary():
-        yield "read as", "; ".join(said)
+        yield "made with" if matrix.source.kind == "recipe" else "read as", "; ".join(said)
     yield "sha256", matrix.sha256
 
 
@@ -281,7 +281,7 @@ def _structure(facts: Facts) -> Iterator[tuple[str, str]]:
         return
     distinct = f"more than {DISTINCT_LIMIT:,}" if v.distinct is None else f"{v.distinct:,}"
     equal = ", all equal" if v.distinct == 1 else ""
-    yield "values", f"{v.min:.6g} to {v.max:.6g}, {distinct} distinct{equal}"
+    yield "values", f"{v.min:.12g} to {v.max:.12g}, {distinct} distinct{equal}"
     yield "", f"{v.zeros:,} stored zeros, {v.negative:,} negative, {v.nonfinite:,} NaN or infinite"
 
 
