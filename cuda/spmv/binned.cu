@@ -17,16 +17,33 @@
 // Source of the idea: Beamer, Asanovic, Patterson, "Reducing PageRank communication via propagation blocking",
 // IPDPS 2017 (CPU). Differences: destinations are fixed when packing, so no bin is filled with atomics, and a
 // product finds its row by a 16-bit position instead of carrying its row along.
-#include "../common/spg.cuh"
+#include "../common/stream.cuh"
 
 // Four values, loaded and stored 16 bytes at a time.
 struct __align__(16) four_t {
     value_t v[4];
 };
 
+__device__ __forceinline__ four_t stream_four(const four_t* p)
+{
+    four_t r;
+    if constexpr (sizeof(value_t) == 4) {
+        const float4 a = spg_stream(reinterpret_cast<const float4*>(p));
+        r.v[0] = a.x, r.v[1] = a.y, r.v[2] = a.z, r.v[3] = a.w;
+    } else {
+        const double2 a = spg_stream(reinterpret_cast<const double2*>(p));
+        const double2 b = spg_stream(reinterpret_cast<const double2*>(p) + 1);
+        r.v[0] = a.x, r.v[1] = a.y, r.v[2] = b.x, r.v[3] = b.y;
+    }
+    return r;
+}
+
+// Quads that a thread has in flight.
+constexpr int DEPTH = sizeof(value_t) == 4 ? 4 : 2;
+
 // Multiply: block b takes groups [groups * b / blocks, groups * (b + 1) / blocks), whatever tiles they lie in.
 // Every block does the same work; most see one or two tiles.
-SPG_KERNEL binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
+SPG_KERNEL __launch_bounds__(1024, 1) binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
                            const index_t* __restrict__ tile_start, const four_t* __restrict__ val,
                            const ushort4* __restrict__ col, const index_t* __restrict__ dest,
                            const value_t* __restrict__ x, four_t* __restrict__ product,
@@ -58,23 +75,23 @@ SPG_KERNEL binned_multiply(index_t groups, index_t cols, index_t tile_width, ind
         for (index_t i = threadIdx.x; i < width; i += blockDim.x) tile[i] = x[begin + i];
         __syncthreads();
 
-        // Quads of this block in this tile, four at a time per thread: enough bytes in flight for one block
-        // on an SM (1,024 threads x 4 x 28 bytes; latency times bandwidth is 20 KB per SM).
+        // Quads of this block in this tile, DEPTH at a time per thread: with one block on an SM the loads in
+        // flight must come from the threads themselves (latency times bandwidth is some 25 KB per SM).
         const long long stop = 2LL * end;
         const long long step = blockDim.x;
         long long q = 2LL * first + threadIdx.x;
-        for (; q + 3 * step < stop; q += 4 * step) {
-            four_t a[4];
-            ushort4 c[4];
-            index_t to[4];
+        for (; q + (DEPTH - 1) * step < stop; q += DEPTH * step) {
+            four_t a[DEPTH];
+            ushort4 c[DEPTH];
+            index_t to[DEPTH];
 #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                a[k] = val[q + k * step];
-                c[k] = col[q + k * step];
-                to[k] = dest[(q + k * step) >> 1];
+            for (int k = 0; k < DEPTH; ++k) {
+                a[k] = stream_four(val + q + k * step);
+                c[k] = spg_stream(col + q + k * step);
+                to[k] = spg_stream(dest + ((q + k * step) >> 1));
             }
 #pragma unroll
-            for (int k = 0; k < 4; ++k) {
+            for (int k = 0; k < DEPTH; ++k) {
                 a[k].v[0] *= tile[c[k].x];
                 a[k].v[1] *= tile[c[k].y];
                 a[k].v[2] *= tile[c[k].z];
@@ -97,7 +114,7 @@ SPG_KERNEL binned_multiply(index_t groups, index_t cols, index_t tile_width, ind
 
 // Sum: a block per bin. The products are spread to their places in row order, then 2^bin_lanes threads add up
 // each row. The class of lengths is the same for all rows of a bin, so the threads of a warp keep in step.
-SPG_KERNEL binned_sum(const index_t* __restrict__ bin_group, const index_t* __restrict__ bin_row,
+SPG_KERNEL __launch_bounds__(512, 2) binned_sum(const index_t* __restrict__ bin_group, const index_t* __restrict__ bin_row,
                       const index_t* __restrict__ bin_lanes, const four_t* __restrict__ product,
                       const ushort4* __restrict__ pos, const index_t* __restrict__ row_id,
                       const unsigned short* __restrict__ row_start, value_t* y)
@@ -108,16 +125,16 @@ SPG_KERNEL binned_sum(const index_t* __restrict__ bin_group, const index_t* __re
     const long long stop = 2LL * bin_group[bin + 1];
     const long long step = blockDim.x;
     long long q = 2LL * bin_group[bin] + threadIdx.x;
-    for (; q + 3 * step < stop; q += 4 * step) {
-        four_t p[4];
-        ushort4 at[4];
+    for (; q + (DEPTH - 1) * step < stop; q += DEPTH * step) {
+        four_t p[DEPTH];
+        ushort4 at[DEPTH];
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            p[k] = product[q + k * step];
-            at[k] = pos[q + k * step];
+        for (int k = 0; k < DEPTH; ++k) {
+            p[k] = stream_four(product + q + k * step);
+            at[k] = spg_stream(pos + q + k * step);
         }
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
+        for (int k = 0; k < DEPTH; ++k) {
             if (at[k].x != hole) sorted[at[k].x] = p[k].v[0];
             if (at[k].y != hole) sorted[at[k].y] = p[k].v[1];
             if (at[k].z != hole) sorted[at[k].z] = p[k].v[2];

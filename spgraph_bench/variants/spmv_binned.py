@@ -19,7 +19,7 @@ __all__: list[str] = []
     about="gathers x from shared memory, tile by tile; products summed by row bin",
     tunables={
         "multiply_block": Tunable(1024, "threads per block of the multiply kernel", (256, 512, 1024)),
-        "sum_block": Tunable(512, "threads per block of the sum kernel", (256, 512, 1024)),
+        "sum_block": Tunable(512, "threads per block of the sum kernel", (128, 256, 512)),
     },
 )
 def binned(job: Job) -> Launch:

@@ -1,0 +1,88 @@
+// stream.cuh: loads for data that is read once.
+//
+// ld.global.nc with L1::no_allocate leaves L1 to what is read again. The asm is volatile on purpose: volatile
+// statements keep their order, so a run of these loads is issued before anything uses them. Left to itself
+// ptxas spreads the loads between the uses to save registers, and the loads in flight with them.
+#pragma once
+#include "spg.cuh"
+
+#ifdef SPG_HOST
+
+template <class T>
+static inline T spg_stream(const T* p)
+{
+    return *p;
+}
+
+#else
+
+__device__ __forceinline__ float4 spg_stream(const float4* p)
+{
+    float4 r;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+                 : "l"(p));
+    return r;
+}
+
+__device__ __forceinline__ double2 spg_stream(const double2* p)
+{
+    double2 r;
+    asm volatile("ld.global.nc.L1::no_allocate.v2.f64 {%0, %1}, [%2];" : "=d"(r.x), "=d"(r.y) : "l"(p));
+    return r;
+}
+
+__device__ __forceinline__ int4 spg_stream(const int4* p)
+{
+    int4 r;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.s32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                 : "l"(p));
+    return r;
+}
+
+__device__ __forceinline__ ushort4 spg_stream(const ushort4* p)
+{
+    ushort4 r;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u16 {%0, %1, %2, %3}, [%4];"
+                 : "=h"(r.x), "=h"(r.y), "=h"(r.z), "=h"(r.w)
+                 : "l"(p));
+    return r;
+}
+
+__device__ __forceinline__ float2 spg_stream(const float2* p)
+{
+    float2 r;
+    asm volatile("ld.global.nc.L1::no_allocate.v2.f32 {%0, %1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(p));
+    return r;
+}
+
+__device__ __forceinline__ int2 spg_stream(const int2* p)
+{
+    int2 r;
+    asm volatile("ld.global.nc.L1::no_allocate.v2.s32 {%0, %1}, [%2];" : "=r"(r.x), "=r"(r.y) : "l"(p));
+    return r;
+}
+
+__device__ __forceinline__ float spg_stream(const float* p)
+{
+    float r;
+    asm volatile("ld.global.nc.L1::no_allocate.f32 %0, [%1];" : "=f"(r) : "l"(p));
+    return r;
+}
+
+__device__ __forceinline__ double spg_stream(const double* p)
+{
+    double r;
+    asm volatile("ld.global.nc.L1::no_allocate.f64 %0, [%1];" : "=d"(r) : "l"(p));
+    return r;
+}
+
+__device__ __forceinline__ int spg_stream(const int* p)
+{
+    int r;
+    asm volatile("ld.global.nc.L1::no_allocate.s32 %0, [%1];" : "=r"(r) : "l"(p));
+    return r;
+}
+
+#endif
