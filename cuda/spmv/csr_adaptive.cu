@@ -58,24 +58,25 @@ SPG_KERNEL csr_adaptive(offset_t nnz, const index_t* __restrict__ block_row, con
         // products are computed and never looked at.
         const long long base = row_ptr[first] & ~(offset_t)3;
         const int count = (int)(row_ptr[last] - base);
+        // Quads end at the last multiple of 4 within the arrays; the matrix's last entries are read singly.
+        const long long inside = (nnz - base) & ~3LL;
+        const int quads = inside < count ? (int)inside : count;
 #pragma unroll 2
-        for (int i = 4 * thread; i < count; i += 4 * threads) {
-            if (base + i + 4 <= nnz) {
-                const index_quad c = read_quad(col, base + i);
-                const value_quad v = read_quad(val, base + i);
+        for (int i = 4 * thread; i < quads; i += 4 * threads) {
+            const index_quad c = read_quad(col, base + i);
+            const value_quad v = read_quad(val, base + i);
 #pragma unroll
-                for (int u = 0; u < 4; ++u) products[PLACE(i + u)] = v.at[u] * x[c.at[u]];
-            } else {
-                for (int k = i; k < count; ++k) products[PLACE(k)] = val[base + k] * x[col[base + k]];
-            }
+            for (int u = 0; u < 4; ++u) products[PLACE(i + u)] = v.at[u] * x[c.at[u]];
         }
+        for (int i = quads + thread; i < count; i += threads)
+            products[PLACE(i)] = val[base + i] * x[col[base + i]];
         __syncthreads();
         const int rows = last - first;
         int width = 1;  // threads per row
         while (width < 32 && rows * width * 2 <= threads) width *= 2;
-        const int groups = threads / width, lane = thread & (width - 1);
+        const int groups = threads / width, group = thread / width, lane = thread % width;
         for (int start = 0; start < rows; start += groups) {  // every thread stays until all rows are done
-            const int row = start + thread / width;
+            const int row = start + group;
             value_t sum = 0;
             if (row < rows) {
                 const int end = (int)(row_ptr[first + row + 1] - base);
@@ -103,6 +104,7 @@ SPG_KERNEL csr_adaptive(offset_t nnz, const index_t* __restrict__ block_row, con
             for (int u = 0; u < 4; ++u)
                 if (e + u >= begin && e + u < end) sum += v.at[u] * x[c.at[u]];
         } else {
+#pragma unroll 1
             for (long long k = e < begin ? begin : e; k < end; ++k) sum += val[k] * x[col[k]];
         }
     }

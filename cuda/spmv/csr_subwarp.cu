@@ -38,6 +38,7 @@ SPG_KERNEL csr_subwarp(index_t rows, offset_t nnz, const offset_t* __restrict__ 
             for (int u = 0; u < 4; ++u)
                 if (k + u >= skip && k + u < stop) sum += v.at[u] * x[c.at[u]];
         } else {  // the last entries of the matrix: a whole quad would be read beyond the arrays
+#pragma unroll 1
             for (unsigned i = k < skip ? skip : k; i < stop; ++i) sum += (val + base)[i] * x[(col + base)[i]];
         }
     }

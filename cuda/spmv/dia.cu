@@ -11,6 +11,7 @@
 #include "../common/spg.cuh"
 
 #define ROWS (16 / (int)sizeof(value_t))
+#define AHEAD 4
 
 struct __align__(16) row_values { value_t of[ROWS]; };
 
@@ -22,19 +23,32 @@ SPG_KERNEL dia(index_t rows, index_t cols, index_t diagonals, index_t lowest, in
     value_t sum[ROWS] = {};
     data += row;
     if (row + lowest >= 0 && row + ROWS - 1 + highest < cols) {
-        // Every diagonal meets these rows inside the matrix: no column needs to be looked at.
-#pragma unroll 4
-        for (index_t d = 0; d < diagonals; ++d) {
-            const row_values a = *reinterpret_cast<const row_values*>(data + d * pitch);
+        // Every diagonal meets these rows inside the matrix: no column needs to be looked at. Four diagonals
+        // are read before the first is used, so that enough loads are under way.
+        index_t d = 0;
+        for (; d + AHEAD <= diagonals; d += AHEAD) {
+            row_values a[AHEAD];
+#pragma unroll
+            for (int k = 0; k < AHEAD; ++k) a[k] = *reinterpret_cast<const row_values*>(data + k * pitch);
+#pragma unroll
+            for (int k = 0; k < AHEAD; ++k) {
+                const value_t* at = x + row + diag[d + k];
+#pragma unroll
+                for (int u = 0; u < ROWS; ++u) sum[u] += a[k].of[u] * at[u];
+            }
+            data += AHEAD * pitch;
+        }
+        for (; d < diagonals; ++d, data += pitch) {
+            const row_values a = *reinterpret_cast<const row_values*>(data);
             const value_t* at = x + row + diag[d];
 #pragma unroll
             for (int u = 0; u < ROWS; ++u) sum[u] += a.of[u] * at[u];
         }
     } else {
-        for (index_t d = 0; d < diagonals; ++d) {
+        for (index_t d = 0; d < diagonals; ++d, data += pitch) {
             for (int u = 0; u < ROWS; ++u) {
                 const long long c = row + u + diag[d];
-                if (c >= 0 && c < cols) sum[u] += data[d * pitch + u] * x[c];
+                if (c >= 0 && c < cols) sum[u] += data[u] * x[c];
             }
         }
     }
