@@ -1,0 +1,84 @@
+// auto: breadth-first search that chooses in each level between one block, top-down and bottom-up, in one launch.
+//
+// Layout   see graph/levels.cuh; tally [4], the last word is queue_found's; barrier unsigned [1]; handover int64 [2].
+//          For undirected graphs col_ptr and row are the same arrays as row_ptr and col.
+//          trace as in persistent.cu; codes 0 top-down, 1 bottom-up, 2 one block, -1 the end.
+// Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, so no block has to
+//          be told: F vertices and E edges of the frontier, U edges of vertices not yet in any frontier.
+//            F and E small                               block 0 alone (graph/one_block.cuh), the others wait
+//            E > U / alpha, until F < n / beta           bottom-up over the bitmap
+//            else                                        top-down, the frontier's edges cut into equal parts
+//          A level costs one grid barrier; turning from bottom-up costs one more, for the queue.
+// Wins     on every kind of graph that one of its parts wins on; that is what it is for.
+// Loses    against that part alone by what deciding costs: a few instructions and a load per level.
+// Idea     Beamer, Asanovic and Patterson, SC 2012, with their rule; the thresholds are tunables and were not taken
+//          over from CPUs.
+#include "../common/spg.cuh"
+#include "../graph/one_block.cuh"
+
+SPG_KERNEL __launch_bounds__(1024) bfs_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+                    const index_t* __restrict__ col, const offset_t* __restrict__ col_ptr,
+                    const index_t* __restrict__ row, int* level, unsigned* visited, index_t* queue, offset_t* start,
+                    word64_t* tally, long long* handover, unsigned* barrier, int small_vertices, long long small_edges,
+                    double alpha, double beta, int probes, long long* trace, int trace_levels)
+{
+    const bool first = blockIdx.x == 0 && threadIdx.x == 0;
+    const small_frontier small{small_vertices, small_edges};
+    unsigned* seen = visited;                 // what is visited before the level
+    unsigned* other = visited + words_of(n);  // after a bottom-up level: what was visited before it
+    long long unexplored = row_ptr[n];
+    bool bottom_up = false;  // how the level before went
+    begin_levels(n, *source, row_ptr, col_ptr, level, seen, queue, start, tally);
+    grid_barrier(barrier);
+    int k = 0;
+    for (;;) {
+        const word64_t now = tally[k % 3];
+        if (now == 0) break;
+        const bool alone = small.holds(now);
+        const double count = (double)tally_count(now), edges = (double)tally_edges(now);
+        const bool pull = !alone && (bottom_up ? count * beta >= n : edges * alpha > unexplored - edges);
+        if (bottom_up && !pull) {
+            queue_found(n, k, row_ptr, other, seen, queue, start, tally + 3);
+            bottom_up = false;
+            grid_barrier(barrier);
+        }
+        if (alone) {
+            if (blockIdx.x == 0) {
+                k = one_block_levels(n, k, small, row_ptr, col, level, seen, queue, start, tally, unexplored, trace,
+                                     trace_levels, 2);
+                if (threadIdx.x == 0) {
+                    handover[0] = k;
+                    handover[1] = unexplored;
+                }
+            }
+            grid_barrier(barrier);
+            k = (int)handover[0];
+            unexplored = handover[1];
+            continue;
+        }
+        unexplored -= tally_edges(now);
+        if (first) {
+            tally[(k + 2) % 3] = 0;
+            if (k < trace_levels) {
+                trace[2 * k] = spg_nanoseconds();
+                trace[2 * k + 1] = pull;
+            }
+        }
+        if (pull) {
+            if (first) tally[3] = 0;
+            pull_level(n, k, probes, row_ptr, col_ptr, row, level, seen, other, tally);
+            unsigned* swap = seen;
+            seen = other;
+            other = swap;
+            bottom_up = true;
+        } else {
+            push_level(n, k, row_ptr, col, level, seen, queue, start, tally);
+        }
+        grid_barrier(barrier);
+        ++k;
+    }
+    if (first && k < trace_levels) {
+        trace[2 * k] = spg_nanoseconds();
+        trace[2 * k + 1] = -1;
+    }
+}

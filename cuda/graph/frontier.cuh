@@ -1,0 +1,88 @@
+// frontier.cuh: a frontier as a queue of vertices, and how a warp walks all of its edges evenly.
+//
+// Layout   queue index_t [count]: the vertices of a level that have out-edges, in no order;
+//          start offset_t [count]: how many edges of the frontier come before that vertex, strictly rising;
+//          tally  word64_t: count << 33 | edges, of the frontier. Up to 2^31 vertices and 2^33 edges.
+// Because position and edge offset come from one atomic on one word, the offsets are a prefix sum of the degrees in
+// queue order without any scan: the edges of a frontier can be cut into equal parts at once (merge-path for free).
+#pragma once
+
+#include "sync.cuh"
+
+#define SPG_EDGE_BITS 33
+
+__device__ __forceinline__ word64_t tally_of(long long count, long long edges)
+{
+    return (word64_t)count << SPG_EDGE_BITS | (word64_t)edges;
+}
+__device__ __forceinline__ long long tally_count(word64_t tally) { return (long long)(tally >> SPG_EDGE_BITS); }
+__device__ __forceinline__ long long tally_edges(word64_t tally)
+{
+    return (long long)(tally & (((word64_t)1 << SPG_EDGE_BITS) - 1));
+}
+
+// Places for the lanes with `degree` > 0: `position` in the queue and edge offset `before`. One atomic per warp, none
+// where no lane wants one. All 32 lanes come together.
+__device__ __forceinline__ void reserve(offset_t degree, word64_t* tally, long long& position, offset_t& before)
+{
+    const unsigned lane = threadIdx.x & 31, wanting = __ballot_sync(SPG_FULL_WARP, degree > 0);
+    if (!wanting) return;
+    offset_t sum = degree;  // inclusive prefix sum; those that want none add 0
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const offset_t below = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
+        if (lane >= (unsigned)distance) sum += below;
+    }
+    word64_t old = 0;
+    if (lane == 31) old = atomicAdd(tally, tally_of(__popc(wanting), sum));
+    old = __shfl_sync(SPG_FULL_WARP, old, 31);
+    position = tally_count(old) + __popc(wanting & ((1u << lane) - 1));
+    before = (offset_t)tally_edges(old) + sum - degree;
+}
+
+// Calls visit(active, vertex, neighbour) for the edges that fall to `warp` of `warps`, 32 at a time, all lanes
+// together (`active` is false beyond the last edge). Each warp takes one stretch of consecutive edges.
+//
+// A search that all lanes share (each step cuts the range to 1/32) finds the vertex the stretch begins in. Then each
+// step loads the next 32 queue entries, one a lane; since every vertex has an edge, they cover the next 32 edges, and
+// each lane finds its own among them by shuffles.
+template <class Visit>
+__device__ __forceinline__ void expand_edges(const index_t* queue, const offset_t* start, word64_t tally,
+                                             const offset_t* __restrict__ row_ptr,
+                                             const index_t* __restrict__ col, long long warp, long long warps,
+                                             Visit visit)
+{
+    const int lane = threadIdx.x & 31;
+    const long long count = tally_count(tally), edges = tally_edges(tally);
+    const long long steps = (edges + 31) / 32, share = (steps + warps - 1) / warps;
+    const long long first = warp * share * 32, last = min(edges, first + share * 32);
+    if (first >= last) return;  // the warp as a whole
+    long long at = 0, beyond = count;  // start[at] <= first < start[beyond]
+    while (beyond - at > 1) {
+        const long long step = (beyond - at + 31) / 32, probe = at + (lane + 1) * step;
+        const bool below = probe < beyond && start[probe] <= first;
+        at += __popc(__ballot_sync(SPG_FULL_WARP, below)) * step;
+        beyond = min(beyond, at + step);
+    }
+    for (long long edge = first; edge < last; edge += 32) {
+        const long long entry = at + lane;
+        int begins = 32;      // this lane's entry begins at edge + begins; 32 is beyond this step
+        offset_t base = 0;    // col[base + e] is the neighbour at frontier edge e
+        index_t vertex = 0;
+        if (entry < count) {
+            const offset_t offset = start[entry];
+            vertex = queue[entry];
+            begins = (int)max(-1ll, min(32ll, (long long)offset - edge));
+            base = row_ptr[vertex] - offset;
+        }
+        int mine = 0;  // the last entry that begins at or before this lane's edge
+        for (int half = 16; half > 0; half /= 2) {
+            const int there = __shfl_sync(SPG_FULL_WARP, begins, (mine + half) & 31);
+            if (there <= lane) mine += half;
+        }
+        base = __shfl_sync(SPG_FULL_WARP, base, mine);
+        vertex = __shfl_sync(SPG_FULL_WARP, vertex, mine);
+        const bool active = edge + lane < last;
+        visit(active, vertex, active ? col[base + (offset_t)(edge + lane)] : 0);
+        at += __shfl_sync(SPG_FULL_WARP, mine, 31);
+    }
+}
