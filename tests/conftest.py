@@ -24,3 +24,9 @@ def matrices_dir() -> Path:
     if folder is None:
         pytest.skip("no folder of real matrices (set SPGRAPH_MATRICES)")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    # pytest imports readline, which puts COLUMNS=80 into the environment of pytest-xdist's workers.
+    monkeypatch.delenv("COLUMNS", raising=False)

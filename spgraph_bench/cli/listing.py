@@ -88,6 +88,10 @@ _KINDS: dict[str, Callable[[], list[Row]]] = {
 }
 
 
+_LONG = {"about", "tunables", "parameters", "suffixes"}
+"""Columns that may wrap; a name never does."""
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={default}" for name, default in value.items())
@@ -113,8 +117,13 @@ def command(kinds: tuple[str, ...], as_json: bool) -> None:
     for number, (kind, rows) in enumerate(found.items()):
         if number:
             target.print()
-        shown = [c for c in (rows[0] if rows else ()) if any(row[c] for row in rows)]
+        columns = list(rows[0]) if rows else []
+        if kind == "variants":
+            columns.remove("tunables")  # too wide beside the rest; `show` explains them
+        shown = [c for c in columns if any(row[c] for row in rows)]
         drawn = table(target, *shown, title=kind)
+        for column in drawn.columns:
+            column.no_wrap = column.header not in _LONG
         for row in rows:
             drawn.add_row(*(Text(_cell(row[column])) for column in shown))
         target.print(drawn)
