@@ -216,6 +216,28 @@ def test_numbers_that_scipy_misreads_or_refuses(value, expected):
     assert load(text(REAL, f"1 1 1\n1 1 {value}\n")).csr.values.tolist() == [expected]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1 1 1.5e+00",
+        "1 1 1.5E-3",
+        "1 1 -1.5e+10",
+        "1 1 .5",
+        "1\t1  1e5 ",
+        "1 1 nan",
+        "1 1 -Inf",
+        "1 1 1.5D+02",
+        "1 1 +1.5",
+    ],
+)
+def test_what_is_well_formed_or_nearly_takes_the_fast_way(monkeypatch, line):
+    def slow(*arguments):
+        raise AssertionError("read line by line")
+
+    monkeypatch.setattr("spgraph_bench.readers.matrix_market.read_body", slow)
+    assert load(text(REAL, f"% c\n1 1 3\n{line}\n\n% c\n{line}\n{line}\n")).csr.nnz == 1
+
+
 def test_a_huge_declared_count_allocates_nothing():
     import tracemalloc
 

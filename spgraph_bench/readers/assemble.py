@@ -39,6 +39,9 @@ class _Rows:
     def row_of(self, entries: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return np.searchsorted(self.ptr, entries, side="right") - 1
 
+    def row_of_all(self) -> npt.NDArray[np.int32]:
+        return np.repeat(np.arange(len(self.ptr) - 1, dtype=np.int32), np.diff(self.ptr))
+
     def keep(self, mask: npt.NDArray[np.bool_]) -> _Rows:
         gone = np.flatnonzero(~mask)
         return _Rows(
@@ -97,7 +100,8 @@ def assemble(
         rows = _symmetrized(rows, findings)
         policies = replace(policies, mirrored=True)
     if raw.rows == raw.cols:
-        diagonal = np.repeat(np.arange(raw.rows, dtype=np.int32), np.diff(rows.ptr)) == rows.col
+        whole = not merged and not policies.zeros_dropped
+        diagonal = raw.row == raw.col if whole else rows.row_of_all() == rows.col
         policies = replace(policies, self_loops=int(np.count_nonzero(diagonal)))
     csr = CSR(raw.rows, raw.cols, rows.ptr, rows.col, rows.values)
     say("hashing", None)
@@ -392,9 +396,7 @@ def _side_by_side(left: _Rows, right: _Rows) -> _Rows:
 
 def _mirrored(lower: _Rows, sign: int) -> _Rows:
     """The whole of a matrix from its lower triangle: the columns above the diagonal follow those below."""
-    size = len(lower.ptr) - 1
-    strict = np.repeat(np.arange(size, dtype=np.int32), np.diff(lower.ptr)) != lower.col
-    upper = _transposed(lower, strict)
+    upper = _transposed(lower, lower.row_of_all() != lower.col)
     if sign < 0 and upper.values is not None:
         np.negative(upper.values, out=upper.values)
     return _side_by_side(lower, upper)

@@ -68,6 +68,8 @@ class Input:
     """File name without folder and compression suffix: "west0067.mtx"; "stdin" for standard input."""
     place: str
     """What messages call it: the path as given, or "<stdin>"."""
+    path: str | None = None
+    """A file on disk that holds exactly these bytes, where there is one."""
 
     @property
     def suffix(self) -> str:

@@ -56,6 +56,8 @@ class Header:
     size_line: int
     body: int
     """Offset of the first byte after the size line."""
+    standard: bool
+    """The banner is the first line and as the standard writes it."""
     findings: list[Finding]
 
     @property
@@ -107,11 +109,13 @@ def read_header(data: Input) -> Header:
     symmetry: Symmetry = "general"
     findings: list[Finding] = []
     banner = size = None
+    standard = False
     body, line = 0, b""
     for number, after, line in lines(data.data, 1, 0):
         if banner is None and BANNER.match(line):
             banner = number
             layout, field, symmetry = _read_banner(data, number, line)
+            standard = number == 1 and data.data[:15] == b"%%MatrixMarket "
             if number > 1 or not line.startswith(b"%%M"):
                 findings.append(
                     Finding("the banner is not a first line of the form %%MatrixMarket …", number)
@@ -137,7 +141,7 @@ def read_header(data: Input) -> Header:
         count = rows * cols if symmetry == "general" else rows * (rows + 1) // 2
         if symmetry == "skew-symmetric":
             count -= rows
-    return Header(layout, field, symmetry, rows, cols, count, size, body, findings)
+    return Header(layout, field, symmetry, rows, cols, count, size, body, standard, findings)
 
 
 def _read_banner(

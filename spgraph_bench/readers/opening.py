@@ -236,4 +236,5 @@ def _decompressed(data: bytes | mmap.mmap, file_name: str, place: str, progress:
     if data[:3] == _UTF8_BOM:
         data = data[3:]
         _not_empty(data, place)
-    return Input(data, name, place)
+    mapped = kind is None and isinstance(data, mmap.mmap)
+    return Input(data, name, place, path=place if mapped else None)

@@ -35,6 +35,7 @@ class Scan:
     exponents: int = 0
     """Letters e and E."""
     plus: int = 0
+    """Plus signs other than those of exponents (1e+10)."""
     glued: int = 0
     """Minus signs right after a digit, a sign or a point, as in 1.5-103."""
 
@@ -67,20 +68,19 @@ def _stripe(text: npt.NDArray[np.uint8], begin: int, end: int) -> Scan:
         here, size = part[1:], len(part) - 1
         blank, number, flag = blanks[: size + 1], numbers[: size + 1], flags[:size]
         np.less_equal(part, 32, out=blank)
-        np.less(np.subtract(part, 43, out=shifted[: size + 1]), 15, out=number)  # + , - . / 0-9
+        np.less(np.subtract(part, 45, out=shifted[: size + 1]), 13, out=number)  # - . / 0-9
         tokens += count(np.greater(blank[:-1], blank[1:], out=flag))
-        outside = size - count(blank[1:]) - count(number[1:])
-        if outside:
-            letters = count((here | np.uint8(32)) == 101)
-            exponents += letters
-            strange += outside - letters
+        if not np.logical_or(blank[1:], number[1:], out=flag).all():
+            letter, sign = (part | np.uint8(32)) == 101, here == 43
+            strange += size - count(flag) - count(letter[1:]) - count(sign)
+            exponents += count(letter[1:])
+            plus += count(sign) - count(sign & letter[:-1])
         line_feeds += count(np.equal(here, 10, out=flag))
-        plus += count(np.equal(here, 43, out=flag))
         np.equal(here, 45, out=flag)
-        glued += count(np.logical_and(flag, number[:-1], out=flag))
-        for character in (44, 47):  # within the range of numbers, yet no part of one
-            if np.equal(here, character, out=flag).any():
-                strange += count(flag)
+        if np.logical_and(flag, number[:-1], out=flag).any():
+            glued += count(flag)
+        if np.equal(here, 47, out=flag).any():  # within the range of numbers, yet no part of one
+            strange += count(flag)
         if here.min() < 9:
             strange += count(here < 9)
     return Scan(tokens, line_feeds, strange, exponents, plus, glued)
