@@ -50,7 +50,7 @@ class RunOptions:
     device: str = "auto"
     """"auto", "host", "cuda" or "cuda:N"."""
     time_limit: float = 1.0
-    """Seconds of sampling for each variant, dtype and cache state."""
+    """Seconds of sampling for each variant and dtype, cold and hot together."""
     json: bool = False
     save: bool = True
     results: Path = Path("results")
