@@ -78,6 +78,16 @@ def test_rutherford_boeing_skew_and_complex(save):
         read(hermitian)
 
 
+def test_harwell_boeing_with_right_hand_sides(save):
+    lines = rb().splitlines()
+    lines[1] += "             3"
+    lines[3] = lines[3].ljust(52) + "(3E20.12)"
+    lines.insert(4, "F                          1             0")
+    matrix = read(save("a.hb", "\r\n".join([*lines, "1. 2. 3."])))
+    assert matrix.csr.to_scipy().toarray().tolist() == [[1, 0, 0], [0, 3, 0], [-2.5, 0, 4e-100]]
+    assert [(f.text, f.line) for f in matrix.findings] == [("right-hand sides are left out", 5)]
+
+
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_rutherford_boeing_as_scipy_writes_it(save, symmetric):
     a = sp.random_array((40, 40), density=0.1, format="csc", rng=np.random.default_rng(3))
@@ -93,6 +103,8 @@ def test_rutherford_boeing_as_scipy_writes_it(save, symmetric):
 @pytest.mark.parametrize(
     ("content", "line", "cause"),
     [
+        (rb("matrix"), ":3", "no Rutherford-Boeing matrix type"),
+        ("1 2\n3 4\n", "", "the header of four lines is cut off"),
         (rb("rue"), ":3", "only assembled matrices"),
         (rb(pointers="  1  3  2  5"), ":5", "column pointer 3 is 2"),
         (rb(pointers="  1  3  4  6"), ":5", "column pointer 4 is 6"),

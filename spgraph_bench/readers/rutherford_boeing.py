@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.matrix import Finding, Symmetry
-from spgraph_bench.readers.common import CERTAIN, NO, Input, Progress, RawEntries, ReadOptions, reader
+from spgraph_bench.readers.common import CERTAIN, LIKELY, NO, Input, Progress, RawEntries, ReadOptions, reader
 
 __all__ = ["parse", "sniff"]
 
 NAME = "rutherford-boeing"
+_SUFFIXES = (".rb", ".hb", ".rua", ".rsa", ".rra", ".rza", ".pua", ".psa", ".pra", ".cua", ".csa", ".cha")
 _TYPE = re.compile(rb"\s*([rcipqx])([suhzr])([ae])\b", re.IGNORECASE)
 _FORMAT = re.compile(r"(\d*)\(?(?:\d*P,?)?(\d*)([IEDFG])(\d+)", re.IGNORECASE)
 _SYMMETRIES: dict[str, Symmetry] = {
@@ -50,19 +51,14 @@ class _Fields:
 
 
 def sniff(head: bytes, name: str) -> int:
-    """Certain where line 3 begins with a matrix type and line 4 with a format."""
+    """Certain where line 3 begins with a matrix type and line 4 with a format; else the suffix decides."""
     first = head.split(b"\n", 4)
-    if len(first) < 4 or not _TYPE.match(first[2]) or not first[3].lstrip().startswith(b"("):
-        return NO
-    return CERTAIN if all(word.lstrip(b"-").isdigit() for word in first[1].split()) else NO
+    if len(first) >= 4 and _TYPE.match(first[2]) and first[3].lstrip().startswith(b"("):
+        return CERTAIN
+    return LIKELY if name.endswith(_SUFFIXES) and b"\0" not in head else NO
 
 
-@reader(
-    NAME,
-    title="Rutherford-Boeing",
-    suffixes=(".rb", ".hb", ".rua", ".rsa", ".rra", ".rza", ".pua", ".psa", ".pra", ".cua", ".csa", ".cha"),
-    sniff=sniff,
-)
+@reader(NAME, title="Rutherford-Boeing", suffixes=_SUFFIXES, sniff=sniff)
 def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     """Entries of a Rutherford-Boeing (Harwell-Boeing) file; InputError with the line for anything wrong."""
     lines = data.data[:].rstrip().split(b"\n")
@@ -71,7 +67,9 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     matched = _TYPE.match(lines[2])
     if matched is None:
         raise data.error(
-            "no Rutherford-Boeing matrix type, such as RSA", line=3, remedy="check the input format"
+            "no Rutherford-Boeing matrix type, such as RSA, begins the third line",
+            line=3,
+            remedy="fetch the file again, or name the format with --input-format",
         )
     kind, shape, storage = (letter.decode().lower() for letter in matched.groups())
     if storage == "e" or kind in "qx":
