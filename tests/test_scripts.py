@@ -1,0 +1,110 @@
+"""What `make` calls."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("library", "major", "wanted"),
+    [
+        (None, 13, "nvmath-python[cu13]"),
+        (None, 12, "nvmath-python[cu12]"),
+        ("lib64/libcusparse.so.12", 13, "nvmath-python[sysctk13]"),
+        ("targets/x86_64-linux/lib/libcusparse.so", 12, "nvmath-python[sysctk12]"),
+    ],
+)
+def test_cusparse_follows_driver_and_toolkit(
+    library: str | None, major: int, wanted: str, tmp_path: Path
+) -> None:
+    if library:
+        (tmp_path / library).parent.mkdir(parents=True)
+        (tmp_path / library).touch()
+    chosen = _script("install_gpu").requirements(major, tmp_path)
+    assert any(requirement.startswith(wanted) for requirement in chosen)
+    assert any(requirement.startswith("pycuda") for requirement in chosen)
+
+
+def test_gpu_packages_are_not_installed_without_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script: Any = _script("install_gpu")
+    monkeypatch.setattr(script, "find_driver", lambda: None)
+    monkeypatch.setattr(script, "toolkit_root", lambda: None)
+    monkeypatch.setattr(script.subprocess, "run", lambda *a, **k: pytest.fail("pip was called"))
+    script.main()
+    assert "no GPU" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+@pytest.mark.parametrize(("body", "status"), [("", 0), ("int unused;", 1), ("syntax error", 1)])
+def test_compile_all_fails_on_a_warning(
+    body: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.cu").write_text(f"__global__ void k(float* p) {{ {body} p[0] = 0; }}\n")
+    script: Any = _script("compile_all")
+    monkeypatch.setattr(script, "cuda_dir", lambda: tmp_path)
+    monkeypatch.setattr(script, "ARCHITECTURES", (90,))
+    monkeypatch.setattr(sys, "argv", ["compile_all.py", "--jobs", "1"])
+    assert script.main() == status
+    captured = capfd.readouterr()
+    assert f"{1 - status} of 1 compiled for sm_90" in captured.out
+    assert ("k.cu" in captured.err) == bool(status)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "worst", "calls"), [([0, 0], 0, 2), ([1, 0], 1, 2), ([0, 2], 2, 2), ([130, 0], 130, 1)]
+)
+def test_run_config_goes_on_and_gives_the_worst_status(
+    statuses: list[int], worst: int, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = '[[run]]\nargs = ["bench", "spmv"]\n'
+    (tmp_path / "two.toml").write_text(f'about = "two runs"\n{run}{run}')
+    script: Any = _script("run_config")
+    seen: list[list[str]] = []
+
+    def call(command: list[str]) -> subprocess.CompletedProcess[str]:
+        seen.append(command)
+        return subprocess.CompletedProcess(command, statuses[len(seen) - 1])
+
+    monkeypatch.setattr(script, "configs_dir", lambda: tmp_path)
+    monkeypatch.setattr(script.subprocess, "run", call)
+    monkeypatch.setattr(sys, "argv", ["run_config.py", "two", "--no-save"])
+    assert script.main() == worst
+    assert len(seen) == calls
+    assert seen[0][-3:] == ["bench", "spmv", "--no-save"]
+
+
+def test_make_says_which_python_it_needs(tmp_path: Path) -> None:
+    old = tmp_path / "python3.8"
+    old.write_text("#!/bin/sh\ncase $1 in --version) echo Python 3.8.1;; *) exit 1;; esac\n")
+    old.chmod(0o755)
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "install_gpu.py").touch()
+    done = subprocess.run(
+        ["make", "setup", f"PYTHON={old}"], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert done.returncode == 2
+    assert "needs Python 3.11 or later; this is Python 3.8.1" in done.stdout
+    assert "remedy: " in done.stdout
