@@ -28,7 +28,7 @@ EXPORT void* spg_shared(const void* declaration, size_t bytes, size_t align)
     for (SharedArray& a : set->arrays)
         if (a.declaration == declaration) return a.memory;
     if ((set->fixed_bytes += bytes) > kStaticShared) {
-        set_failure(kInvalidConfiguration, {nullptr, 0}, "%s: %zu bytes of static shared memory, more than %zu",
+        set_failure(kLaunchFailure, {nullptr, 0}, "%s: %zu bytes of static shared memory, more than %zu",
                     self()->block->grid->name.c_str(), set->fixed_bytes, kStaticShared);
         abandon();
     }
@@ -81,7 +81,7 @@ EXPORT void spg_grid_barrier(spg_site site)
     Thread* t = self();
     Grid* g = t->block->grid;
     if (!g->cooperative) {
-        set_failure(kTooLarge, site, "%s: grid.sync() in a launch that is not cooperative (bind(..., cooperative=True))", g->name.c_str());
+        set_failure(kLaunchFailure, site, "%s: grid.sync() in a launch that is not cooperative (bind(..., cooperative=True))", g->name.c_str());
         abandon();
     }
     t->what = "grid.sync()";
@@ -204,7 +204,6 @@ Grid* new_grid(const char* name, spg_call call, void* kernel, dim3 grid, dim3 bl
     g->block = block;
     g->shared = shared;
     g->blocks = (unsigned long long)grid.x * grid.y * grid.z;
-    shuffle(g->blocks, g->start, g->step);
     g->slot = grids.size();
     grids.push_back(g);
     return g;

@@ -28,12 +28,17 @@ struct spg_thread_view {
     const spg_block_view* block;
 };
 
-// Where in the source something was called; default arguments fill it in.
+// Where in the source something was called; as a default argument it is the caller's place, since the compiler
+// evaluates the inner defaults there (a plain brace list would give the place of the declaration).
 struct spg_site {
     const char* file;
     int line;
+    static constexpr spg_site here(const char* file = __builtin_FILE(), int line = __builtin_LINE())
+    {
+        return {file, line};
+    }
 };
-#define SPG_HERE ::spg_site { __builtin_FILE(), __builtin_LINE() }
+#define SPG_HERE ::spg_site::here()
 
 // One lane's part in a warp collective. Afterwards `out` holds its result, `present` the lanes that took part.
 struct spg_lane {

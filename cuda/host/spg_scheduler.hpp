@@ -204,7 +204,12 @@ void complete(Grid* g)
 void start_block(Grid* g)  // the first of startable
 {
     if (g->begun == 0 && g->parent) --pending;
-    const unsigned long long linear = (g->start + g->begun++ * g->step) % g->blocks;
+    // Seeds shuffle blocks within windows that can all be live: waiting for a lower block always ends, as it
+    // does on GPUs, which start blocks in about their order.
+    const unsigned long long window = kMaxLive / (g->block.x * g->block.y * g->block.z), at = g->begun++;
+    const unsigned long long base = at / window * window, size = g->blocks - base < window ? g->blocks - base : window;
+    if (at == base) shuffle(size, g->start, g->step);
+    const unsigned long long linear = base + (g->start + (at - base) * g->step) % size;
     if (g->begun == g->blocks) startable.pop_front();
     Block* b;
     if (spare.empty()) b = new Block;

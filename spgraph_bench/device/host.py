@@ -3,13 +3,14 @@
 ``cuda/host/spg_host.hpp`` gives CUDA's words to a C++ compiler, ``cuda/host/spg_runtime.cpp`` runs grids on
 fibers. Results and event counts are exact and repeatable; times mean nothing for a GPU.
 
-What is checked beyond what a GPU checks: argument types of each launch, diverged barriers, threads that return
-before a barrier, warp collectives that do not match; with ``SPGRAPH_HOST_SANITIZE=address`` (see
-:func:`sanitizer_env`) every access outside a buffer, with ``undefined`` integer overflow and bad shifts too.
+What is checked beyond what a GPU checks: argument types of each launch, diverged barriers, threads that
+return before a barrier, warp collectives that do not match; with ``SPGRAPH_HOST_SANITIZE=address`` (see
+:func:`sanitizer_env`) every access outside a buffer, with ``undefined`` integer overflow, bad shifts and
+misaligned vector loads too.
 
-Kernels are built with ``-O2``; without ``-march=native`` and with ``-ffp-contract=off``, so that the cache can
-be shared between machines and every machine gives the same bits; with ``-fno-strict-aliasing``, because nvcc
-lets kernels read arrays as vectors.
+Kernels are built with ``-O2``; without ``-march=native`` and with ``-ffp-contract=off``, so that the cache
+can be shared between machines and every machine gives the same bits; with ``-fno-strict-aliasing``, because
+nvcc lets kernels read arrays as vectors.
 """
 
 from __future__ import annotations
@@ -113,12 +114,14 @@ def sanitizer_env(*sanitizers: str) -> dict[str, str]:
     if "address" in chosen:
         ask = [*_need_compiler(), "-print-file-name=libasan.so"]
         env["LD_PRELOAD"] = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-        # Leaks are Python's business; the first error is reported as a LaunchError and need not end the process.
-        env["ASAN_OPTIONS"] = "detect_leaks=0:halt_on_error=0:detect_stack_use_after_return=0"
+        # Leaks are Python's business; an error becomes a LaunchError and need not end the process.
+        env["ASAN_OPTIONS"] = (
+            "detect_leaks=0:halt_on_error=0:suppress_equal_pcs=0:detect_stack_use_after_return=0"
+        )
     return env
 
 
-# ---- compiling ------------------------------------------------------------------------------------------
+# ---- compiling ----------------------------------------------------------------------------------------
 
 
 def _options(sanitizers: tuple[str, ...]) -> list[str]:
@@ -134,12 +137,20 @@ def _identity(compiler: list[str]) -> str:
     return f"{compiler_identity(shlex.join(compiler))}\n{platform.machine()}"
 
 
-def _runtime_request() -> Request:
+def _runtime_request(sanitizers: tuple[str, ...]) -> Request:
     compiler, root = _need_compiler(), cuda_dir()
-    options = [*_options(()), *(["-DSPG_ASAN"] if "address" in _sanitizers() else [])]
+    options = [*_options(()), *(["-DSPG_ASAN"] if "address" in sanitizers else [])]
 
     def make(target: Path) -> str:
-        command = [*compiler, *options, "-shared", "host/spg_runtime.cpp", "-o", target, "-ldl"]
+        command: list[str | Path] = [
+            *compiler,
+            *options,
+            "-shared",
+            "host/spg_runtime.cpp",
+            "-o",
+            target,
+            "-ldl",
+        ]
         return run_compiler(command, "host/spg_runtime.cpp", cwd=root)
 
     parts = (source_digest(root / "host/spg_runtime.cpp"), *options, _identity(compiler))
@@ -147,7 +158,7 @@ def _runtime_request() -> Request:
 
 
 def module_request(source: str, defines: Mapping[str, str] | None = None) -> Request:
-    """What to hand to :func:`spgraph_bench.device.modules.build_all` to have `source` ready before it is needed.
+    """The request that has `source` ready before it is needed: for ``modules.build_all``.
 
     Parameters
     ----------
@@ -173,21 +184,30 @@ def module_request(source: str, defines: Mapping[str, str] | None = None) -> Req
         )
         with text.open("a", errors="surrogateescape") as file:
             file.write(f'\n# 1 "{source}"\n{entries}')
-        command = [*compiler, *options, "-x", "c++-cpp-output", "-shared", text, "-o", target]
+        command: list[str | Path] = [
+            *compiler,
+            *options,
+            "-x",
+            "c++-cpp-output",
+            "-shared",
+            text,
+            "-o",
+            target,
+        ]
         return run_compiler(command, source, cwd=root)
 
     digest = source_digest(root / source, include_dirs)
     return Request((digest, *options, *defined, _identity(compiler)), make, ".so", source)
 
 
-# ---- the runtime library --------------------------------------------------------------------------------
+# ---- the runtime library ------------------------------------------------------------------------------
 
 
 class _Settings(ctypes.Structure):
     """spg_device of spg_runtime.hpp."""
 
     _counters = ("global_atomics", "shared_atomics", "kernel_launches", "child_launches", "barriers")
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         (name, ctypes.c_ulonglong) for name in ("seed", "pending_limit", "heap_limit", "strict", *_counters)
     ]
 
@@ -195,7 +215,7 @@ class _Settings(ctypes.Structure):
 class _Entry(ctypes.Structure):
     """spg::export_entry of spg_host.hpp."""
 
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("call", ctypes.c_void_p),
         ("kernel", ctypes.c_void_p),
         ("parameters", ctypes.POINTER(ctypes.c_ubyte * 4)),
@@ -204,15 +224,15 @@ class _Entry(ctypes.Structure):
 
 
 @cache
-def _runtime() -> ctypes.CDLL:
-    if "address" in _sanitizers() and not hasattr(ctypes.CDLL(None), "__asan_init"):
+def _runtime(sanitizers: tuple[str, ...]) -> ctypes.CDLL:
+    if "address" in sanitizers and not hasattr(ctypes.CDLL(None), "__asan_init"):
         raise DeviceError(
             "SPGRAPH_HOST_SANITIZE=address needs AddressSanitizer loaded before Python",
             remedy='run it with LD_PRELOAD="$(g++ -print-file-name=libasan.so)" '
-            "ASAN_OPTIONS=detect_leaks=0:halt_on_error=0",
+            "ASAN_OPTIONS=detect_leaks=0:halt_on_error=0:suppress_equal_pcs=0",
         )
     # Global, so that kernel modules find its functions.
-    library = _load(build(_runtime_request()), ctypes.RTLD_GLOBAL)
+    library = _load(build(_runtime_request(sanitizers)), ctypes.RTLD_GLOBAL)
     pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     library.spg_launch.argtypes = [
         ctypes.c_char_p, pointer, pointer, pointer, pointer, ctypes.c_ulonglong, integer, pointer,
@@ -232,7 +252,7 @@ def _load(path: Path, mode: int = ctypes.RTLD_LOCAL, source: str = "host/spg_run
         raise CompileError(f"the compiled kernel does not load: {cause}", place=source) from error
 
 
-# ---- memory ---------------------------------------------------------------------------------------------
+# ---- memory -------------------------------------------------------------------------------------------
 
 
 class HostBuffer:
@@ -265,7 +285,7 @@ class HostBuffer:
         self.free()
 
 
-# ---- kernels --------------------------------------------------------------------------------------------
+# ---- kernels ------------------------------------------------------------------------------------------
 
 
 def _dim(value: Dim) -> tuple[int, int, int]:
@@ -301,7 +321,7 @@ class HostKernel:
         if kind == "p":
             if arg is None:
                 return bytes(size)
-            if not hasattr(arg, "ptr"):
+            if isinstance(arg, np.generic) or not hasattr(arg, "ptr"):
                 raise TypeError(f"{what} is a pointer, got {type(arg).__name__}")
             given = _kind(arg.dtype)
             # Signs may differ (bit masks); characters, structures and void take anything.
@@ -325,8 +345,8 @@ class HostKernel:
         """A callable without arguments that does this launch.
 
         `cooperative`: the kernel uses ``grid.sync()``. Raises TypeError for wrong arguments; the callable
-        raises LaunchError when the launch itself is refused. What goes wrong while the kernel runs is raised by
-        :meth:`HostDevice.synchronize`, as on a GPU; until then later launches do nothing.
+        raises LaunchError when the launch itself is refused. What goes wrong while the kernel runs is raised
+        by :meth:`HostDevice.synchronize`, as on a GPU; until then later launches do nothing.
         """
         if len(args) != len(self._parameters):
             raise TypeError(f"{self.name} takes {len(self._parameters)} arguments, got {len(args)}")
@@ -378,7 +398,7 @@ class HostModule:
         return HostKernel(self._device, self, name, entry)
 
 
-# ---- the device -----------------------------------------------------------------------------------------
+# ---- the device ---------------------------------------------------------------------------------------
 
 
 class HostDevice:
@@ -387,8 +407,8 @@ class HostDevice:
     Parameters
     ----------
     seed : order of blocks, threads, released threads and child grids; 0 is the natural order.
-    strict : report threads that return before a barrier their block reaches, and blocks that meet at different
-        barriers, which many GPUs let pass.
+    strict : report threads that return before a barrier their block reaches, and blocks that meet at
+        different barriers, which many GPUs let pass.
 
     Raises DeviceError when there is no C++ compiler.
     """
@@ -397,13 +417,13 @@ class HostDevice:
 
     def __init__(self, seed: int = 0, *, strict: bool = True) -> None:
         _need_compiler()
-        self._library = _runtime()
+        self._library = _runtime(_sanitizers())
         self._settings = _Settings(seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict)
         self._failure: LaunchError | None = None
         self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], HostModule] = {}
 
     def info(self) -> DeviceInfo:
-        """The CPU; `multiprocessors` is what the emulation offers (4 of 2,048 threads), the same everywhere."""
+        """The CPU; `multiprocessors` is what is emulated (4 of 2,048 threads), the same everywhere."""
         compiler = _need_compiler()
         version = compiler_identity(shlex.join(compiler)).splitlines()
         return DeviceInfo(
@@ -494,7 +514,7 @@ class HostDevice:
         return max(free, 0)
 
     def counters(self) -> dict[str, int]:
-        """Exact for this seed. A barrier counts once per block, a grid barrier once; warp syncs do not count."""
+        """Exact for this seed. A barrier counts once a block, a grid barrier once, warp syncs never."""
         return {name: int(getattr(self._settings, name)) for name in _Settings._counters}
 
     def reset_counters(self) -> None:
@@ -506,7 +526,7 @@ class HostDevice:
 
 
 def _line_of(place: str) -> str | None:
-    """ "file:line" as it is; "library+0xoffset" as addr2line (of binutils, like the compiler's linker) tells it."""
+    """``file:line`` as it is, ``library+0xoffset`` as addr2line (of binutils, as the linker is) tells it."""
     library, plus, offset = place.rpartition("+0x")
     if plus:
         try:
