@@ -20,7 +20,10 @@ def requirements(cuda_major: int | None, toolkit: Path) -> list[str]:
     chosen = ["pycuda>=2025.1", "nvidia-ml-py>=12.560"]
     if cuda_major is not None:
         own = any(toolkit.glob("lib*/libcusparse.so*")) or any(toolkit.glob("targets/*/lib/libcusparse.so*"))
-        chosen.append(f"nvmath-python[{'sysctk' if own else 'cu'}{cuda_major}]>=0.7")
+        chosen += [
+            f"cuda-bindings=={cuda_major}.*",
+            f"nvmath-python[{'sysctk' if own else 'cu'}{cuda_major}]>=0.7",
+        ]
     return chosen
 
 

@@ -198,6 +198,7 @@ def test_doctor_on_a_complete_machine(
     assert status == 0
     assert found["devices"]["cuda"] is True
     assert "sm_90" in _check(found, "cuda:0")["found"]
+    assert _check(found, "cuda-bindings")["remedy"] == "pip install 'cuda-bindings==13.*'"
     assert all(c["remedy"] for c in found["checks"] if c["state"] != "ok")
 
 

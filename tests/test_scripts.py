@@ -41,6 +41,7 @@ def test_cusparse_follows_driver_and_toolkit(
         (tmp_path / library).touch()
     chosen = _script("install_gpu").requirements(major, tmp_path)
     assert any(requirement.startswith(wanted) for requirement in chosen)
+    assert f"cuda-bindings=={major}.*" in chosen
     assert any(requirement.startswith("pycuda") for requirement in chosen)
 
 

@@ -74,7 +74,10 @@ def _peer_checks(driver: Driver | None) -> Iterator[Check]:
     else:
         yield Check("python", "nvmath-python", "ok", version)
     bindings = package_version("cuda-bindings")
+    fitting = f"pip install 'cuda-bindings=={major or 13}.*'"
     if bindings is None:
+        found = "not installed (no cooperative launches, no graphs)"
+        yield Check("python", "cuda-bindings", "optional", found, fitting)
         return
     theirs = int(bindings.split(".")[0])
     if major is not None and theirs > major:
@@ -82,7 +85,7 @@ def _peer_checks(driver: Driver | None) -> Iterator[Check]:
             "python", "cuda-bindings", "optional",
             f"{bindings} is for CUDA {theirs}, the driver runs CUDA {driver.cuda if driver else ''}: "
             "its calls may fail",
-            f"pip install 'cuda-bindings=={major}.*'",
+            fitting,
         )  # fmt: skip
     else:
         yield Check("python", "cuda-bindings", "ok", bindings)
