@@ -30,6 +30,8 @@ class CSR:
     row_ptr: npt.NDArray[np.int64]
     col_idx: npt.NDArray[np.int32]
     values: npt.NDArray[np.float64] | None
+    symmetric: bool | None = None
+    """Whether the pattern equals its transpose, where somebody knows it."""
 
     @property
     def nnz(self) -> int:

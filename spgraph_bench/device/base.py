@@ -5,7 +5,7 @@ A device belongs to one process and one stream: everything is enqueued on that s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -48,15 +48,23 @@ class Kernel(Protocol):
     @property
     def name(self) -> str: ...
 
-    def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> None:
+    def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> None:
         """Enqueue one launch on the device's stream. `shared`: dynamic shared memory in bytes.
 
-        A grid of zero blocks is not launched at all. Raises LaunchError when the launch is refused.
+        `cooperative`: all blocks are on the device at once, so that they may wait for each other; the grid
+        must not be larger than :meth:`resident_blocks`. A grid of zero blocks is not launched at all. Raises
+        LaunchError when the launch is refused.
         """
         ...
 
-    def bind(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> Any:
+    def bind(
+        self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False
+    ) -> Callable[[], None]:
         """A callable without arguments that does the same launch with the least host work."""
+        ...
+
+    def resident_blocks(self, block: Dim, shared: int = 0) -> int:
+        """How many blocks of this shape the whole device holds at once."""
         ...
 
 
@@ -118,6 +126,19 @@ class Device(Protocol):
         ...
 
     def free_bytes(self) -> int: ...
+    def missing(self, feature: Literal["cooperative", "graphs"]) -> str | None:
+        """Why cooperative launches or CUDA graphs cannot be used here, or None."""
+        ...
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        """What `work` enqueues, recorded as a CUDA graph (not executed); the callable launches it."""
+        ...
+
+    def repeat_while(self, body: Callable[[np.uint64], Callable[[], None]]) -> Callable[[], None]:
+        """A CUDA graph that repeats what ``body(handle)()`` enqueues for as long as a kernel of it sets the
+        condition `handle`; the callable launches it. SkipError where there are no conditional nodes."""
+        ...
+
     def counters(self) -> dict[str, int] | None:
         """Events counted since :meth:`reset_counters` (host device only: exact for its schedule), or None.
 

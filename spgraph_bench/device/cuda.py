@@ -11,12 +11,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Arg, Buffer, DeviceInfo, Dim
+from spgraph_bench.device.cuda_driver import Library, capture, missing_bindings, repeat_while
 from spgraph_bench.device.nvcc import cubin, find_nvcc
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 
@@ -90,13 +92,24 @@ def _dim(dim: Dim) -> tuple[int, int, int]:
 class CudaKernel:
     """One ``__global__`` function of a loaded module."""
 
-    def __init__(self, device: CudaDevice, function: Any, name: str) -> None:
+    def __init__(self, device: CudaDevice, function: Any, name: str, module: CudaModule) -> None:
         self._device = device
         self._function = function
+        self._module = module
         self.name = name
 
-    def bind(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> Callable[[], None]:
+    def resident_blocks(self, block: Dim, shared: int = 0) -> int:
         """See :class:`spgraph_bench.device.base.Kernel`."""
+        each = self._module.library().blocks_per_multiprocessor(self.name, math.prod(_dim(block)), shared)
+        return each * self._device.info().multiprocessors
+
+    def bind(
+        self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False
+    ) -> Callable[[], None]:
+        """See :class:`spgraph_bench.device.base.Kernel`."""
+        if cooperative:
+            library, stream = self._module.library(), int(self._device.stream.handle)
+            return library.cooperative(self.name, _dim(grid), _dim(block), stream, args, shared)
         codes, values = [], []
         for position, arg in enumerate(args):
             if arg is None:
@@ -135,18 +148,26 @@ class CudaKernel:
 
         return launch
 
-    def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> None:
+    def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> None:
         """See :class:`spgraph_bench.device.base.Kernel`."""
-        self.bind(grid, block, *args, shared=shared)()
+        self.bind(grid, block, *args, shared=shared, cooperative=cooperative)()
 
 
 class CudaModule:
     """One loaded cubin."""
 
-    def __init__(self, device: CudaDevice, module: Any, source: str) -> None:
+    def __init__(self, device: CudaDevice, module: Any, source: str, path: Path) -> None:
         self._device = device
         self._module = module
         self._source = source
+        self._path = path
+        self._library: Library | None = None
+
+    def library(self) -> Library:
+        """The same cubin, loaded through cuda-bindings."""
+        if self._library is None:
+            self._library = Library(self._path)
+        return self._library
 
     def kernel(self, name: str) -> CudaKernel:
         """See :class:`spgraph_bench.device.base.Module`."""
@@ -154,7 +175,7 @@ class CudaModule:
             function = self._module.get_function(name)
         except self._device.driver.Error:
             raise CompileError(f"no kernel is called {name}", place=self._source) from None
-        return CudaKernel(self._device, function, name)
+        return CudaKernel(self._device, function, name, self)
 
 
 class CudaDevice:
@@ -224,7 +245,7 @@ class CudaDevice:
                 module = self.driver.module_from_file(str(path))
             except self.driver.Error as cause:
                 raise CompileError(f"the compiled module does not load: {cause}", place=source) from None
-            self._modules[key] = CudaModule(self, module, source)
+            self._modules[key] = CudaModule(self, module, source, Path(path))
         return self._modules[key]
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> CudaBuffer:
@@ -284,6 +305,18 @@ class CudaDevice:
     def free_bytes(self) -> int:
         """See :class:`spgraph_bench.device.base.Device`."""
         return int(self.driver.mem_get_info()[0])
+
+    def missing(self, feature: Literal["cooperative", "graphs"]) -> str | None:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        return missing_bindings()
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        return capture(int(self.stream.handle), work)
+
+    def repeat_while(self, body: Callable[[np.uint64], Callable[[], None]]) -> Callable[[], None]:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        return repeat_while(int(self.stream.handle), body)
 
     def counters(self) -> dict[str, int] | None:
         """None: a GPU does not count."""

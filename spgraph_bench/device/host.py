@@ -39,7 +39,7 @@ from spgraph_bench.device.modules import (
     source_digest,
     source_place,
 )
-from spgraph_bench.errors import CompileError, DeviceError, LaunchError
+from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipError
 from spgraph_bench.paths import cuda_dir
 
 __all__ = [
@@ -512,6 +512,18 @@ class HostDevice:
         except (OSError, ValueError):
             pass
         return max(free, 0)
+
+    def missing(self, feature: Literal["cooperative", "graphs"]) -> str | None:
+        """Cooperative launches are emulated, graphs are not."""
+        return "CUDA graphs exist on a GPU only" if feature == "graphs" else None
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Raises SkipError: see :meth:`missing`."""
+        raise SkipError("CUDA graphs exist on a GPU only")
+
+    def repeat_while(self, body: Callable[[np.uint64], Callable[[], None]]) -> Callable[[], None]:
+        """Raises SkipError: see :meth:`missing`."""
+        raise SkipError("CUDA graphs exist on a GPU only")
 
     def counters(self) -> dict[str, int]:
         """Exact for this seed. A barrier counts once a block, a grid barrier once, warp syncs never."""

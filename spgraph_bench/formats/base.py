@@ -67,8 +67,8 @@ class Packed:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all arrays, padding included."""
-        return sum(int(a.nbytes) for a in self.arrays.values())
+        """Bytes of all arrays, padding included; an array with two names counts once."""
+        return sum({id(a): int(a.nbytes) for a in self.arrays.values()}.values())
 
 
 class Format(ABC):
@@ -82,6 +82,10 @@ class Format(ABC):
     """Position in lists and tables."""
     keeps_zeros: ClassVar[bool] = True
     """False where stored zeros cannot be told from fill: round trips then hold after dropping zeros."""
+    keeps_values: ClassVar[bool] = True
+    """False for formats of patterns: `unpack` then gives the pattern."""
+    predicts_exactly: ClassVar[bool] = True
+    """False where the statistics do not tell how much is stored; `predict_bytes` is then an upper bound."""
 
     @abstractmethod
     def pack(

@@ -1,0 +1,179 @@
+"""What PyCUDA lacks, from NVIDIA's cuda-bindings on the same context and stream: cooperative launches
+and graphs.
+
+PyCUDA's ``Function`` gives no handle, so a kernel that needs a cooperative launch is loaded a second time, from
+the same cubin. Everything here works on the current (primary) context; nothing initialises CUDA.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spgraph_bench.device.base import Arg
+from spgraph_bench.errors import LaunchError, SkipError
+
+__all__ = ["Library", "bindings", "capture", "missing_bindings", "repeat_while"]
+
+_SHARED_OPT_IN = 48 * 1024
+
+
+def missing_bindings() -> str | None:
+    """Why cuda-bindings cannot be used, with the remedy, or None."""
+    try:
+        import cuda.bindings.driver  # noqa: F401
+    except ImportError as error:
+        return f"cuda-bindings cannot be imported ({error}): pip install 'spgraph[gpu]'"
+    return None
+
+
+def bindings() -> Any:
+    """The module ``cuda.bindings.driver``. Raises SkipError where it is not installed."""
+    if lack := missing_bindings():
+        cause, _, remedy = lack.partition(": ")
+        raise SkipError(cause, remedy=remedy)
+    from cuda.bindings import driver
+
+    return driver
+
+
+def checked(result: tuple[Any, ...], what: str) -> Any:
+    """The value of a driver call. Raises LaunchError with the driver's name for what went wrong."""
+    status, *values = result
+    if int(status) != 0:
+        raise LaunchError(f"{what}: {getattr(status, 'name', status)}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+class _Arguments:
+    """Kernel arguments as the driver takes them: an array of pointers to values that live as long as this."""
+
+    def __init__(self, kernel: str, args: Sequence[Arg]) -> None:
+        self._values = [self._bytes(kernel, position, arg) for position, arg in enumerate(args)]
+        self._pointers = (ctypes.c_void_p * max(1, len(args)))(*(ctypes.addressof(v) for v in self._values))
+        self.address = ctypes.addressof(self._pointers)
+
+    @staticmethod
+    def _bytes(kernel: str, position: int, arg: Arg) -> Any:
+        if arg is None:
+            return ctypes.create_string_buffer(bytes(8), 8)
+        if isinstance(arg, np.generic):
+            return ctypes.create_string_buffer(arg.tobytes(), arg.nbytes)
+        if hasattr(arg, "ptr"):
+            return ctypes.create_string_buffer(int(arg.ptr).to_bytes(8, "little"), 8)
+        raise TypeError(
+            f"{kernel}: argument {position} is a {type(arg).__name__}; "
+            "kernels take buffers, numpy scalars of the parameter's type, or None"
+        )
+
+
+class Library:
+    """The kernels of one cubin, loaded into the current context."""
+
+    def __init__(self, cubin: Path) -> None:
+        self._driver = bindings()
+        self._image = cubin.read_bytes()
+        self._module = checked(self._driver.cuModuleLoadData(self._image), f"loading {cubin.name}")
+
+    def _function(self, name: str, shared: int) -> Any:
+        function = checked(self._driver.cuModuleGetFunction(self._module, name.encode()), name)
+        if shared > _SHARED_OPT_IN:
+            attribute = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            checked(self._driver.cuFuncSetAttribute(function, attribute, shared), name)
+        return function
+
+    def blocks_per_multiprocessor(self, name: str, threads: int, shared: int) -> int:
+        """How many blocks of `threads` threads a multiprocessor holds at once."""
+        function = self._function(name, shared)
+        ask = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        return int(checked(ask(function, threads, shared), f"occupancy of {name}"))
+
+    def cooperative(
+        self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int], stream: int,
+        args: Sequence[Arg], shared: int,
+    ) -> Callable[[], None]:  # fmt: skip
+        """A callable that launches `name` cooperatively on `stream` (a handle)."""
+        function, arguments = self._function(name, shared), _Arguments(name, args)
+        launch, handle = self._driver.cuLaunchCooperativeKernel, self._driver.CUstream(stream)
+
+        def run() -> None:
+            (status,) = launch(function, *grid, *block, shared, handle, arguments.address)
+            if int(status) != 0:
+                raise LaunchError(f"{name}<<<{grid}, {block}, cooperative>>>: {status.name}")
+
+        return run
+
+
+def _instantiated(driver: Any, graph: Any, stream: Any) -> Callable[[], None]:
+    executable = checked(driver.cuGraphInstantiate(graph, 0), "instantiating a graph")
+    checked(driver.cuGraphUpload(executable, stream), "uploading a graph")
+    launch = driver.cuGraphLaunch
+
+    def run(_keep: Any = (graph, executable)) -> None:
+        (status,) = launch(executable, stream)
+        if int(status) != 0:
+            raise LaunchError(f"launching a graph: {status.name}")
+
+    return run
+
+
+def capture(stream: int, work: Callable[[], None]) -> Callable[[], None]:
+    """Record what `work` enqueues on `stream` as a CUDA graph; the callable launches it.
+
+    Nothing of `work` is executed, and it must not wait for anything. Raises LaunchError.
+    """
+    driver = bindings()
+    handle = driver.CUstream(stream)
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+    checked(driver.cuStreamBeginCapture(handle, mode), "beginning a capture")
+    try:
+        work()
+    finally:
+        ended = driver.cuStreamEndCapture(handle)
+    return _instantiated(driver, checked(ended, "ending a capture"), handle)
+
+
+def repeat_while(stream: int, body: Callable[[np.uint64], Callable[[], None]]) -> Callable[[], None]:
+    """A CUDA graph that is one WHILE node; the callable launches it.
+
+    `body` gets the condition's handle, which a kernel of it sets (cudaGraphSetConditional), and returns what
+    is to be recorded as one iteration. The first iteration always runs. Raises SkipError where the driver has no
+    conditional nodes (before CUDA 12.4).
+    """
+    driver = bindings()
+    version = checked(driver.cuDriverGetVersion(), "asking the driver's version")
+    if version < 12040 or not hasattr(driver, "cuGraphConditionalHandleCreate"):
+        raise SkipError(
+            f"conditional nodes need CUDA 12.4; the driver offers {version // 1000}.{version % 1000 // 10}"
+        )
+    handle = driver.CUstream(stream)
+    context = checked(driver.cuCtxGetCurrent(), "asking for the context")
+    graph = checked(driver.cuGraphCreate(0), "making a graph")
+    once = driver.CU_GRAPH_COND_ASSIGN_DEFAULT
+    condition = checked(driver.cuGraphConditionalHandleCreate(graph, context, 1, once), "making a condition")
+    node = driver.CUgraphNodeParams()
+    node.type = driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+    node.conditional.handle = condition
+    node.conditional.type = driver.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_WHILE
+    node.conditional.size = 1
+    node.conditional.ctx = context
+    add, begin = driver.cuGraphAddNode, driver.cuStreamBeginCaptureToGraph
+    try:
+        added = add(graph, None, None, 0, node)
+    except TypeError:  # cuda-bindings 12: no data of dependencies
+        added = add(graph, None, 0, node)
+    checked(added, "adding a WHILE node")
+    inner = node.conditional.phGraph_out[0]
+    work = body(np.uint64(int(condition)))
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+    checked(begin(handle, inner, None, None, 0, mode), "beginning a capture")
+    try:
+        work()
+    finally:
+        ended = driver.cuStreamEndCapture(handle)
+    checked(ended, "ending a capture")
+    return _instantiated(driver, graph, handle)
