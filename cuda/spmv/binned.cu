@@ -122,6 +122,23 @@ SPG_KERNEL __launch_bounds__(512, 2) binned_sum(const index_t* __restrict__ bin_
     SPG_DYNAMIC_SHARED(value_t, sorted);
     const unsigned short hole = 0xFFFF;
     const index_t bin = blockIdx.x;
+    const index_t base = bin_row[bin];
+    const index_t rows = bin_row[bin + 1] - base;
+    const unsigned short* start = row_start + base + bin;  // each bin before has one closing entry
+    const int shift = bin_lanes[bin];
+    const int lanes = 1 << shift;
+    const int lane = threadIdx.x & (lanes - 1);
+    const index_t together = blockDim.x >> shift;
+    // The first row of each thread is looked up before its products arrive, not after.
+    index_t r = threadIdx.x >> shift;
+    int from = 0, to = 0;
+    index_t row = 0;
+    if (r < rows) {
+        from = start[r];
+        to = start[r + 1];
+        row = row_id[base + r];
+    }
+
     const long long stop = 2LL * bin_group[bin + 1];
     const long long step = blockDim.x;
     long long q = 2LL * bin_group[bin] + threadIdx.x;
@@ -151,26 +168,25 @@ SPG_KERNEL __launch_bounds__(512, 2) binned_sum(const index_t* __restrict__ bin_
     }
     __syncthreads();
 
-    const index_t base = bin_row[bin];
-    const index_t rows = bin_row[bin + 1] - base;
-    const unsigned short* start = row_start + base + bin;  // each bin before has one closing entry
-    const int shift = bin_lanes[bin];
-    const int lanes = 1 << shift;
-    const int lane = threadIdx.x & (lanes - 1);
-    const index_t together = blockDim.x >> shift;
     // All lanes of a warp go round the same number of times: the shuffles need them.
     for (index_t round = 0; round < rows; round += together) {
-        const index_t r = round + (threadIdx.x >> shift);
         value_t sum = 0;
-        if (r < rows)
-            for (int i = start[r] + lane; i < start[r + 1]; i += lanes) sum += sorted[i];
+        for (int i = from + lane; i < to; i += lanes) sum += sorted[i];
+        const bool mine = r < rows && lane == 0;
+        const index_t target = row;
+        r += together;
+        from = to = 0;
+        if (r < rows) {
+            from = start[r];
+            to = start[r + 1];
+            row = row_id[base + r];
+        }
         for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_down_sync(0xFFFFFFFFu, sum, offset, lanes);
-        if (r < rows && lane == 0) {
-            const index_t row = row_id[base + r];
-            if (row >= 0)
-                y[row] = sum;
+        if (mine) {
+            if (target >= 0)
+                y[target] = sum;
             else
-                atomicAdd(&y[~row], sum);
+                atomicAdd(&y[~target], sum);
         }
     }
 }

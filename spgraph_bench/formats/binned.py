@@ -174,9 +174,8 @@ class Binned(Format):
         # By tile; within a tile the groups keep the order of the bins.
         dest = np.argsort(tile, kind="stable")
         length_before = np.concatenate(([0], np.cumsum(bins.length)))
-        closed = np.concatenate(
-            [np.arange(bins.bin_row[b], bins.bin_row[b + 1] + 1) for b in range(count)] or [[]]
-        )
+        # The rows of each bin, and once more its end: where each one's products begin.
+        closed = ranges(bins.bin_row[:-1], np.diff(bins.bin_row) + 1)
         base = np.repeat(length_before[bins.bin_row[:-1]], np.diff(bins.bin_row) + 1)
         arrays = {
             "val": _by_group(val_of, value, dest),
@@ -188,7 +187,7 @@ class Binned(Format):
             "bin_row": bins.bin_row.astype(np.int32),
             "bin_lanes": bins.lanes.astype(np.int32),
             "row_id": np.where(bins.split, ~bins.row_id, bins.row_id).astype(np.int32),
-            "row_start": (length_before[closed.astype(np.int64)] - base).astype(np.uint16),
+            "row_start": (length_before[closed] - base).astype(np.uint16),
             "split_row": np.unique(bins.row_id[bins.split]).astype(np.int32),
         }
         meta = {

@@ -18,6 +18,7 @@ __all__: list[str] = []
     source="spmv/binned.cu",
     about="gathers x from shared memory, tile by tile; products summed by row bin",
     tunables={
+        "waves": Tunable(1, "blocks of the multiply kernel per SM that are started", (1, 2, 3, 4, 6, 8)),
         "multiply_block": Tunable(1024, "threads per block of the multiply kernel", (256, 512, 1024)),
         "sum_block": Tunable(512, "threads per block of the sum kernel", (128, 256, 512)),
     },
@@ -36,8 +37,8 @@ def binned(job: Job) -> Launch:
     groups = a.slots // 8
     product = job.device.empty(a.slots, a.dtype)
     block = job.params["multiply_block"]
-    # One block on each SM (its tile fills the shared memory), but no block without two rounds of work.
-    blocks = max(1, min(info.multiprocessors, -(-groups // block)))
+    # No block without two rounds of work.
+    blocks = max(1, min(job.params["waves"] * info.multiprocessors, -(-groups // block)))
     multiply = job.kernel("binned_multiply").bind(
         blocks, block,
         np.int32(groups), np.int32(a.cols), np.int32(a.tile_width), np.int32(a.tiles), arrays["tile_start"],
