@@ -74,7 +74,7 @@ struct Thread {
     const char* what;
     spg_site site;
     spg_lane* lane;
-    unsigned mask, result, arrived, spins;
+    unsigned result, arrived, spins;
     int error;
     Wait wait;
     unsigned warp() const { return view.rank / kWarp; }

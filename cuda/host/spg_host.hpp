@@ -22,20 +22,20 @@
 #include <float.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 // ---- the words of the language --------------------------------------------------------------------------
 
 #define __host__
 #define __device__
-#define __global__ static
-#define __constant__ static
-#define __managed__ static
+#define __global__
+#define __constant__
+#define __managed__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #undef __noinline__
 #define __noinline__ __attribute__((noinline))
-#define __restrict__ __restrict
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)
 #define __shared__ static_assert(false, "write SPG_SHARED(type, name, count), so that the host device can run it too");
@@ -69,11 +69,8 @@ template <class T> struct plain<T&> { typedef T type; };
 template <class T> struct plain<const T> { typedef T type; };
 template <class A, class B> struct same { static constexpr bool value = false; };
 template <class A> struct same<A, A> { static constexpr bool value = true; };
-template <bool, class A, class B> struct choose { typedef A type; };
-template <class A, class B> struct choose<false, A, B> { typedef B type; };
-template <class To, class From> inline To bits(From from)
+template <class To, class From> inline To bits(From from)  // of the shorter of the two
 {
-    static_assert(sizeof(To) >= sizeof(From) || sizeof(From) == 8, "");
     To to{};
     memcpy(&to, &from, sizeof(To) < sizeof(From) ? sizeof(To) : sizeof(From));
     return to;
@@ -291,11 +288,6 @@ static inline void __syncwarp(unsigned mask = 0xffffffffu, spg_site here = SPG_H
 static inline unsigned __activemask(spg_site here = SPG_HERE) { return spg_active_mask(here); }
 
 namespace spg {
-
-// Values travel as 64 bits. Integers below int are promoted, as CUDA's overloads do.
-template <class T> struct lane_type {
-    typedef typename choose<(T(0.5f) == T(0)) && sizeof(T) < 4, int, T>::type type;
-};
 
 template <class T> inline T shuffle(const char* what, unsigned mask, T value, int source, spg_site here)
 {

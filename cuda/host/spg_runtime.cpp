@@ -7,15 +7,17 @@
 // The scheduler runs, in this order: threads that were released; threads of started blocks that have not begun;
 // lanes waiting in __activemask (who is here counts as converged); a new block of any grid that may start;
 // threads that spin. If none is left and threads wait, they wait for ever: that is reported, naming the barrier.
-// A seed other than 0 shuffles blocks, threads, released threads and child grids; 0 is the natural order.
+// A seed other than 0 shuffles blocks (within windows that fit on the device), threads, released threads and
+// child grids; 0 is the natural order.
 //
-// What it is stricter in than a GPU (because each is undefined there and wrong on some GPU):
-//   - a thread that returned before a block barrier that its block reaches: an error (spg_device.strict = 0 allows it)
-//   - a block's threads meeting at different barriers in the source: an error (likewise)
-//   - lanes in a warp collective that name different operations, or a mask without the caller
-//   - reading from a lane that takes no part gives junk; shared memory starts as junk
-// What it does not see: data races (threads switch only where they wait or yield), spins that contain no atomic,
-// fence, sleep or clock (those never end, as the spinner is never interrupted).
+// Where it is stricter than a GPU:
+//   - a thread that returned before a block barrier that others reach is an error. GPUs since Volta do not wait
+//     for it, older ones hung, and it is nearly always a mistake (spg_device.strict = 0 allows it)
+//   - a block's threads meeting at different barriers in the source is an error (likewise)
+//   - so are lanes in a warp collective that name different operations, or a mask without the caller
+//   - reading from a lane that takes no part gives junk; shared and device memory start as junk
+// What it does not see: data races (threads switch only where they wait or yield), and spins that contain no
+// atomic, fence, sleep or clock: those never end, as nothing interrupts the spinner.
 #include "spg_scheduler.hpp"
 
 __attribute__((visibility("default"))) spg_thread_view* spg_self = nullptr;  // extern "C" by its declaration

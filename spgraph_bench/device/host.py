@@ -16,6 +16,8 @@ nvcc lets kernels read arrays as vectors.
 from __future__ import annotations
 
 import ctypes
+import json
+import math
 import os
 import platform
 import re
@@ -59,6 +61,7 @@ _FLAGS = (
     "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fvisibility=hidden",
 )  # fmt: skip
 _MULTIPROCESSORS = 4  # spg_runtime.cpp's kMaxLive / 2048: the same on every machine, so that counts are too
+_THREADS, _SHARED_BYTES = 2048, 227 << 10
 _REFUSED = (9, 720)  # invalid configuration, cooperative launch too large: CUDA tells at the launch itself
 _MARK = re.compile(
     r'extern "C" __attribute__\(\(visibility\("default"\), used\)\) void\s+'
@@ -113,7 +116,10 @@ def sanitizer_env(*sanitizers: str) -> dict[str, str]:
     env = {**os.environ, "SPGRAPH_HOST_SANITIZE": ",".join(chosen)}
     if "address" in chosen:
         ask = [*_need_compiler(), "-print-file-name=libasan.so"]
-        env["LD_PRELOAD"] = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+        library = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+        if not os.path.isabs(library):
+            raise DeviceError(f"{ask[0]} has no AddressSanitizer", remedy="install libasan, or use g++")
+        env["LD_PRELOAD"] = library
         # Leaks are Python's business; an error becomes a LaunchError and need not end the process.
         env["ASAN_OPTIONS"] = (
             "detect_leaks=0:halt_on_error=0:suppress_equal_pcs=0:detect_stack_use_after_return=0"
@@ -125,12 +131,17 @@ def sanitizer_env(*sanitizers: str) -> dict[str, str]:
 
 
 def _options(sanitizers: tuple[str, ...]) -> list[str]:
-    flags = [*_FLAGS, *(f"-fsanitize={s}" for s in sanitizers)]
+    # Sources are named below cuda/, wherever that is: a cache may be shared between installations.
+    flags = [*_FLAGS, *(f"-fsanitize={s}" for s in sanitizers), f"-fdebug-prefix-map={cuda_dir()}=."]
     if "address" in sanitizers:
         flags.append("-fsanitize-recover=address")
     if "undefined" in sanitizers:  # a trap becomes a LaunchError with its line
         flags.append("-fsanitize-undefined-trap-on-error")
     return flags
+
+
+def _portable(options: list[str]) -> list[str]:
+    return [option for option in options if not option.startswith("-fdebug-prefix-map")]
 
 
 def _identity(compiler: list[str]) -> str:
@@ -153,7 +164,7 @@ def _runtime_request(sanitizers: tuple[str, ...]) -> Request:
         ]
         return run_compiler(command, "host/spg_runtime.cpp", cwd=root)
 
-    parts = (source_digest(root / "host/spg_runtime.cpp"), *options, _identity(compiler))
+    parts = (source_digest(root / "host/spg_runtime.cpp"), *_portable(options), _identity(compiler))
     return Request(parts, make, ".so", "host/spg_runtime.cpp")
 
 
@@ -169,7 +180,7 @@ def module_request(source: str, defines: Mapping[str, str] | None = None) -> Req
     include_dirs = [root, root / "host/include"]
     options = _options(sanitizers)
     defined = [f"-D{name}={value}" for name, value in sorted((defines or {}).items())]
-    words = ["-DSPG_HOST", *defined, *(f"-I{folder}" for folder in include_dirs)]
+    words = ["-DSPG_HOST", *defined, "-I.", "-Ihost/include"]
 
     def make(target: Path) -> str:
         # Preprocessed first: only then can every kernel be found, whatever macros and conditionals made it.
@@ -183,7 +194,7 @@ def module_request(source: str, defines: Mapping[str, str] | None = None) -> Req
             for name in names
         )
         with text.open("a", errors="surrogateescape") as file:
-            file.write(f'\n# 1 "{source}"\n{entries}')
+            file.write(f"\n# 1 {json.dumps(source)}\n{entries}")
         command: list[str | Path] = [
             *compiler,
             *options,
@@ -197,7 +208,7 @@ def module_request(source: str, defines: Mapping[str, str] | None = None) -> Req
         return run_compiler(command, source, cwd=root)
 
     digest = source_digest(root / source, include_dirs)
-    return Request((digest, *options, *defined, _identity(compiler)), make, ".so", source)
+    return Request((source, digest, *_portable(options), *defined, _identity(compiler)), make, ".so", source)
 
 
 # ---- the runtime library ------------------------------------------------------------------------------
@@ -264,11 +275,11 @@ class HostBuffer:
         self.nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
         self._ptr: int | None = None
         if self.nbytes > device.free_bytes():
-            raise DeviceError(f"out of memory: {self.nbytes:,} bytes wanted, {device.free_bytes():,} free")
+            raise LaunchError(f"{self.nbytes:,} bytes do not fit: {device.free_bytes():,} are free")
         self._library = device._library
         self._ptr = self._library.spg_alloc(self.nbytes)
         if not self._ptr:
-            raise DeviceError(f"out of memory: {self.nbytes:,} bytes wanted")
+            raise LaunchError(f"{self.nbytes:,} bytes do not fit")
 
     @property
     def ptr(self) -> int:
@@ -372,6 +383,14 @@ class HostKernel:
     def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> None:
         """Run one launch now. See :meth:`bind`."""
         self.bind(grid, block, *args, shared=shared, cooperative=cooperative)()
+
+    def resident_blocks(self, block: Dim, shared: int = 0) -> int:
+        """How many blocks the emulated device holds at once: 4 multiprocessors, each of 2,048 threads, 32
+        blocks and 227 KB of shared memory (of which `shared` is what the launch asks for).
+        """
+        threads = math.prod(_dim(block))
+        each = min(_THREADS // max(threads, 1), 32, _SHARED_BYTES // shared if shared else 32)
+        return each * _MULTIPROCESSORS
 
 
 def _words(kind: str, size: int) -> str:

@@ -140,7 +140,12 @@ def compiler_identity(command: str) -> str:
     def ask(target: Path) -> None:
         try:
             answer = subprocess.run(
-                [*words, "--version"], capture_output=True, text=True, timeout=60, check=True
+                [*words, "--version"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=True,
+                env=_environment(),
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise CompileError(f"{command} --version does not answer: {error}") from error
@@ -149,6 +154,13 @@ def compiler_identity(command: str) -> str:
     path = build(Request(("compiler", command, *stamps), ask, ".version"))
     _identities[command] = identity = path.read_text()
     return identity
+
+
+def _environment() -> dict[str, str]:
+    # C locale: the parsers below know the English words only. A preloaded sanitizer is for us, not for nvcc.
+    env = {**os.environ, "LC_ALL": "C"}
+    env.pop("LD_PRELOAD", None)
+    return env
 
 
 @dataclass(frozen=True)
@@ -203,14 +215,13 @@ def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = 
     """
     words = [str(word) for word in command]
     try:
-        # C locale: the parsers above know the English words only.
         done = subprocess.run(
             words,
             cwd=cwd,
             capture_output=True,
             text=True,
             errors="replace",
-            env={**os.environ, "LC_ALL": "C"},
+            env=_environment(),
         )
     except OSError as error:
         raise CompileError(f"cannot run {words[0]}: {error.strerror}", place=source) from error
