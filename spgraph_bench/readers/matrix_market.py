@@ -11,7 +11,8 @@ from __future__ import annotations
 import io
 import mmap
 import re
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +48,7 @@ __all__ = ["parse", "sniff"]
 NAME = "matrix-market"
 _PIECE = 1 << 22
 _COMMENT = re.compile(rb"^[ \t\r]*%[^\n]*\n?", re.MULTILINE)
-_BLANK = re.compile(rb"\n[ \t\r]*\n")
+_BLANK = re.compile(rb"\n(?:[ \t\r]*\n)+")
 _STRANGE = re.compile(rb"[^\s0-9.eE+-]")
 _TOKEN = re.compile(rb"\S{1,12}")
 _SPECIAL = re.compile(rb"[+-]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
@@ -94,19 +95,18 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
 
 
 class _Rewritten(io.RawIOBase):
-    """A header of ours, then a piece of the original, without a copy of the whole."""
+    """A header of ours, a piece of the original, a line feed; without a copy of the whole."""
 
     def __init__(self, header: bytes, data: bytes | mmap.mmap, begin: int, end: int, say: Progress) -> None:
-        self.header, self.data, self.begin, self.at, self.end, self.say = header, data, begin, begin, end, say
-        self.said = 0
+        self.ends = [b"\n", header]
+        self.data, self.begin, self.at, self.end, self.say, self.said = data, begin, begin, end, say, begin
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        if self.header:
-            header, self.header = self.header, b""
-            return header
+        if len(self.ends) == 2 or (self.at == self.end and self.ends):
+            return self.ends.pop()
         stop = self.end if size < 0 else min(self.at + size, self.end)
         piece = self.data[self.at : stop]
         self.at = stop
@@ -117,66 +117,85 @@ class _Rewritten(io.RawIOBase):
 
 
 def _fast(data: Input, head: Header, progress: Progress) -> Body | None:
-    """The body by scipy's parser, or None if it is not certain to read it right."""
-    from scipy.io import mmread
-
+    """The body by a fast parser, or None if it is not certain to read it right."""
     if head.count == 0:
         return None
     text: bytes | mmap.mmap = data.data
     begin, end, width = head.body, max(head.body, text_end(text)), len(head.parts)
     findings: list[Finding] = []
     seen = scan(text, begin, end)
-    if seen.strange or seen.plus:
+    if seen.strange or seen.plus or seen.line_feeds >= head.count:
         text, begin, findings = _repaired(data, head, end)
         end = len(text)
         seen = scan(text, begin, end)
-    if seen.glued or seen.plus or (seen.strange and not _only_special(text, begin, end, seen.strange)):
+    if seen.misplaced or seen.plus or (seen.strange and not _only_special(text, begin, end, seen.strange)):
+        return None
+    if text[end - 1 : end] in (b"e", b"E", b"+", b"-"):
         return None
     if head.field in ("integer", "pattern") and (seen.exponents or text.find(b".", begin, end) >= 0):
         return None
-    blanks = seen.line_feeds + 1 - head.count
     if seen.tokens != head.count * width:
         found, rest = divmod(seen.tokens, width)
         if not rest and not seen.strange and seen.line_feeds == found - 1:
             raise miscounted(data, head, found)  # clean otherwise, so the slow pass would say the same
         return None
-    if blanks < 0:
-        return None
     progress("reading entries", None)
-    found_ = None
-    for source in _sources(data, head, text, begin, end, progress):
+    if head.layout == "array":
+        body = _array(text[begin:end], head)
+    elif seen.line_feeds == head.count - 1:
+        body = _coordinate(data, head, text, begin, end, progress)
+    else:
+        return None
+    if body is not None:
+        head.findings += findings
+    return body
+
+
+def _coordinate(
+    data: Input, head: Header, text: bytes | mmap.mmap, begin: int, end: int, progress: Progress
+) -> Body | None:
+    """The entries by scipy: from the file itself if nothing need be changed, else under a header of ours.
+
+    Its parser must meet one entry in every line and a line feed behind the last one: it reads past the end
+    of a text that ends in a blank, and writes past its arrays where there are more lines than entries.
+    """
+    from scipy.io import mmread
+
+    sources: list[Any] = []
+    same = text is data.data and head.symmetry == "general" and text[end:] in (b"\n", b"\r\n")
+    safe = head.standard and data.data.find(b"\0", 0, head.body) < 0
+    if same and safe and data.path and not data.path.endswith((".gz", ".bz2")):
+        sources.append(data.path)
+    header = f"%%MatrixMarket matrix coordinate {head.field} general\n{head.rows} {head.cols} {head.count}\n"
+    sources.append(_Rewritten(header.encode(), text, begin, end, progress))
+    for source in sources:
         try:
-            found_ = mmread(source)
-            break
+            found: Any = mmread(source)
         except (ValueError, OverflowError):
             continue
-    if found_ is None:
+        values = None if head.field == "pattern" else np.asarray(found.data)
+        return Body(found.row, found.col, values, text is data.data)
+    return None
+
+
+def _array(text: bytes, head: Header) -> Body | None:
+    """The values of the array layout, in whatever lines."""
+    dtype = np.int64 if head.field == "integer" else np.float64
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            values: npt.NDArray[Any] = np.fromstring(text, dtype, sep=" ")
+    except (ValueError, DeprecationWarning):
         return None
-    if blanks and (blank := _BLANK.search(data.data, head.body - 1)):
-        findings.append(Finding("blank lines", line_number(data.data, blank.start()) + 1, blanks))
-    head.findings += findings
-    plain = text is data.data and not blanks
-    if isinstance(found_, np.ndarray):
-        return Body(None, None, found_.ravel(), plain)
-    return Body(found_.row, found_.col, None if head.field == "pattern" else found_.data, plain)
-
-
-def _sources(
-    data: Input, head: Header, text: bytes | mmap.mmap, begin: int, end: int, progress: Progress
-) -> Iterator[Any]:
-    """What scipy may read: the file itself (a little faster) if nothing in it need be changed; then the body
-    under a header of ours."""
-    unchanged = text is data.data and head.layout == "coordinate" and head.symmetry == "general"
-    safe = head.standard and data.data.find(b"\0", 0, head.body) < 0
-    if unchanged and safe and data.path and not data.path.endswith((".gz", ".bz2")):
-        yield data.path
-    shape = f"{head.rows} {head.cols} {head.count}" if head.layout == "coordinate" else f"{head.count} 1"
-    header = f"%%MatrixMarket matrix {head.layout} {head.field} general\n{shape}\n".encode()
-    yield _Rewritten(header, text, begin, end, progress)
+    if len(values) != head.count * len(head.parts):
+        return None
+    if head.field == "integer" and np.isin(values, (-(2**63), 2**63 - 1)).any():
+        return None  # as these, integers beyond 64 bits are read
+    return Body(None, None, values.view(np.complex128) if head.field == "complex" else values, False)
 
 
 def _repaired(data: Input, head: Header, end: int) -> tuple[bytes, int, list[Finding]]:
-    """The body without comments, D exponents and plus signs; where it begins there; what was found."""
+    """The body without comments, blank lines, D exponents and plus signs; where it begins; what was found."""
     findings = []
     body = b"\n" + data.data[head.body : end]
     if comment := _COMMENT.search(body, 1):
@@ -184,6 +203,11 @@ def _repaired(data: Input, head: Header, end: int) -> tuple[bytes, int, list[Fin
         body, count = _COMMENT.subn(b"", body)
         body = body.rstrip()
         findings.append(Finding("comments between entries", line, count))
+    if _BLANK.search(body) and (blank := _BLANK.search(data.data, head.body - 1)):
+        before = body.count(b"\n")
+        body = _BLANK.sub(b"\n", body)
+        line = line_number(data.data, blank.start()) + 1
+        findings.append(Finding("blank lines", line, before - body.count(b"\n")))
     if head.field in ("real", "complex") and (b"D" in body or b"d" in body):
         findings.append(Finding("Fortran exponents (1.0D+00)"))
         body = body.translate(_FORTRAN)
@@ -237,11 +261,10 @@ def _line_of(data: Input, head: Header, plain: bool, number: int) -> int | None:
     """The line of the stored `number`; found by walking where they do not match one to one."""
     if plain:
         return head.size_line + 1 + number
-    seen = 0
+    seen, width = 0, 1 if head.layout == "coordinate" else len(head.parts)
     for line, _, text in lines(data.data, head.size_line + 1, head.body):
         if text and not text.startswith(b"%"):
-            words = len(text.split(b"%")[0].split())
-            seen += 1 if head.layout == "coordinate" else words // len(head.parts)
-            if seen > number:
+            seen += 1 if head.layout == "coordinate" else len(text.split(b"%")[0].split())
+            if seen > number * width:
                 return line
     return None

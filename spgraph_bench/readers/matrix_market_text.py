@@ -208,6 +208,8 @@ def _field_without_banner(data: Input, size: int, body: int, line: bytes) -> Fie
 def miscounted(data: Input, head: Header, found: int) -> InputError:
     """The error of a body that holds `found` entries instead of the declared ones."""
     what = "entries" if head.layout == "coordinate" else "values"
+    if found == head.count:  # of complex values, the last without its imaginary part
+        return data.error("the last value is incomplete", remedy="fetch the file again")
     cut = found < head.count and data.data[-1:] != b"\n"
     return data.error(
         f"{head.count:,} {what} are declared, the file has {found:,}{' and seems truncated' if cut else ''}",
@@ -247,15 +249,15 @@ class _Careful:
                 self.note("comments behind entries")
                 line = line[: line.index(b"%")]
             words = line.split()
-            if len(words) != width and (coordinate or len(words) % width):
+            if coordinate and len(words) != width:
                 raise self.wrong_width(len(words), after >= last and found < head.count)
             if coordinate:
                 row.append(self.index(words[0], "row", head.rows))
                 col.append(self.index(words[1], "column", head.cols))
                 words = words[2:]
             values.extend(map(self.integer if head.field == "integer" else self.real, words))
-            found += 1 if coordinate else len(words) // width
-        if found != head.count:
+            found = len(row) if coordinate else -(-len(values) // width)
+        if found != head.count or len(values) % max(1, len(_VALUES[head.field])):
             raise miscounted(self.data, head, found)
         head.findings += [Finding(text, line, count) for text, (line, count) in self.notes.items()]
         numbers = None if head.field == "pattern" else np.array(values)

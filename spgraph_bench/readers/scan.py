@@ -2,9 +2,10 @@
 
 scipy's Matrix Market parser takes the longest number it finds and skips the rest of the line: 1.0D+03 reads
 as 1, "1 1 2 7" as a value of 2, an integer field's 1.5 as 1; a null character crashes it. So the text is
-first checked here: only known characters, no sign glued to a digit, as many tokens as there should be. Text
-that fails goes to a slow parser which says what is wrong and where. The check is a few passes of numpy over
-blocks that stay in cache, in stripes on several threads, at a small part of the parser's own time.
+first checked here: only known characters, signs and exponents where they may be, as many tokens as there
+should be. Text that fails goes to a slow parser which says what is wrong and where. (What passes and is still
+no number has a second point or exponent, 1.2.3 or 1e5e6, and reads as 1.2 and 1e5.) The check is a few passes
+of numpy over blocks that stay in cache, in stripes on several threads, at a part of the parser's own time.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Scan:
     """Letters e and E."""
     plus: int = 0
     """Plus signs other than those of exponents (1e+10)."""
-    glued: int = 0
-    """Minus signs right after a digit, a sign or a point, as in 1.5-103."""
+    misplaced: int = 0
+    """Minus signs right after a digit, a sign or a point (1.5-103), exponents without digits (1e, 1e+)."""
 
     def __add__(self, other: Scan) -> Scan:
         return Scan(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -56,7 +57,7 @@ def scan(data: bytes | mmap.mmap, begin: int, end: int) -> Scan:
 
 def _stripe(text: npt.NDArray[np.uint8], begin: int, end: int) -> Scan:
     """Counts over ``text[begin:end]``; the byte before belongs to the first block as a neighbour."""
-    tokens = line_feeds = strange = exponents = plus = glued = 0
+    tokens = line_feeds = strange = exponents = plus = misplaced = 0
 
     def count(mask: npt.NDArray[np.bool_]) -> int:
         return int(np.count_nonzero(mask))
@@ -75,12 +76,15 @@ def _stripe(text: npt.NDArray[np.uint8], begin: int, end: int) -> Scan:
             strange += size - count(flag) - count(letter[1:]) - count(sign)
             exponents += count(letter[1:])
             plus += count(sign) - count(sign & letter[:-1])
+            sign |= here == 45
+            misplaced += count(letter[:-1] & ~(((here - np.uint8(48)) < 10) | sign))
+            misplaced += count(((part[:-1] == 43) | (part[:-1] == 45)) & (blank[1:] | sign))
         line_feeds += count(np.equal(here, 10, out=flag))
         np.equal(here, 45, out=flag)
         if np.logical_and(flag, number[:-1], out=flag).any():
-            glued += count(flag)
+            misplaced += count(flag)
         if np.equal(here, 47, out=flag).any():  # within the range of numbers, yet no part of one
             strange += count(flag)
         if here.min() < 9:
             strange += count(here < 9)
-    return Scan(tokens, line_feeds, strange, exponents, plus, glued)
+    return Scan(tokens, line_feeds, strange, exponents, plus, misplaced)
