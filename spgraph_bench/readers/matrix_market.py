@@ -52,6 +52,16 @@ _BLANK = re.compile(rb"\n(?:[ \t\r]*\n)+")
 _STRANGE = re.compile(rb"[^\s0-9.eE+-]")
 _TOKEN = re.compile(rb"\S{1,12}")
 _SPECIAL = re.compile(rb"[+-]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
+_REAL = rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf(?:inity)?))"
+_LINES = {
+    field: re.compile(
+        rb"(?:[ \t]*+" + rb"[ \t]++".join([rb"[0-9]++", rb"[0-9]++", *values]) + rb"[ \t\r]*+(?:\n|$))*+"
+    )
+    for field, values in {
+        "real": [_REAL], "integer": [rb"-?[0-9]+"], "complex": [_REAL, _REAL], "pattern": [],
+    }.items()
+}  # fmt: skip
+_SAMPLE = 1 << 14
 _FORTRAN = bytes.maketrans(b"dD", b"ee")
 
 
@@ -142,7 +152,7 @@ def _fast(data: Input, head: Header, progress: Progress) -> Body | None:
     progress("reading entries", None)
     if head.layout == "array":
         body = _array(text[begin:end], head)
-    elif seen.line_feeds == head.count - 1:
+    elif seen.line_feeds == head.count - 1 and _sample_fits(text, begin, end, head.field):
         body = _coordinate(data, head, text, begin, end, progress)
     else:
         return None
@@ -176,6 +186,21 @@ def _coordinate(
         values = None if head.field == "pattern" else np.asarray(found.data)
         return Body(found.row, found.col, values, text is data.data)
     return None
+
+
+def _sample_fits(text: bytes | mmap.mmap, begin: int, end: int, field: str) -> bool:
+    """Whether the first and the last lines are entries to the letter.
+
+    What `scan` cannot tell from its counts is seen here, if it is the way of the whole file: column indices
+    that are written as 1.0 and would be read as a column 1 and a value of .0.
+    """
+    line = _LINES[field]
+    first = text[begin : min(begin + _SAMPLE, end)]
+    if begin + _SAMPLE < end:
+        first = first[: first.rfind(b"\n") + 1]
+        last = text[max(begin, end - _SAMPLE) : end]
+        return bool(line.fullmatch(first) and line.fullmatch(last[last.find(b"\n") + 1 :]))
+    return bool(line.fullmatch(first))
 
 
 def _array(text: bytes, head: Header) -> Body | None:
