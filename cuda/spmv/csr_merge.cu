@@ -24,6 +24,23 @@
 #define TILE (SPG_BLOCK * SPG_ITEMS)
 #define FULL_WARP 0xffffffffu
 
+// The table: entry t is the number of rows that end among the first t * TILE elements of the merged list, where
+// the end of row i is element i + row_ptr[i + 1].
+SPG_KERNEL csr_merge_table(index_t rows, index_t tiles, const offset_t* __restrict__ row_ptr, index_t* tile_row) {
+    const long long tile = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (tile > tiles) return;
+    const long long border = tile * TILE;
+    index_t low = 0, high = rows;
+    while (low < high) {
+        const index_t middle = low + (high - low) / 2;
+        if (middle + (long long)row_ptr[middle + 1] < border)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    tile_row[tile] = low;
+}
+
 SPG_KERNEL csr_merge(index_t rows, offset_t nnz, const index_t* __restrict__ tile_row, value_t* carry,
                      const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
                      const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y) {

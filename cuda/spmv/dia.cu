@@ -1,57 +1,83 @@
-// dia: y = A x, A by diagonals, a thread per 16 bytes of neighbouring rows.
+// dia: y = A x, A by diagonals, a thread per row (or SPG_ROWS neighbouring rows).
 //
 // Layout   diag int32 [diagonals], rising, from `lowest` to `highest`; data [diagonals][pitch], data[d][i] is
 //          A[i, i + diag[d]], 0 where there is no such entry or column; pitch is a multiple of 32.
 //          x [cols], y [rows].
-// Mapping  a thread takes 4 rows (2 in double precision) and reads their values of a diagonal at once. There
-//          are no columns to read: x is read at row + diag[d], in runs, and comes from the L1 cache.
+// Mapping  a thread takes SPG_ROWS rows and reads their values of SPG_AHEAD diagonals before it uses the first.
+//          There are no columns to read: x is read at row + diag[d], in runs, and comes from the L1 cache.
+//          One row a thread: with four, x is read in steps of 16 bytes, four times as many L1 wavefronts.
 // Wins     on stencils and bands: 4 bytes per nonzero instead of CSR's 8.
 // Loses    where diagonals have gaps, which are stored, read and multiplied (an Inf in x spreads).
 // Idea     Madsen, Rodrigue, Karush, 1976; on GPUs Bell and Garland, SC 2009.
-#include "../common/spg.cuh"
+#include "../common/stream.cuh"
 
-#define ROWS (16 / (int)sizeof(value_t))
-#define AHEAD 4
+#ifndef SPG_ROWS
+#define SPG_ROWS 1
+#endif
+#ifndef SPG_AHEAD
+#define SPG_AHEAD 8
+#endif
 
-struct __align__(16) row_values { value_t of[ROWS]; };
+struct __align__(SPG_ROWS * sizeof(value_t)) row_values { value_t of[SPG_ROWS]; };
+
+// The values of SPG_ROWS rows on one diagonal.
+__device__ __forceinline__ row_values stream_rows(const value_t* p) {
+    row_values r;
+    if constexpr (SPG_ROWS == 1) {
+        r.of[0] = spg_stream(p);
+    } else if constexpr (sizeof(row_values) == 16 && sizeof(value_t) == 4) {
+        const float4 q = spg_stream(reinterpret_cast<const float4*>(p));
+        const float all[4] = {q.x, q.y, q.z, q.w};
+#pragma unroll
+        for (int u = 0; u < SPG_ROWS; ++u) r.of[u] = (value_t)all[u];
+    } else if constexpr (sizeof(row_values) == 16) {
+        const double2 q = spg_stream(reinterpret_cast<const double2*>(p));
+        const double all[2] = {q.x, q.y};
+#pragma unroll
+        for (int u = 0; u < SPG_ROWS; ++u) r.of[u] = (value_t)all[u];
+    } else {
+#pragma unroll
+        for (int u = 0; u < SPG_ROWS; ++u) r.of[u] = spg_stream(p + u);
+    }
+    return r;
+}
 
 SPG_KERNEL dia(index_t rows, index_t cols, index_t diagonals, index_t lowest, index_t highest, long long pitch,
                const index_t* __restrict__ diag, const value_t* __restrict__ data,
                const value_t* __restrict__ x, value_t* __restrict__ y) {
-    const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * ROWS;
+    const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * SPG_ROWS;
     if (row >= rows) return;
-    value_t sum[ROWS] = {};
+    value_t sum[SPG_ROWS] = {};
     data += row;
-    if (row + lowest >= 0 && row + ROWS - 1 + highest < cols) {
-        // Every diagonal meets these rows inside the matrix: no column needs to be looked at. Four diagonals
-        // are read before the first is used, so that enough loads are under way.
-        index_t d = 0;
-        for (; d + AHEAD <= diagonals; d += AHEAD) {
-            row_values a[AHEAD];
+    if (row + lowest >= 0 && row + SPG_ROWS - 1 + highest < cols) {
+        // Every diagonal meets these rows inside the matrix: no column needs to be looked at.
+        x += row;
+        for (index_t d = 0; d < diagonals; d += SPG_AHEAD) {
+            row_values a[SPG_AHEAD];
+            index_t shift[SPG_AHEAD];
 #pragma unroll
-            for (int k = 0; k < AHEAD; ++k) a[k] = *reinterpret_cast<const row_values*>(data + k * pitch);
+            for (int k = 0; k < SPG_AHEAD; ++k)
+                if (d + k < diagonals) a[k] = stream_rows(data + k * pitch);
 #pragma unroll
-            for (int k = 0; k < AHEAD; ++k) {
-                const value_t* at = x + row + diag[d + k];
+            for (int k = 0; k < SPG_AHEAD; ++k)
+                if (d + k < diagonals) shift[k] = diag[d + k];
 #pragma unroll
-                for (int u = 0; u < ROWS; ++u) sum[u] += a[k].of[u] * at[u];
-            }
-            data += AHEAD * pitch;
-        }
-        for (; d < diagonals; ++d, data += pitch) {
-            const row_values a = *reinterpret_cast<const row_values*>(data);
-            const value_t* at = x + row + diag[d];
+            for (int k = 0; k < SPG_AHEAD; ++k)
+                if (d + k < diagonals) {
 #pragma unroll
-            for (int u = 0; u < ROWS; ++u) sum[u] += a.of[u] * at[u];
+                    for (int u = 0; u < SPG_ROWS; ++u) sum[u] += a[k].of[u] * x[shift[k] + u];
+                }
+            data += SPG_AHEAD * pitch;
         }
     } else {
         for (index_t d = 0; d < diagonals; ++d, data += pitch) {
-            for (int u = 0; u < ROWS; ++u) {
+            for (int u = 0; u < SPG_ROWS; ++u) {
                 const long long c = row + u + diag[d];
                 if (c >= 0 && c < cols) sum[u] += data[u] * x[c];
             }
         }
     }
-    for (int u = 0; u < ROWS; ++u)
+#pragma unroll
+    for (int u = 0; u < SPG_ROWS; ++u)
         if (row + u < rows) y[row + u] = sum[u];
 }

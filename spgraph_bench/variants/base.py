@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,27 @@ from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Packed, Tunable
 from spgraph_bench.paths import cuda_dir
 
-__all__ = ["Job", "Launch", "Variant", "get_variant", "register", "select", "variant", "variants"]
+__all__ = [
+    "Job",
+    "Launch",
+    "LevelTime",
+    "Variant",
+    "get_variant",
+    "register",
+    "select",
+    "variant",
+    "variants",
+]
+
+
+@dataclass(frozen=True)
+class LevelTime:
+    """One level of a traversal as it was done."""
+
+    how: str
+    """"push", "pull", "edge" or "one block"."""
+    ms: float | None
+    """None where there is no clock that means anything (host device)."""
 
 
 @dataclass
@@ -49,6 +70,14 @@ class Launch:
     """Device memory taken besides the packed arrays, x and y."""
     keep: Any = None
     """Objects that must live as long as the launch (descriptors, workspaces)."""
+    cases: int = 1
+    """How many cases (sources) it can run."""
+    select: Callable[[int], None] = lambda case: None
+    """Choose the case that the next runs solve, untimed, before `reset`; 0 is chosen at first."""
+    trace: Callable[[], list[LevelTime]] | None = None
+    """Run once, watching each level (untimed otherwise: watching costs); None where there are no levels."""
+    parts: Mapping[str, Callable[[], None]] = field(default_factory=lambda: MappingProxyType({}))
+    """Parts of `run` that a record times apart as well: "parents"."""
 
 
 @dataclass
@@ -78,6 +107,18 @@ class Job:
         path = source or self.variant.source
         assert path is not None, f"{self.variant.name} has no source"
         return self.device.compile(path, {**self.defines, **defines}).kernel(name)
+
+    def timed_ms(self, prepare: Callable[[], None]) -> float:
+        """Run `prepare` (on the device, once per matrix) and give its time in ms, until the device is done.
+
+        It is run twice and timed the second time: loading its module is not part of preprocessing.
+        """
+        prepare()
+        self.device.synchronize()
+        start = time.perf_counter()
+        prepare()
+        self.device.synchronize()
+        return (time.perf_counter() - start) * 1e3
 
     def launch(self, run: Callable[[], None], *, output: str = "y", **details: Any) -> Launch:
         """A Launch whose reset poisons `output` and whose output() downloads it."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from spgraph_bench.formats.base import Tunable
-from spgraph_bench.formats.common import ranges
 from spgraph_bench.variants.base import Job, Launch, variant
 
 __all__: list[str] = []
@@ -106,79 +104,73 @@ def csr_subwarp(job: Job) -> Launch:
     )  # fmt: skip
 
 
-def row_blocks(
-    row_ptr: npt.NDArray[np.integer[Any]], tile: int, long: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The table of csr-adaptive: ``block_row`` [blocks + 1] and ``chunk`` [blocks].
+def _set(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names: str) -> dict[str, str]:
+    """-D for the tunables in `names` (macro=tunable) that are not at their default.
 
-    Rows and entries count alike towards `tile`, so that empty rows cannot pile up in one block. A block of
-    whole rows (chunk -1) holds at most tile + long entries; a row longer than `long` is cut into chunks of
-    `tile` entries, counted from the multiple of 4 at or below its begin.
+    The default is written in the kernel too: what nobody changed needs no module of its own.
     """
-    rows, lengths = len(row_ptr) - 1, np.diff(row_ptr).astype(np.int64)
-    long_rows = np.flatnonzero(lengths > long)
-    cost = np.ones(rows + 1, np.int64)
-    cost[1:] += np.where(lengths > long, 0, lengths)
-    cost[0] = 0
-    cost = np.cumsum(cost)  # of all rows before row i
-    cuts = np.searchsorted(cost, np.arange(0, cost[-1], tile))
-    starts = np.unique(np.concatenate((cuts, long_rows, long_rows + 1)))
-    starts = starts[starts < rows]
-    pieces = np.ones(len(starts), np.int64)
-    is_long = lengths[starts] > long
-    begin, end = row_ptr[starts[is_long]].astype(np.int64), row_ptr[starts[is_long] + 1].astype(np.int64)
-    pieces[is_long] = -(-(end - (begin & ~3)) // tile)
-    chunk = ranges(np.zeros(len(starts), np.int64), pieces)
-    chunk[np.repeat(~is_long, pieces)] = -1
-    block_row = np.append(np.repeat(starts, pieces), rows)
-    return block_row.astype(np.int32), chunk.astype(np.int32)
+    return {m: str(params[t]) for m, t in names.items() if params[t] != tunables[t].default}
 
 
-@variant("spmv", "csr-adaptive", format="csr", source="spmv/csr_adaptive.cu",
-         tunables={
-             "block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024)),
-             "tile": Tunable(2048, "entries per block", (512, 1024, 2048)),
-         },
+_ADAPTIVE = {
+    "block": Tunable(256, "threads per block", (128, 256, 512)),
+    "tile": Tunable(2048, "rows and entries per block", (512, 1024, 2048, 4096)),
+}
+
+
+@variant("spmv", "csr-adaptive", format="csr", source="spmv/csr_adaptive.cu", tunables=_ADAPTIVE,
          about="blocks of equal work: products to shared memory, rows summed there")  # fmt: skip
 def csr_adaptive(job: Job) -> Launch:
-    a, arrays, block, tile = job.packed, job.arrays, job.params["block"], job.params["tile"]
-    device = job.device
-    start = time.perf_counter()
-    block_row, chunk = row_blocks(a.row_ptr, tile, tile // 2)
-    table = [device.upload(block_row), device.upload(chunk)]
-    table.append(device.empty(len(chunk), a.dtype))
-    table.append(device.upload(np.zeros(len(chunk), np.uint32)))
-    device.synchronize()
-    preprocess_ms = (time.perf_counter() - start) * 1e3
+    a, arrays, block, tile, device = (
+        job.packed,
+        job.arrays,
+        job.params["block"],
+        job.params["tile"],
+        job.device,
+    )
+    defines = _set(job.params, _ADAPTIVE, SPG_BLOCK="block", SPG_TILE="tile")
+    blocks = _blocks(a.rows + a.nnz, tile)
+    table = [
+        device.empty(blocks + 1, np.int32),
+        device.empty(blocks + 1, a.offsets),
+        device.empty(blocks + 1, np.int32),
+    ]
+    fill = job.kernel("csr_adaptive_table", **defines).bind(
+        _blocks(blocks + 1, 256) if blocks else 0, 256,
+        np.int32(a.rows), np.int32(blocks), arrays["row_ptr"], *table,
+    )  # fmt: skip
+    partial, arrived = device.empty(2 * blocks, a.dtype), device.empty(blocks, np.uint32)
+    device.fill(arrived, 0)
+    preprocess_ms = job.timed_ms(fill)
     return job.launch(
-        job.kernel("csr_adaptive", SPG_TILE=str(tile)).bind(
-            len(chunk), block,
-            a.offsets.type(a.nnz), *table, arrays["row_ptr"], arrays["col"], arrays["val"],
+        job.kernel("csr_adaptive", **defines).bind(
+            blocks, block,
+            a.offsets.type(a.nnz), *table, partial, arrived, arrays["row_ptr"], arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
         ),
-        preprocess_ms=preprocess_ms, extra_bytes=sum(t.nbytes for t in table), keep=table,
+        preprocess_ms=preprocess_ms, extra_bytes=sum(t.nbytes for t in (*table, partial, arrived)),
+        keep=(table, partial, arrived),
     )  # fmt: skip
 
 
-_MERGE_ITEMS = 7
+_AHEAD = {"ahead": Tunable(8, "slots of a row read before the first is used", (2, 4, 6, 8, 14))}
+
+_MERGE_ITEMS = 7  # SPG_ITEMS of the kernel
+_MERGE = {"block": Tunable(256, "threads per block", (64, 128, 256, 512))}
 
 
 @variant("spmv", "csr-merge", format="csr", source="spmv/csr_merge.cu",
-         tunables={"block": Tunable(256, "threads per block", (64, 128, 256, 512))},
+         tunables=_MERGE,
          about="merge path over rows and nonzeros, every thread the same work; carry-out fix-up")  # fmt: skip
 def csr_merge(job: Job) -> Launch:
     a, arrays, block, device, y = job.packed, job.arrays, job.params["block"], job.device, job.buffers["y"]
-    start = time.perf_counter()
-    total = a.rows + a.nnz
-    tiles = _blocks(total, block * _MERGE_ITEMS)
-    # The end of row i is element i + row_ptr[i + 1] of the merged list.
-    row_ends = a.row_ptr[1:].astype(np.int64) + np.arange(a.rows)
-    borders = np.minimum(np.arange(tiles + 1, dtype=np.int64) * block * _MERGE_ITEMS, total)
-    tile_row = device.upload(np.searchsorted(row_ends, borders).astype(np.int32))
-    carry = device.empty(tiles, a.dtype)
-    device.synchronize()
-    preprocess_ms = (time.perf_counter() - start) * 1e3
-    defines = {"SPG_BLOCK": str(block), "SPG_ITEMS": str(_MERGE_ITEMS)}
+    tiles = _blocks(a.rows + a.nnz, block * _MERGE_ITEMS)
+    tile_row, carry = device.empty(tiles + 1, np.int32), device.empty(tiles, a.dtype)
+    defines = _set(job.params, _MERGE, SPG_BLOCK="block")
+    table = job.kernel("csr_merge_table", **defines).bind(
+        _blocks(tiles + 1, 256), 256, np.int32(a.rows), np.int32(tiles), arrays["row_ptr"], tile_row
+    )
+    preprocess_ms = job.timed_ms(table)
     tile_sums = job.kernel("csr_merge", **defines).bind(
         tiles, block,
         np.int32(a.rows), a.offsets.type(a.nnz), tile_row, carry,
@@ -198,12 +190,12 @@ def csr_merge(job: Job) -> Launch:
     )  # fmt: skip
 
 
-@variant("spmv", "ell", format="ell", source="spmv/ell.cu", tunables=_BLOCK,
+@variant("spmv", "ell", format="ell", source="spmv/ell.cu", tunables=_BLOCK | _AHEAD,
          about="a thread per row, coalesced slots")  # fmt: skip
 def ell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
-        job.kernel("ell").bind(
+        job.kernel("ell", **_set(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
             _blocks(a.rows, block), block,
             np.int32(a.rows), np.int32(a.slots), arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
@@ -211,12 +203,12 @@ def ell(job: Job) -> Launch:
     )  # fmt: skip
 
 
-@variant("spmv", "hyb", format="hyb", source="spmv/hyb.cu", tunables=_BLOCK | _STEPS,
+@variant("spmv", "hyb", format="hyb", source="spmv/hyb.cu", tunables=_BLOCK | _STEPS | _AHEAD,
          about="ELL part by rows, COO tail by warp-segmented sums: two launches")  # fmt: skip
 def hyb(job: Job) -> Launch:
     a, arrays, block, steps = job.packed, job.arrays, job.params["block"], job.params["steps"]
     x, y = job.buffers["x"], job.buffers["y"]
-    rows = job.kernel("hyb_ell").bind(
+    rows = job.kernel("hyb_ell", **_set(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
         _blocks(a.rows, block), block,
         np.int32(a.rows), np.int32(a.slots), arrays["ell_col"], arrays["ell_val"], x, y,
     )  # fmt: skip
@@ -248,12 +240,12 @@ def jds(job: Job) -> Launch:
     )  # fmt: skip
 
 
-@variant("spmv", "sell", format="sell", source="spmv/sell.cu", tunables=_BLOCK,
+@variant("spmv", "sell", format="sell", source="spmv/sell.cu", tunables=_BLOCK | _AHEAD,
          about="a thread per row, slices of 32 rows each as wide as their longest")  # fmt: skip
 def sell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
-        job.kernel("sell").bind(
+        job.kernel("sell", **_set(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
             _blocks(a.rows, block), block,
             np.int32(a.rows), arrays["slice_ptr"], arrays.get("perm"), arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
@@ -261,15 +253,20 @@ def sell(job: Job) -> Launch:
     )  # fmt: skip
 
 
-@variant("spmv", "dia", format="dia", source="spmv/dia.cu", tunables=_BLOCK,
-         about="by diagonals, a thread per 16 bytes of rows, no column indices")  # fmt: skip
+_DIA = _BLOCK | {
+    "rows": Tunable(1, "neighbouring rows per thread", (1, 2, 4)),
+    "ahead": Tunable(8, "diagonals read before the first is used", (2, 4, 8, 14)),
+}
+
+
+@variant("spmv", "dia", format="dia", source="spmv/dia.cu", tunables=_DIA,
+         about="by diagonals, a thread per row, no column indices")  # fmt: skip
 def dia(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     lowest, highest = (a.diag[0], a.diag[-1]) if a.diagonals else (0, 0)
-    rows_per_thread = 16 // a.dtype.itemsize
     return job.launch(
-        job.kernel("dia").bind(
-            _blocks(_blocks(a.rows, rows_per_thread), block), block,
+        job.kernel("dia", **_set(job.params, _DIA, SPG_ROWS="rows", SPG_AHEAD="ahead")).bind(
+            _blocks(_blocks(a.rows, job.params["rows"]), block), block,
             np.int32(a.rows), np.int32(a.cols), np.int32(a.diagonals), np.int32(lowest), np.int32(highest),
             np.int64(a.pitch), arrays["diag"], arrays["data"], job.buffers["x"], job.buffers["y"],
         )

@@ -115,7 +115,8 @@ def _csr(job: Job) -> Callable[[Any], int]:
         return int(
             cusparse.create_csr(
                 a.rows, a.cols, a.nnz, arrays["row_ptr"].ptr, arrays["col"].ptr, arrays["val"].ptr,
-                offsets, int(cusparse.IndexType.INDEX_32I), int(cusparse.IndexBase.ZERO), _VALUE_TYPES[a.dtype],
+                offsets, int(cusparse.IndexType.INDEX_32I), int(cusparse.IndexBase.ZERO),
+                _VALUE_TYPES[a.dtype],
             )
         )  # fmt: skip
 
