@@ -11,7 +11,7 @@
 #include "../common/spg.cuh"
 #include "../graph/one_block.cuh"
 
-SPG_KERNEL __launch_bounds__(1024) bfs_one_block(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+SPG_KERNEL __launch_bounds__(1024, 1) bfs_one_block(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
                          const index_t* __restrict__ col, int* level, unsigned* visited, index_t* queue,
                          offset_t* start, word64_t* tally, long long* handover, unsigned* barrier, int small_vertices,
                          long long small_edges, long long* trace, int trace_levels)

@@ -112,7 +112,7 @@ def command(
             stack.enter_context(RecordFile(options.results, problem, matrix.name)) if options.save else None
         )
         settings = Settings(
-            dtypes=options.dtypes,
+            dtypes=dtypes_for(problem, options),
             params=options.params,
             seed=options.seed,
             force_format=options.force_format,
@@ -139,6 +139,22 @@ def command(
         if interrupted:
             raise KeyboardInterrupt
     return _status(records)
+
+
+def dtypes_for(problem: str, options: RunOptions) -> tuple[str, ...]:
+    """Value types of the run: those asked for, or the one of a problem without a choice.
+
+    Raises UsageError where one was asked for that the problem does not come in.
+    """
+    from spgraph_bench.problems import get_problem
+
+    offered = get_problem(problem).dtypes
+    if set(options.dtypes) <= set(offered):
+        return options.dtypes
+    source = click.get_current_context().get_parameter_source("dtype")
+    if source is not None and source.name != "DEFAULT":
+        raise UsageError(f"{problem} has no value types to choose from", remedy="leave --dtype out")
+    return offered[:1]
 
 
 def _choose(problem: str, options: RunOptions) -> Sequence[Variant]:

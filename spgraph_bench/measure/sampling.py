@@ -12,7 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 import numpy as np
 
 from spgraph_bench.measure.stopping import Precision, StoppingRule
+from spgraph_bench.results.interval import SMALLEST
 from spgraph_bench.results.record import Samples, Stopped
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Taken:
     sample: Sample
     spent_s: float
     """Wall time it took, everything included."""
+    case: int = 0
+    """Which case of the launch was run."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,10 @@ class _Series:
     def __init__(self, entry: Entry, cache: Cache, rule: StoppingRule) -> None:
         self.entry, self.cache, self.rule = entry, cache, rule
         self.times: list[float] = []
-        self.precision = Precision(rule)
+        self.case = 0
+        """The case to sample next."""
+        self.cycle_ms = 0.0
+        self.precision = Precision(rule_for_cases(rule, entry.launch.cases))
         self.dropped: Counter[str] = Counter()
         self.clocks: list[int] = []
         self.throttle: dict[str, None] = {}
@@ -136,9 +142,18 @@ class _Series:
             return
         self.invalid_run = 0
         self.times.append(sample.ms)
-        self.precision.add(sample.ms)
+        # What has to be known well is the time of all cases together; a dropped sample is taken again.
+        self.cycle_ms += sample.ms
+        self.case = (self.case + 1) % self.entry.launch.cases
+        if self.case == 0:
+            self.precision.add(self.cycle_ms)
+            self.cycle_ms = 0.0
         if sample.sm_clock_mhz is not None:
             self.clocks.append(sample.sm_clock_mhz)
+
+    def _cases(self) -> tuple[int, ...]:
+        count = self.entry.launch.cases
+        return tuple(i % count for i in range(len(self.times))) if count > 1 else ()
 
     def end(self, stopped: Stopped, warmups: int, reason: str = "") -> Ended:
         self.ended = True
@@ -155,7 +170,8 @@ class _Series:
             sm_clock_mhz=clocks,
             throttle=tuple(self.throttle),
             evict_bytes=clock.evict_bytes if self.cache == "cold" else 0,
-            rule=self.rule.to_json(),
+            cases=self._cases(),
+            rule=self.precision.rule.to_json(),
         )
         return Ended(self.entry.key, self.cache, samples, reason)
 
@@ -193,10 +209,20 @@ class _Rotation:
         begin = timer()
         while self.warmups < runs and (self.warmups == 0 or timer() - begin < limit_s):
             try:
+                self.entry.launch.select(self.warmups % self.entry.launch.cases)
                 self.entry.clock.sample(self.entry.launch, "hot")
             except Exception as error:
                 raise _LaunchFailed(error) from error
             self.warmups += 1
+
+
+def rule_for_cases(rule: StoppingRule, cases: int) -> StoppingRule:
+    """`rule` for `cases` cases in turn, where a sample is the sum of one full cycle: at least 6 cycles before the
+    median counts as known, and one even when the time is up."""
+    if cases == 1:
+        return rule
+    most = max(SMALLEST, rule.max_samples // cases)
+    return replace(rule, min_samples=SMALLEST, floor_samples=1, max_samples=most)
 
 
 _T = TypeVar("_T")
@@ -234,7 +260,8 @@ def sample_interleaved(
     """Sample `entries` until the rule is content with each; yields every sample and every end as it comes.
 
     Warm-ups come first: `warmups` discarded runs of each, fewer (but one) when they take `warmup_limit_s`.
-    A series ends "converged", at the "time limit" or "sample limit" of `rule`, "interrupted" when
+    A launch with several cases is sampled one case per turn; what its rule judges is the sum over a full cycle of
+    cases (:func:`rule_for_cases`). A series ends "converged", at the "time limit" or "sample limit" of `rule`, "interrupted" when
     `should_stop()` turns true (looked at before every turn), or "failed" after `max_invalid` dropped samples
     in a row or an exception of its launch. A failure ends that variant only and is told in ``Ended.reason``;
     where `fatal(error)` holds (nothing on the device can go on) the exception is raised again after it, and
@@ -276,19 +303,21 @@ def _visit(
 ) -> Iterator[Event]:
     """One sample for each series that `turn` still owes."""
     launch, clock = turn.entry.launch, turn.entry.clock
-    primed = False  # the last thing that ran was this launch
+    primed: int | None = None  # the case of this launch that ran last
     for series in turn.owed():
         begin = timer()
         try:
-            if series.cache == "hot" and not primed:
+            case = series.case
+            launch.select(case)
+            if series.cache == "hot" and primed != case:
                 clock.sample(launch, "hot")  # not kept: the caches held another variant's data
             sample = clock.sample(launch, series.cache)
         except Exception as error:
             raise _LaunchFailed(error) from error
-        primed = True
+        primed = case
         if not sample.valid and series.invalid_run >= 2:
             pause(0.1)
-        taken = Taken(turn.entry.key, series.cache, sample, timer() - begin)
+        taken = Taken(turn.entry.key, series.cache, sample, timer() - begin, case)
         turn.spent_s += taken.spent_s
         series.add(sample)
         yield taken

@@ -1,5 +1,5 @@
 """Problems: one module each. See :mod:`spgraph_bench.problems.base`."""
 
-from spgraph_bench.problems.base import CheckResult, Problem, Work, get_problem, problems
+from spgraph_bench.problems.base import CaseProblem, CheckResult, Problem, Work, get_problem, problems
 
-__all__ = ["CheckResult", "Problem", "Work", "get_problem", "problems"]
+__all__ = ["CaseProblem", "CheckResult", "Problem", "Work", "get_problem", "problems"]

@@ -6,15 +6,45 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Packed
-from spgraph_bench.matrix import Matrix
+from spgraph_bench.matrix import CSR, Matrix
 
-__all__ = ["CheckResult", "Problem", "Work", "get_problem", "problems", "register"]
+__all__ = [
+    "CaseProblem", "CheckResult", "Configurable", "Option", "Problem", "Work", "filled_options", "get_problem",
+    "problems", "register",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a problem (spmm: k), offered by `spgraph bench` as ``--name``."""
+
+    default: int | str
+    about: str
+    choices: tuple[str, ...] | None = None
+    between: tuple[int, int] | None = None
+    """Least and largest value; the option is an integer."""
+
+    def checked(self, name: str, given: Any) -> int | str:
+        """`given` as a value of the option. Raises UsageError."""
+        if self.between is not None:
+            low, high = self.between
+            try:
+                value = int(given)
+            except (TypeError, ValueError):
+                value = low - 1
+            if str(given).strip() == str(value) and low <= value <= high:
+                return value
+            raise UsageError(f"{name} cannot be {given!r}", remedy=f"take an integer from {low} to {high}")
+        if self.choices is not None and given not in self.choices:
+            raise UsageError(f"{name} cannot be {given!r}", remedy=f"one of {', '.join(self.choices)}")
+        return str(given)
 
 
 @dataclass(frozen=True)
@@ -51,9 +81,18 @@ class Problem(Protocol):
     """"GFLOP/s", "GTEPS"."""
     outputs: tuple[str, ...]
     """Names of the output buffers, the first is the one variants fetch by default."""
+    dtypes: tuple[str, ...]
+    """Value types it comes in, the first is the default; one where a user has no choice."""
+    is_graph: bool
+    """Whether the matrix is an adjacency matrix, of which it must be known whether it is symmetric."""
 
-    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int) -> dict[str, npt.NDArray[Any]]:
-        """Input arrays by name (spmv: x of `dtype` [cols], uniform in [0, 1))."""
+    def inputs(
+        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Input arrays by name (spmv: x of `dtype` [cols], uniform in [0, 1)).
+
+        `options` are the problem's own (bfs: which sources), from ``Settings.options``.
+        """
         ...
 
     def output_arrays(
@@ -63,7 +102,11 @@ class Problem(Protocol):
         ...
 
     def oracle(
-        self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
+        self,
+        matrix: Matrix,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        dtype: np.dtype[Any],
+        **options: Any,
     ) -> dict[str, npt.NDArray[Any]]:
         """The slow, plain, double-precision answer and what the check needs, as named arrays."""
         ...
@@ -77,6 +120,60 @@ class Problem(Protocol):
     def rate(self, work: Work, seconds: float) -> float:
         """In :attr:`rate_unit`."""
         ...
+
+
+@runtime_checkable
+class CaseProblem(Problem, Protocol):
+    """A problem that is solved for several cases (sources) on one prepared matrix."""
+
+    def cases(self, inputs: Mapping[str, npt.NDArray[Any]]) -> int: ...
+
+    def check_case(
+        self,
+        case: int,
+        output: npt.NDArray[Any],
+        csr: CSR,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+    ) -> tuple[CheckResult, bool]:
+        """The outcome, and whether the oracle knows this case; if not, :meth:`identity` of the output is compared
+        with that of another variant whose known cases were right."""
+        ...
+
+    def identity(self, output: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The part of an output that all right answers share."""
+        ...
+
+    def describe_case(
+        self,
+        case: int,
+        output: npt.NDArray[Any],
+        csr: CSR,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+    ) -> dict[str, Any]:
+        """What a record keeps of a case: at least "source" and "edges"."""
+        ...
+
+
+@runtime_checkable
+class Configurable(Problem, Protocol):
+    """A problem with options of its own, which shape its inputs, outputs and work."""
+
+    options: Mapping[str, Option]
+
+    def configured(self, options: Mapping[str, Any]) -> Problem:
+        """This problem with these options, defaults for the others. Raises UsageError for bad ones."""
+        ...
+
+
+def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int | str]:
+    """The declared options of `problem`, those of `given` checked, the others by default.
+
+    Raises UsageError for a bad value; names that are not declared are left out.
+    """
+    declared = problem.options if isinstance(problem, Configurable) else {}
+    return {name: option.checked(name, given.get(name, option.default)) for name, option in declared.items()}
 
 
 _PROBLEMS: dict[str, Problem] = {}
@@ -103,6 +200,7 @@ def problems() -> dict[str, Problem]:
     return dict(_PROBLEMS)
 
 
-def get_problem(name: str) -> Problem:
-    """The problem called `name`; KeyError if there is none."""
-    return problems()[name]
+def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
+    """The problem called `name` with `options`; KeyError if there is none, UsageError for a bad option."""
+    found = problems()[name]
+    return found.configured(options) if options and isinstance(found, Configurable) else found

@@ -11,19 +11,10 @@ import numpy.typing as npt
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.problems.base import CheckResult, Work, register
+from spgraph_bench.problems.summation import BOUND_FACTOR, judge
 from spgraph_bench.stats import row_ranges
 
 __all__ = ["BOUND_FACTOR", "SpMV"]
-
-BOUND_FACTOR = 1.0
-"""c in the bound c (nnz_i + 2) eps (|A| |x|)_i that :meth:`SpMV.check` holds every row to.
-
-n products summed in any order, fused or not, err by at most n u (|A| |x|)_i with u = eps / 2 (Jeannerod and
-Rump, "Improved error bounds for inner products in floating-point arithmetic", SIAM J. Matrix Anal. Appl.
-2013; Higham, "Accuracy and Stability of Numerical Algorithms", chapter 3, with n u / (1 - n u)). The oracle's
-own sum errs by as much in double precision, so two float64 results may lie n eps apart: c = 1 is what is
-needed there, and twice what is needed in float32. The 2 covers the rounding of y and of the bound itself.
-"""
 
 
 class SpMV:
@@ -37,8 +28,12 @@ class SpMV:
     title = "sparse matrix times dense vector, y = A x"
     rate_unit = "GFLOP/s"
     outputs: tuple[str, ...] = ("y",)
+    dtypes: tuple[str, ...] = ("float32", "float64")
+    is_graph = False
 
-    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int) -> dict[str, npt.NDArray[Any]]:
+    def inputs(
+        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
+    ) -> dict[str, npt.NDArray[Any]]:
         """``x``, uniform in [0, 1): the same for a seed on any machine and any numpy.
 
         Drawn from PCG64's raw output, since numpy keeps that stable but not its distributions.
@@ -54,7 +49,11 @@ class SpMV:
         return {"y": ((matrix.csr.rows,), dtype)}
 
     def oracle(
-        self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
+        self,
+        matrix: Matrix,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        dtype: np.dtype[Any],
+        **options: Any,
     ) -> dict[str, npt.NDArray[Any]]:
         """``r`` = A x and ``absax`` = |A| |x|, float64 ``[rows]``; ``lengths``, int64 ``[rows]``.
 
@@ -106,24 +105,8 @@ class SpMV:
             return CheckResult(
                 False, f"y is {output.dtype} {list(output.shape)}, not {dtype} {list(r.shape)}"
             )
-        limits = np.finfo(dtype)
-        eps, largest = float(limits.eps), float(limits.max)
-        bits = np.ascontiguousarray(output).view(f"u{dtype.itemsize}")
-        unwritten = bits == np.iinfo(bits.dtype).max
-        y = output.astype(np.float64)
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            error = np.abs(y - r)
-            slack = (lengths + 2) * eps
-            bound = BOUND_FACTOR * slack * absax + lengths * float(limits.smallest_subnormal)
-            right = (error <= bound) | (y == r) | (np.isnan(y) & np.isnan(r))
-            overflow = absax * (1 + slack) >= largest
-            if overflow.any():
-                one_sign = np.abs(r) == absax
-                allowed = np.where(one_sign, y == np.copysign(np.inf, r), ~np.isfinite(y))
-                right |= overflow & (allowed | np.isinf(absax))
-            wrong = ~right | unwritten
-            ratio = np.nan_to_num(error / bound, nan=0.0, posinf=0.0)
-        ratio[wrong & ~(ratio > 1)] = np.inf  # NaN, Inf, unwritten, or not exactly 0 in an empty row
+        found = judge(output, r, absax, lengths)
+        wrong, unwritten, ratio = found.wrong, found.unwritten, found.ratio
         written = wrong & ~unwritten
         wrong_rows, unwritten_rows = int(wrong.sum()), int(unwritten.sum())
         details: dict[str, Any] = {"wrong_rows": wrong_rows, "unwritten_rows": unwritten_rows}
@@ -138,8 +121,8 @@ class SpMV:
         where = f"row {worst:,} ({lengths[worst]:,} nonzeros)"
         if written.any():
             message = (
-                f"{wrong_rows:,} of {len(r):,} rows wrong, the worst is {where}: y = {y[worst]:.9g}, "
-                f"expected {r[worst]:.9g}, error {error[worst]:.3g} exceeds its bound {bound[worst]:.3g}"
+                f"{wrong_rows:,} of {len(r):,} rows wrong, the worst is {where}: y = {output[worst]:.9g}, "
+                f"expected {r[worst]:.9g}, error {found.error[worst]:.3g} exceeds its bound {found.bound[worst]:.3g}"
             )
             if unwritten_rows:
                 message += f"; {unwritten_rows:,} never written"

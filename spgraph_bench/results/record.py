@@ -41,6 +41,8 @@ class Samples:
     """Throttle reasons seen."""
     evict_bytes: int = 0
     """Size of the buffer read before each cold sample."""
+    cases: tuple[int, ...] = ()
+    """The case (place in ``Record.cases``) of each time; empty where there is only one."""
     rule: Mapping[str, Any] = field(default_factory=dict)
     """The stopping rule: precision, min_samples, time_limit_s (for cold and hot together), ..."""
 
@@ -94,7 +96,13 @@ class Record:
     check: Mapping[str, Any] = field(default_factory=dict)
     """ok, message and the problem's details."""
     counters: Mapping[str, int] | None = None
-    """Events counted by the host device for one run."""
+    """Events counted by the host device for one run (of the first case)."""
+    cases: tuple[Mapping[str, Any], ...] = ()
+    """What was solved in turn (traversals: source, levels, reached, edges); empty where there is one case."""
+    trace: tuple[Mapping[str, Any], ...] = ()
+    """Levels of the first case: how, ms (None on host), vertices, edges, inspected. Only if it was asked for."""
+    inspected: int | None = None
+    """Edges looked at in all levels of the first case."""
     ceiling: Ceiling | None = None
     notes: tuple[str, ...] = ()
     """What the table says it does not know: throttling, other processes, cache residence."""

@@ -10,6 +10,7 @@ Messages go to `emit` while a call works:
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 import time
 import traceback
@@ -29,7 +30,8 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.measure.clocks import GpuMonitor
 from spgraph_bench.measure.sampling import Clock, CpuClock, Entry, Sample, Taken, sample_interleaved
 from spgraph_bench.measure.stopping import StoppingRule
-from spgraph_bench.problems import get_problem
+from spgraph_bench.problems import CaseProblem, CheckResult, get_problem
+from spgraph_bench.problems.traversal import level_work
 from spgraph_bench.results.record import Ceiling, Status
 from spgraph_bench.runner import spool
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare, upload_packed
@@ -64,6 +66,16 @@ class Task:
     params: Mapping[str, Any] = field(default_factory=dict)
     force_format: bool = False
     offsets: str = "int32"
+    symmetric: bool | None = None
+    """Whether the pattern equals its transpose; None where nobody asked."""
+    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Parameters found by tuning, by variant; `params` win over them."""
+    trace: bool = False
+    """Keep the levels of the first case."""
+
+    def params_of(self, variant: str) -> dict[str, Any]:
+        """Parameters for `variant`."""
+        return {**self.tuned.get(variant, {}), **self.params}
 
 
 @dataclass
@@ -79,6 +91,9 @@ class Outcome:
     params: dict[str, Any] = field(default_factory=dict)
     counters: dict[str, int] | None = None
     device_bytes: int = 0
+    cases: tuple[dict[str, Any], ...] = ()
+    trace: tuple[dict[str, Any], ...] = ()
+    inspected: int | None = None
 
 
 class _AnnouncingClock:
@@ -140,6 +155,8 @@ class Bench:
         self._packed: tuple[str, Packed, float] | None = None
         self._uploaded: dict[str, dict[str, Buffer]] = {}
         self._ready: dict[str, Prepared] = {}
+        self._agreed: dict[str, tuple[str, list[bytes]]] = {}
+        """dtype -> the first variant whose known cases were all right, and digests of its answers."""
 
     # ---- calls ------------------------------------------------------------------------------------------
 
@@ -159,6 +176,7 @@ class Bench:
             a["csr.row_ptr"],
             a["csr.col_idx"],
             None if task.pattern else a["csr.values"],
+            task.symmetric,
         )
         self._stats = row_stats(self._csr)
 
@@ -276,15 +294,12 @@ class Bench:
             device_bytes=prepared.device_bytes,
         )
         self._emit(("stage", f"checking {cell.key}", True))
-        launch.reset()
-        self.device.synchronize()
-        self.device.reset_counters()
-        launch.run()
-        self.device.synchronize()
-        outcome.counters = self.device.counters() if variant.where == "gpu" else None
-        output = launch.output()
-        self._emit(("stage", f"comparing {cell.key}", False))
-        result = problem.check(output, self._named(f"oracle.{cell.dtype}."), np.dtype(cell.dtype))
+        if isinstance(problem, CaseProblem):
+            result = self._check_cases(problem, prepared, variant, cell, outcome)
+        else:
+            output = self._run_once(launch, variant, outcome)
+            self._emit(("stage", f"comparing {cell.key}", False))
+            result = problem.check(output, self._named(f"oracle.{cell.dtype}."), np.dtype(cell.dtype))
         outcome.check = {"ok": result.ok, "message": result.message, **result.details}
         if not result.ok:
             outcome.status, outcome.reason = "wrong", result.message
@@ -292,6 +307,76 @@ class Bench:
             self._ready.pop(cell.key, None)
             self._drop_unused()
         return outcome
+
+    def _run_once(self, launch: Launch, variant: Variant, outcome: Outcome) -> npt.NDArray[Any]:
+        """The output of one run on poisoned buffers; `outcome` gets the counters of the first."""
+        launch.reset()
+        self.device.synchronize()
+        self.device.reset_counters()
+        launch.run()
+        self.device.synchronize()
+        if outcome.counters is None and variant.where == "gpu":
+            outcome.counters = self.device.counters()
+        return launch.output()
+
+    def _check_cases(
+        self, problem: CaseProblem, prepared: Prepared, variant: Variant, cell: Cell, outcome: Outcome
+    ) -> CheckResult:
+        """Run and check every case: against the oracle where it knows it, else against the first variant that was
+        right wherever the oracle did."""
+        assert self._csr is not None
+        launch = prepared.launch
+        inputs = self._named(f"in.{cell.dtype}.")
+        oracle = self._named(f"oracle.{cell.dtype}.")
+        agreed = self._agreed.get(cell.dtype)
+        digests: list[bytes] = []
+        told: dict[str, Any] = {"by_oracle": 0, "by_comparison": 0, "compared_with": agreed[0] if agreed else ""}
+        found: list[dict[str, Any]] = []
+        for case in range(launch.cases):
+            self._emit(("stage", f"checking {cell.key}, case {case + 1} of {launch.cases}", True))
+            launch.select(case)
+            output = self._run_once(launch, variant, outcome)
+            self._emit(("stage", f"comparing {cell.key}, case {case + 1} of {launch.cases}", False))
+            result, known = problem.check_case(case, output, self._csr, inputs, oracle)
+            digests.append(hashlib.blake2b(np.ascontiguousarray(problem.identity(output)).data).digest())
+            if result.ok and not known and agreed and digests[-1] != agreed[1][case]:
+                result = CheckResult(False, f"the answer is not the one that {agreed[0]} gave")
+            told["by_oracle" if known else "by_comparison"] += 1
+            facts = problem.describe_case(case, output, self._csr, inputs, oracle) if result.ok else {}
+            if not result.ok:
+                which = f"case {case + 1} of {launch.cases} (source {int(inputs['sources'][case])})"
+                return CheckResult(False, f"{which}: {result.message}", {**told, **result.details})
+            found.append(facts)
+            if case == 0 and launch.trace is not None:
+                self._trace(launch, prepared, problem.identity(output), outcome)
+        outcome.cases = tuple(found)
+        launch.select(0)
+        if not agreed:
+            self._agreed[cell.dtype] = (variant.name, digests)
+        return CheckResult(True, "", told)
+
+    def _trace(
+        self, launch: Launch, prepared: Prepared, levels: npt.NDArray[Any], outcome: Outcome
+    ) -> None:
+        """What each level of the case at hand was, and how it was done."""
+        assert launch.trace is not None
+        assert self._task is not None
+        packed = prepared.job.packed
+        work = level_work(packed, levels)
+        launch.reset()
+        done = launch.trace()
+        depth = len(work.vertices)
+        # A mode notices the end by a level that finds nothing, or that it has no frontier for.
+        looked = [work.inspected(t.how, k, packed.nnz) if k < depth else 0 for k, t in enumerate(done)]
+        outcome.inspected = sum(looked)
+        if self._task.trace:
+            outcome.trace = tuple(
+                {
+                    "how": t.how, "ms": t.ms, "vertices": int(work.vertices[k]), "edges": int(work.edges[k]),
+                    "inspected": looked[k],
+                }
+                for k, t in enumerate(done[:depth])
+            )  # fmt: skip
 
     def _named(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         return {k.removeprefix(prefix): v for k, v in self._arrays.items() if k.startswith(prefix)}
@@ -319,7 +404,7 @@ class Bench:
         if cell.key in self._ready:
             return self._ready[cell.key]
         task = self._task
-        filled_params(variant, task.params)  # before any work: a bad parameter is a usage error
+        filled_params(variant, task.params_of(variant.name))  # before any work: a bad parameter is a usage error
         packed, _ = self._pack(variant, cell)
         arrays: dict[str, Buffer] | None = None
         if variant.where == "gpu":
@@ -331,7 +416,7 @@ class Bench:
         self._emit(("stage", f"preparing {cell.key}", True))
         outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
         inputs = self._named(f"in.{cell.dtype}.")
-        prepared = prepare(self.device, variant, packed, inputs, outputs, task.params, arrays=arrays)
+        prepared = prepare(self.device, variant, packed, inputs, outputs, task.params_of(variant.name), arrays=arrays)
         self.device.synchronize()
         self._ready[cell.key] = prepared
         return prepared

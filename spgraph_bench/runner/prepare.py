@@ -64,8 +64,12 @@ def _value(variant: Variant, name: str, tunable: Tunable, given: Any) -> Any:
 
 
 def upload_packed(device: Device, packed: Packed) -> dict[str, Buffer]:
-    """The arrays of `packed` on `device`, by name."""
-    return {name: device.upload(array) for name, array in packed.arrays.items()}
+    """The arrays of `packed` on `device`, by name; an array with two names is there once."""
+    there: dict[int, Buffer] = {}
+    for array in packed.arrays.values():
+        if id(array) not in there:
+            there[id(array)] = device.upload(array)
+    return {name: there[id(array)] for name, array in packed.arrays.items()}
 
 
 def prepare(
@@ -108,5 +112,6 @@ def prepare(
         defines=defines_for(packed.dtype, packed.offsets if offsets is None else offsets),
     )
     launch = variant.prepare(job)
-    held = sum(b.nbytes for b in (*job.arrays.values(), *buffers.values())) + launch.extra_bytes
+    distinct = {id(b): b.nbytes for b in (*job.arrays.values(), *buffers.values())}
+    held = sum(distinct.values()) + launch.extra_bytes
     return Prepared(job, launch, held)

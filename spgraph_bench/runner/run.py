@@ -26,11 +26,13 @@ from spgraph_bench.matrix import Matrix
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.problems import get_problem
+from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
 from spgraph_bench.results.record import Ceiling, Record, Samples
 from spgraph_bench.runner.bench import Cell, Outcome, Task
 from spgraph_bench.runner.prepare import defines_for
 from spgraph_bench.runner.spool import Spool
+from spgraph_bench.runner.tuned import load_tuned
 from spgraph_bench.runner.worker import LocalWorker, ProcessWorker, Worker, WorkerDiedError, WorkerHungError
 from spgraph_bench.variants.base import Variant
 
@@ -54,6 +56,10 @@ class Settings:
     time_limit_s: float = 1.0
     offsets: str | None = None
     """"int32", "int64" or None: int64 from 2^31 nonzeros on."""
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The problem's own (bfs: source, sources, any_component, oracle_seconds)."""
+    trace: bool = False
+    """Keep the levels of the first case in the records."""
 
 
 class Session:
@@ -178,6 +184,8 @@ class _Run:
         try:
             self._prepare_arrays()
             self.info = self.session.info()
+            tuned = load_tuned(self.problem.name, self.matrix.sha256, self.info)
+            self.task = dataclasses.replace(self.task, tuned=tuned)
             self.shared = {
                 "matrix": describe_matrix(self.matrix),
                 "device": describe_device(self.info),
@@ -201,7 +209,14 @@ class _Run:
 
     def _prepare_arrays(self) -> None:
         """The task and every array the worker needs: the matrix, inputs and oracle in each value type."""
-        csr, settings, problem = self.matrix.csr, self.settings, self.problem
+        settings, problem = self.settings, self.problem
+        symmetric: bool | None = None
+        if problem.is_graph:
+            self.progress("looking whether the graph is undirected")
+            symmetric = pattern_is_symmetric(self.matrix)
+            csr = dataclasses.replace(self.matrix.csr, symmetric=symmetric)
+            self.matrix = dataclasses.replace(self.matrix, csr=csr)
+        csr = self.matrix.csr
         offsets = settings.offsets or ("int64" if csr.nnz >= _INT32_LIMIT else "int32")
         self.arrays: dict[str, npt.NDArray[Any]] = {"csr.row_ptr": csr.row_ptr, "csr.col_idx": csr.col_idx}
         if csr.values is not None:
@@ -210,8 +225,8 @@ class _Run:
         for dtype in settings.dtypes:
             self.progress(f"computing the {dtype} oracle")
             kind = np.dtype(dtype)
-            inputs = problem.inputs(self.matrix, kind, settings.seed)
-            oracle = problem.oracle(self.matrix, inputs, kind)
+            inputs = problem.inputs(self.matrix, kind, settings.seed, **settings.options)
+            oracle = problem.oracle(self.matrix, inputs, kind, **settings.options)
             self.arrays |= {f"in.{dtype}.{name}": array for name, array in inputs.items()}
             self.arrays |= {f"oracle.{dtype}.{name}": array for name, array in oracle.items()}
             outputs[dtype] = {
@@ -227,6 +242,8 @@ class _Run:
             params=dict(settings.params),
             force_format=settings.force_format,
             offsets=offsets,
+            symmetric=symmetric,
+            trace=settings.trace,
         )
 
     def _worker(self) -> Worker:
@@ -447,6 +464,9 @@ class _Run:
                 samples=samples,
                 check=outcome.check,
                 counters=outcome.counters,
+                cases=outcome.cases,
+                trace=outcome.trace,
+                inspected=outcome.inspected,
                 ceiling=self.ceiling,
                 notes=self.notes,
                 **self.shared,

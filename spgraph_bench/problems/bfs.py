@@ -1,0 +1,198 @@
+"""Breadth-first search: the least number of edges from a source to every vertex."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.formats.base import Packed
+from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.problems.base import CheckResult, Work, register
+from spgraph_bench.problems.traversal import draw_sources, plain_levels, proper_degrees
+
+__all__ = ["BFS", "check_levels", "check_tree"]
+
+_ORACLE_BYTES = 2 << 30
+
+
+def check_levels(level: npt.NDArray[Any], right: npt.NDArray[np.int32]) -> CheckResult:
+    """Equality with the levels of a plain search: they are unique."""
+    if level.shape != right.shape or level.dtype != np.int32:
+        return CheckResult(False, f"levels are {level.dtype} {list(level.shape)}, not int32 {list(right.shape)}")
+    wrong = np.flatnonzero(level != right)
+    if not len(wrong):
+        return CheckResult(True)
+    v = int(wrong[np.argmin(np.where(right[wrong] < 0, np.iinfo(np.int32).max, right[wrong]))])
+    return CheckResult(
+        False,
+        f"{len(wrong):,} of {len(right):,} levels wrong, the first is of vertex {v:,}: {_word(level[v])}, "
+        f"expected {_word(right[v])}",
+        {"wrong_levels": len(wrong), "worst_vertex": v},
+    )
+
+
+def _word(level: Any) -> str:
+    return "unreached" if level == -1 else f"{int(level):,}"
+
+
+def check_tree(
+    csr: CSR, source: int, level: npt.NDArray[np.int32], parent: npt.NDArray[Any]
+) -> CheckResult:
+    """The five rules of Graph500's specification on parents, given levels.
+
+    1 the tree has no cycle (every parent is one level above its child, the source its own parent), 2 tree edges
+    span one level, 3 every edge spans at most one level or lies wholly outside (arcs: does not lead out of what is
+    reached, nor down by more than one level), 4 the tree spans all that is reached and nothing else, 5 tree edges
+    are edges of the graph.
+    """
+    n = csr.rows
+    if parent.shape != (n,) or parent.dtype != np.int32:
+        return CheckResult(False, f"parents are {parent.dtype} {list(parent.shape)}, not int32 [{n}]")
+    if level[source] != 0 or parent[source] != source:
+        return CheckResult(False, f"the source {source:,} must be its own parent at level 0 (rule 1)")
+    reached = level >= 0
+    inside = (parent >= 0) & (parent < n)
+    if len(bad := np.flatnonzero(reached != inside)):
+        v = int(bad[0])
+        return CheckResult(
+            False, f"vertex {v:,} is {_word(level[v])}, but has parent {int(parent[v]):,} (rule 4)"
+        )
+    child = np.flatnonzero(reached)
+    child = child[child != source]
+    of = parent[child].astype(np.int64)
+    if len(bad := np.flatnonzero(level[child] != level[of] + 1)):
+        v, u = int(child[bad[0]]), int(of[bad[0]])
+        return CheckResult(
+            False,
+            f"vertex {v:,} at level {level[v]} has parent {u:,} at level {level[u]} (rules 1 and 2)",
+        )
+    row = np.repeat(np.arange(n, dtype=np.int32), csr.row_lengths())
+    source_level, target_level = level[row], level[csr.col_idx]
+    steep = (source_level >= 0) & ((target_level < 0) | (target_level > source_level + 1))
+    if len(bad := np.flatnonzero(steep)):
+        u, v = int(row[bad[0]]), int(csr.col_idx[bad[0]])
+        return CheckResult(
+            False, f"the edge {u:,} -> {v:,} leads from level {level[u]} to {_word(level[v])} (rule 3)"
+        )
+    # An edge u -> v is there if u * n + v is among the keys of the graph, which rise.
+    is_tree_edge = parent[csr.col_idx] == row
+    held = np.zeros(n, bool)
+    held[csr.col_idx[is_tree_edge]] = True
+    if len(bad := np.flatnonzero(~held[child])):
+        v = int(child[bad[0]])
+        return CheckResult(False, f"there is no edge {int(parent[v]):,} -> {v:,} (rule 5)")
+    return CheckResult(True)
+
+
+class BFS:
+    """Levels from one source after another: a case is a source.
+
+    Input ``sources`` int32 ``[cases]``; output ``level`` int32 ``[n]``, -1 where the source does not reach, by the
+    ids of the input. Self-loops change nothing and are not counted as edges; edges that the input held twice are
+    one edge since it was read.
+    """
+
+    name = "bfs"
+    title = "breadth-first search: levels from a vertex"
+    rate_unit = "GTEPS"
+    outputs: tuple[str, ...] = ("level",)
+    dtypes: tuple[str, ...] = ("int32",)
+    is_graph = True
+
+    def inputs(
+        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
+    ) -> dict[str, npt.NDArray[Any]]:
+        """`options`: source, sources and any_component, see :func:`draw_sources`."""
+        options.pop("oracle_seconds", None)
+        return {"sources": draw_sources(matrix.csr, seed, **options)}
+
+    def output_arrays(
+        self, matrix: Matrix, dtype: np.dtype[Any]
+    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        return {"level": ((matrix.csr.rows,), np.dtype(np.int32))}
+
+    def oracle(
+        self,
+        matrix: Matrix,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        dtype: np.dtype[Any],
+        oracle_seconds: float = 20.0,
+        **_: Any,
+    ) -> dict[str, npt.NDArray[Any]]:
+        """``levels`` int32 ``[some, n]`` of the first cases, as many as `oracle_seconds` (and 2 GiB) allow, one at
+        least; ``proper_degree`` int64 ``[n]``, out-edges without self-loops."""
+        csr = matrix.csr
+        begin, levels = time.monotonic(), []
+        for source in inputs["sources"]:
+            levels.append(plain_levels(csr, int(source)))
+            one_more = (time.monotonic() - begin) * (len(levels) + 1) / len(levels)
+            if one_more > oracle_seconds or (len(levels) + 1) * levels[0].nbytes > _ORACLE_BYTES:
+                break
+        return {"levels": np.stack(levels), "proper_degree": proper_degrees(csr)}
+
+    def cases(self, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
+        return len(inputs["sources"])
+
+    def check(
+        self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
+    ) -> CheckResult:
+        """Levels of the first case; :meth:`check_case` is what the runner calls."""
+        return check_levels(output, oracle["levels"][0])
+
+    def check_case(
+        self,
+        case: int,
+        output: npt.NDArray[Any],
+        csr: CSR,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+    ) -> tuple[CheckResult, bool]:
+        """The outcome, and whether an oracle was there for this case.
+
+        `output` is the levels, or levels and parents as two rows; parents are checked in every case. Levels beyond
+        the oracle's cases must be compared with those of another variant.
+        """
+        level = output[0] if output.ndim == 2 else output
+        known = case < len(oracle["levels"])
+        result = check_levels(level, oracle["levels"][case]) if known else CheckResult(True)
+        if result.ok and output.ndim == 2:
+            result = check_tree(csr, int(inputs["sources"][case]), level, output[1])
+        return result, known
+
+    def identity(self, output: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The part of an output that is the same for all right answers."""
+        return output[0] if output.ndim == 2 else output
+
+    def describe_case(
+        self,
+        case: int,
+        output: npt.NDArray[Any],
+        csr: CSR,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+    ) -> dict[str, Any]:
+        """What a record keeps of a case: source, levels, reached vertices, and the edges its rate counts."""
+        level = self.identity(output)
+        reached = level >= 0
+        arcs = int(oracle["proper_degree"][reached].sum())
+        return {
+            "source": int(inputs["sources"][case]),
+            "levels": int(level.max()) + 1,
+            "reached": int(reached.sum()),
+            "edges": arcs // 2 if csr.symmetric else arcs,
+        }
+
+    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
+        """No operations and no compulsory bytes: both depend on the source; the cases hold the edges."""
+        return Work(0, 0, packed.stored_bytes, 0)
+
+    def rate(self, work: Work, seconds: float) -> float:
+        """GTEPS: 1e9 edges of the source's component per second (see results/traversal.py for several cases)."""
+        return work.operations / seconds / 1e9
+
+
+register(BFS())

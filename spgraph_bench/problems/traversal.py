@@ -1,0 +1,157 @@
+"""What problems that start from a vertex share: the graph, its sources, a plain search, work per level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.errors import InputError, UsageError
+from spgraph_bench.formats.base import Packed
+from spgraph_bench.formats.common import ranges
+from spgraph_bench.formats.graphs import transpose
+from spgraph_bench.matrix import CSR, Matrix
+
+__all__ = ["LevelWork", "draw_sources", "level_work", "pattern_is_symmetric", "plain_levels", "proper_degrees"]
+
+Levels = npt.NDArray[np.int32]
+
+
+def pattern_is_symmetric(matrix: Matrix) -> bool:
+    """Whether every edge has its reverse: as declared, or else found out by turning the matrix."""
+    csr = matrix.csr
+    if csr.rows != csr.cols:
+        return False
+    return matrix.symmetry != "general" or transpose(csr)[1] is csr.col_idx
+
+
+def proper_degrees(csr: CSR) -> npt.NDArray[np.int64]:
+    """Out-edges of each vertex, self-loops left out, int64 ``[rows]``."""
+    row = np.repeat(np.arange(csr.rows, dtype=np.int32), csr.row_lengths())
+    return csr.row_lengths() - np.bincount(row[row == csr.col_idx], minlength=csr.rows)
+
+
+def plain_levels(csr: CSR, source: int) -> Levels:
+    """Breadth-first levels from `source`, int32 ``[rows]``, -1 where it does not reach. Level by level, in numpy:
+    slow and plain, the oracle of every mode."""
+    level = np.full(csr.rows, -1, np.int32)
+    level[source] = 0
+    frontier, depth = np.array([source]), 0
+    while len(frontier):
+        starts = csr.row_ptr[frontier]
+        neighbours = csr.col_idx[ranges(starts, csr.row_ptr[frontier + 1] - starts)]
+        found = neighbours[level[neighbours] == -1]
+        depth += 1
+        level[found] = depth
+        # Each once: sorting is dearer than looking through all vertices when many were found.
+        frontier = np.flatnonzero(level == depth) if 32 * len(found) > csr.rows else np.unique(found)
+    return level
+
+
+def _largest_component(csr: CSR) -> npt.NDArray[np.bool_]:
+    """Vertices of the largest component (weakly connected, where edges have a direction)."""
+    if csr.symmetric:
+        # Nearly always the component of the vertex with most edges, and a majority cannot be beaten.
+        reached = plain_levels(csr, int(np.argmax(csr.row_lengths()))) >= 0
+        if 2 * int(reached.sum()) > csr.rows:
+            return reached
+    import scipy.sparse as sp
+    from scipy.sparse.csgraph import connected_components
+
+    graph = sp.csr_array((np.ones(csr.nnz, np.int8), csr.col_idx, csr.row_ptr), shape=csr.shape)
+    _, label = connected_components(graph, directed=not csr.symmetric, connection="weak")
+    largest: npt.NDArray[np.bool_] = label == np.argmax(np.bincount(label))
+    return largest
+
+
+def draw_sources(
+    csr: CSR,
+    seed: int,
+    *,
+    source: int | None = None,
+    sources: int = 64,
+    any_component: bool = False,
+) -> npt.NDArray[np.int32]:
+    """The vertices to start from: `source`, or `sources` different ones drawn from PCG64's raw bits (the same for a
+    seed on any machine), with an out-edge that is no self-loop, from the largest component unless `any_component`;
+    all such vertices, shuffled, where there are fewer. Raises InputError where there is none."""
+    if csr.rows != csr.cols:
+        raise InputError(
+            f"a graph needs a square matrix, this one is {csr.rows:,} x {csr.cols:,}",
+            remedy="take an adjacency matrix or an edge list",
+        )
+    if not csr.rows:
+        raise InputError("the graph has no vertex to start from")
+    if source is not None:
+        if not 0 <= source < csr.rows:
+            raise UsageError(f"there is no vertex {source}", remedy=f"--source 0 to {csr.rows - 1}")
+        return np.array([source], np.int32)
+    fitting = proper_degrees(csr) > 0
+    if not fitting.any():
+        raise InputError("no vertex has an edge to another one", remedy="name a vertex with --source")
+    if not any_component:
+        fitting &= _largest_component(csr)
+        if not fitting.any():  # its vertices have in-edges only
+            raise InputError(
+                "no vertex of the largest component has an edge to another one", remedy="--any-component"
+            )
+    left = np.flatnonzero(fitting).astype(np.int32)
+    bits = np.random.PCG64(seed)
+    count = min(sources, len(left))
+    for i in range(count):  # Fisher-Yates, as far as it is needed
+        pick = i + (int(bits.random_raw()) * (len(left) - i) >> 64)
+        left[i], left[pick] = left[pick], left[i]
+    return left[:count].copy()
+
+
+@dataclass(frozen=True)
+class LevelWork:
+    """What each level of a search from one source is; arrays int64 ``[levels]``."""
+
+    vertices: npt.NDArray[np.int64]
+    """Vertices of the frontier."""
+    edges: npt.NDArray[np.int64]
+    """Their out-edges: what a top-down level looks at."""
+    pull: npt.NDArray[np.int64]
+    """In-edges that a bottom-up level looks at: all of a vertex that will not be found in it, up to the first parent
+    of one that will. Zeros where the format has no in-edges."""
+
+    def inspected(self, how: str, level: int, nnz: int) -> int:
+        """Edges that `level` looks at when it is done by `how` ("push", "one block", "pull", "edge")."""
+        if how == "edge":
+            return nnz
+        return int((self.pull if how == "pull" else self.edges)[level])
+
+
+def level_work(packed: Packed, levels: Levels) -> LevelWork:
+    """From the graph as `packed` and the levels found (by the ids of the input), in one pass over the edges."""
+    arrays: Mapping[str, Any] = packed.arrays
+    level = levels[arrays["old_id"]] if "old_id" in arrays else levels
+    depth = int(level.max(initial=0)) + 1
+    found = level >= 0
+    if "row_ptr" in arrays:
+        degree = np.diff(arrays["row_ptr"])
+    else:
+        degree = np.bincount(arrays["row"], minlength=packed.rows)
+    vertices = np.bincount(level[found], minlength=depth)
+    edges = np.bincount(level[found], degree[found], minlength=depth).astype(np.int64)
+    pull = np.zeros(depth, np.int64)
+    if "col_ptr" in arrays:
+        col_ptr, row = arrays["col_ptr"].astype(np.int64, copy=False), arrays["row"]
+        in_degree = np.diff(col_ptr)
+        # For each vertex found at level l > 0: where its first in-neighbour at level l - 1 stands in its list.
+        target = np.repeat(np.arange(packed.rows, dtype=np.int32), in_degree)
+        is_parent = np.flatnonzero((level[row] == level[target] - 1) & (level[target] > 0))
+        children, first = np.unique(target[is_parent], return_index=True)
+        looks = is_parent[first] - col_ptr[children] + 1
+        own = np.bincount(level[children] - 1, looks, minlength=depth).astype(np.int64)[:depth]
+        # In vain in every level before: level l's vertices in levels 0 to l - 2, the unreached in all.
+        later = level.copy()
+        later[~found] = depth + 1
+        waiting = np.bincount(later, in_degree, minlength=depth + 2).astype(np.int64)
+        beyond = np.cumsum(waiting[::-1])[::-1]  # in-edges of vertices at this level or later
+        pull = own + beyond[np.minimum(np.arange(depth) + 2, depth + 1)]
+    return LevelWork(vertices.astype(np.int64), edges, pull)

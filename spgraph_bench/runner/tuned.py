@@ -1,0 +1,46 @@
+"""Parameters found by tuning, kept in the cache folder by problem, matrix hash and device."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spgraph_bench.device.base import DeviceInfo
+from spgraph_bench.paths import cache_dir
+
+__all__ = ["load_tuned", "save_tuned", "tuned_path"]
+
+Tuned = dict[str, dict[str, Any]]
+
+
+def tuned_path(problem: str, sha256: str, info: DeviceInfo) -> Path:
+    """The file for one matrix on one device (its UUID; the host device has none and goes by its name)."""
+    device = re.sub(r"[^A-Za-z0-9]+", "-", info.uuid or f"{info.kind}-{info.name}")
+    return cache_dir("tuned") / f"{problem}-{sha256[:32]}-{device}.json"
+
+
+def load_tuned(problem: str, sha256: str, info: DeviceInfo) -> Tuned:
+    """Parameters by variant; empty where nothing was tuned, or the file cannot be read."""
+    try:
+        found = json.loads(tuned_path(problem, sha256, info).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {str(name): dict(params) for name, params in found.items() if isinstance(params, dict)}
+
+
+def save_tuned(
+    problem: str, sha256: str, info: DeviceInfo, variant: str, params: Mapping[str, Any]
+) -> Path:
+    """Keep `params` for `variant` and return the file, which appears by one rename."""
+    path = tuned_path(problem, sha256, info)
+    kept = {**load_tuned(problem, sha256, info), variant: dict(params)}
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    part.replace(path)
+    return path

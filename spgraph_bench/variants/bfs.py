@@ -1,0 +1,403 @@
+"""spgraph's own breadth-first searches. The contract of each is in its kernel file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from spgraph_bench.device.base import Arg, Buffer
+from spgraph_bench.errors import LaunchError
+from spgraph_bench.formats.base import Tunable
+from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.traversal import (
+    BLOCK,
+    PARENTS,
+    Levels,
+    cooperative,
+    counted,
+    needs_cooperative,
+    needs_graphs,
+    per_level,
+)
+
+__all__: list[str] = []
+
+_EDGE_BITS = np.uint64(33)
+_DTYPES = ("int32",)
+_PLAIN = BLOCK | PARENTS
+_GRID = {
+    "block": Tunable(
+        0, "threads per block; 0: 1024, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)
+    ),
+    "blocks_per_multiprocessor": Tunable(0, "blocks that a multiprocessor gets; 0: as many as fit"),
+}
+_DIRECTION = {
+    "alpha": Tunable(15.0, "bottom-up from frontier edges > unexplored edges / alpha on"),
+    "beta": Tunable(24.0, "top-down again when frontier vertices < vertices / beta"),
+    "probes": Tunable(4, "in-edges that a lane looks at alone before its warp helps"),
+}
+_SMALL = {
+    "small_vertices": Tunable(256, "largest frontier for one block alone (at most 1024)"),
+    "small_edges": Tunable(4096, "most out-edges of a frontier for one block alone"),
+}
+
+
+def _plain(
+    job: Job, how: str, threads: int, bind: Callable[[Levels, int, Buffer], Callable[[], None]],
+    queue: Buffer | None = None, levels: Levels | None = None,
+) -> Launch:  # fmt: skip
+    """A mode that begins with bfs_begin and is one launch per level, of ``bind(levels, k, sizes)``."""
+    levels = levels or Levels(job)
+    sizes = levels.zeros(3, np.int32)
+    block = job.params["block"]
+    begin = job.kernel("bfs_begin").bind(
+        levels.stride_blocks(job.packed.rows), block, levels.n, levels.source, levels.level, queue, sizes
+    )
+    step = per_level(lambda k: bind(levels, k, sizes))
+    return levels.walked(counted(levels, begin, step, sizes, how))
+
+
+@variant("bfs", "push", format="pattern-csr", source="bfs/push.cu", tunables=_PLAIN, dtypes=_DTYPES,
+         about="a thread per vertex, every level")  # fmt: skip
+def push(job: Job) -> Launch:
+    kernel, a = job.kernel("bfs_push"), job.arrays
+
+    def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
+        return kernel.bind(
+            levels.blocks(job.packed.rows), job.params["block"],
+            levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, sizes,
+        )  # fmt: skip
+
+    return _plain(job, "push", job.packed.rows, bind)
+
+
+@variant("bfs", "pull", format="adjacency", source="bfs/pull.cu", tunables=_PLAIN, dtypes=_DTYPES,
+         about="a thread per unvisited vertex, stops at the first parent")  # fmt: skip
+def pull(job: Job) -> Launch:
+    kernel, a = job.kernel("bfs_pull"), job.arrays
+
+    def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
+        return kernel.bind(
+            levels.blocks(job.packed.rows), job.params["block"],
+            levels.n, np.int32(k), a["col_ptr"], a["row"], levels.level, sizes,
+        )  # fmt: skip
+
+    return _plain(job, "pull", job.packed.rows, bind)
+
+
+@variant("bfs", "edge", format="pattern-coo", source="bfs/edge.cu", tunables=_PLAIN, dtypes=_DTYPES,
+         about="a thread per edge, every level")  # fmt: skip
+def edge(job: Job) -> Launch:
+    kernel, a, nnz = job.kernel("bfs_edge"), job.arrays, job.packed.nnz
+
+    def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
+        return kernel.bind(
+            levels.blocks(nnz), job.params["block"],
+            job.packed.offsets.type(nnz), np.int32(k), a["row"], a["col"], levels.level, sizes,
+        )  # fmt: skip
+
+    return _plain(job, "edge", nnz, bind)
+
+
+def _frontier(job: Job, name: str) -> Launch:
+    kernel, a = job.kernel(name), job.arrays
+    levels = Levels(job)
+    queue = levels.empty(2 * job.packed.rows, np.int32)
+
+    def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
+        return kernel.bind(
+            levels.stride_blocks(job.packed.rows), job.params["block"],
+            levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, queue, sizes,
+        )  # fmt: skip
+
+    return _plain(job, "push", job.packed.rows, bind, queue, levels)
+
+
+@variant("bfs", "frontier", format="pattern-csr", source="bfs/frontier.cu", tunables=_PLAIN, dtypes=_DTYPES,
+         about="a queue, one global counter: an atomic per vertex found")  # fmt: skip
+def frontier(job: Job) -> Launch:
+    return _frontier(job, "bfs_frontier")
+
+
+@variant("bfs", "frontier-private", format="pattern-csr", source="bfs/frontier_private.cu", tunables=_PLAIN,
+         dtypes=_DTYPES, about="a queue per block in shared memory first, one reservation per block")  # fmt: skip
+def frontier_private(job: Job) -> Launch:
+    return _frontier(job, "bfs_frontier_private")
+
+
+@variant("bfs", "frontier-warp", format="pattern-csr", source="bfs/frontier_warp.cu", tunables=_PLAIN, dtypes=_DTYPES,
+         about="a queue, one reservation per warp")  # fmt: skip
+def frontier_warp(job: Job) -> Launch:
+    return _frontier(job, "bfs_frontier_warp")
+
+
+_CLASSES = {
+    "warp_from": Tunable(16, "least out-edges for a warp per vertex"),
+    "block_from": Tunable(1024, "least out-edges for a block per vertex"),
+    "grid_from": Tunable(65536, "least out-edges for all blocks per vertex"),
+}
+
+
+@variant("bfs", "balanced", format="pattern-csr", source="bfs/balanced.cu", tunables=_PLAIN | _CLASSES, dtypes=_DTYPES,
+         about="the frontier by degree: a thread, warp, block or all blocks per vertex")  # fmt: skip
+def balanced(job: Job) -> Launch:
+    levels, a, p = Levels(job), job.arrays, job.params
+    kernel, offset, n = job.kernel("balanced_level"), job.packed.offsets.type, job.packed.rows
+    queues, sizes = levels.empty(8 * n, np.int32), levels.zeros(12, np.int32)
+    classes = tuple(offset(p[name]) for name in _CLASSES)
+    grid = levels.stride_blocks(max(n, 32 * min(n, 1 << 16)))
+    begin = job.kernel("balanced_begin").bind(
+        grid, p["block"], levels.n, levels.source, *classes, a["row_ptr"], levels.level, queues, sizes
+    )
+    steps = [
+        per_level(lambda k, c=c: kernel.bind(  # type: ignore[misc]
+            grid, p["block"], levels.n, np.int32(k), np.int32(c), *classes, a["row_ptr"], a["col"], levels.level,
+            queues, sizes,
+        ))
+        for c in range(4)
+    ]  # fmt: skip
+
+    def walk() -> Iterator[str | None]:
+        begin()
+        yield None
+        k, counts = 0, job.device.download(sizes).reshape(3, 4)[0]
+        while counts.any():
+            for c, step in enumerate(steps):
+                if c == 0 or counts[c]:  # the first also clears the sizes not in use
+                    step(k)
+            k += 1
+            counts = job.device.download(sizes).reshape(3, 4)[k % 3]
+            yield "push"
+            if k > n:
+                raise LaunchError("balanced does not end: more levels than vertices")
+
+    return levels.walked(walk)
+
+
+class _Frontiers:
+    """Bitmap, queues and tallies as graph/levels.cuh lays them out."""
+
+    def __init__(self, levels: Levels, copies: int) -> None:
+        job, n = levels.job, levels.job.packed.rows
+        self.visited = levels.empty(copies * (-(-n // 32)), np.uint32)
+        self.queue = levels.empty(2 * n, np.int32)
+        self.start = levels.empty(2 * n, job.packed.offsets)
+        self.tally = levels.zeros(4, np.uint64)
+        self.args: tuple[Arg, ...] = (levels.level, self.visited, self.queue, self.start, self.tally)
+
+
+@variant("bfs", "edge-balanced", format="pattern-csr", source="bfs/edge_balanced.cu", tunables=_PLAIN, dtypes=_DTYPES,
+         about="the frontier's edges cut into equal parts (merge-path)")  # fmt: skip
+def edge_balanced(job: Job) -> Launch:
+    levels, a, block = Levels(job), job.arrays, job.params["block"]
+    f = _Frontiers(levels, 1)
+    kernel, grid = job.kernel("edge_balanced_level"), levels.stride_blocks(job.packed.nnz)
+    begin = job.kernel("edge_balanced_begin").bind(
+        grid, block, levels.n, levels.source, a["row_ptr"], *f.args
+    )
+    step = per_level(
+        lambda k: kernel.bind(grid, block, levels.n, np.int32(k), a["row_ptr"], a["col"], *f.args)
+    )
+    return levels.walked(counted(levels, begin, step, f.tally, "push"))
+
+
+_RULE = {"rule": Tunable("edges", "edges: by alpha and beta; plain: bottom-up while frontier vertices x mean degree "
+                         "> unvisited vertices", ("edges", "plain"))}  # fmt: skip
+
+
+@variant("bfs", "direction", format="adjacency", source="bfs/direction.cu", tunables=_PLAIN | _DIRECTION | _RULE,
+         dtypes=_DTYPES, about="per level top-down or bottom-up, the host decides")  # fmt: skip
+def direction(job: Job) -> Launch:
+    levels, a, p = Levels(job), job.arrays, job.params
+    n, nnz, block = job.packed.rows, job.packed.nnz, p["block"]
+    f = _Frontiers(levels, 2)
+    grid = levels.stride_blocks(max(n, nnz))
+    begin = job.kernel("direction_begin").bind(
+        grid, block, levels.n, levels.source, a["row_ptr"], a["col_ptr"], *f.args
+    )
+    words = -(-n // 32)
+    top_down, bottom_up, requeue = (job.kernel(f"direction_{x}") for x in ("push", "pull", "queue"))
+    # The copy of the bitmap that is current changes with each bottom-up level; a traversal may need either.
+    copies = [_Part(f.visited, 4 * words * c) for c in (0, 1)]
+
+    def bind_push(c: int) -> Callable[[int], None]:
+        return per_level(lambda k: top_down.bind(
+            grid, block, levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, copies[c], f.queue, f.start,
+            f.tally,
+        ))  # fmt: skip
+
+    def bind_pull(c: int) -> Callable[[int], None]:
+        return per_level(lambda k: bottom_up.bind(
+            grid, block, levels.n, np.int32(k), np.int32(p["probes"]), a["row_ptr"], a["col_ptr"], a["row"],
+            levels.level, f.visited, np.int32(c), f.tally,
+        ))  # fmt: skip
+
+    def bind_queue(c: int) -> Callable[[int], None]:
+        return per_level(lambda k: requeue.bind(
+            grid, block, levels.n, np.int32(k), a["row_ptr"], f.visited, np.int32(c), f.queue, f.start, f.tally,
+        ))  # fmt: skip
+
+    pushes, pulls, queues = ([b(0), b(1)] for b in (bind_push, bind_pull, bind_queue))
+
+    def walk() -> Iterator[str | None]:
+        begin()
+        yield None
+        k, copy, pulled, unexplored, unvisited = 0, 0, False, nnz, n
+        while True:
+            tally = job.device.download(f.tally)[k % 3]
+            count, edges = (
+                int(tally >> _EDGE_BITS),
+                int(tally & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1))),
+            )
+            if not count:
+                return
+            unexplored, unvisited = unexplored - edges, unvisited - count
+            if p["rule"] == "plain":
+                pull_now = count * nnz > unvisited * n
+            elif pulled:
+                pull_now = count * p["beta"] >= n
+            else:
+                pull_now = edges * p["alpha"] > unexplored
+            if pull_now:
+                pulls[copy](k)
+                copy = 1 - copy
+            else:
+                if pulled:
+                    queues[copy](k)
+                pushes[copy](k)
+            pulled = pull_now
+            k += 1
+            yield "pull" if pull_now else "push"
+            if k > n:
+                raise LaunchError("direction does not end: more levels than vertices")
+
+    return levels.walked(walk)
+
+
+class _Part:
+    """A device buffer from `offset` bytes on."""
+
+    def __init__(self, buffer: Buffer, offset: int) -> None:
+        self._whole = buffer
+        self.ptr = buffer.ptr + offset
+        self.dtype = buffer.dtype
+        self.nbytes = buffer.nbytes - offset
+        self.shape = (self.nbytes // buffer.dtype.itemsize,)
+
+    def free(self) -> None:
+        """Belongs to the whole buffer."""
+
+
+@variant("bfs", "persistent", format="pattern-csr", source="bfs/persistent.cu", tunables=_GRID | PARENTS,
+         dtypes=_DTYPES, missing=needs_cooperative,
+         about="one cooperative launch, a grid barrier per level")  # fmt: skip
+def persistent(job: Job) -> Launch:
+    levels, a = Levels(job), job.arrays
+    f, barrier = _Frontiers(levels, 1), levels.zeros(1, np.uint32)
+    return cooperative(
+        levels, job.kernel("bfs_persistent"),
+        lambda trace, traced: (
+            levels.n, levels.source, a["row_ptr"], a["col"], *f.args, barrier, trace, traced
+        ),
+    )  # fmt: skip
+
+
+def _small(params: Mapping[str, Any]) -> tuple[Arg, ...]:
+    return np.int32(params["small_vertices"]), np.int64(params["small_edges"])
+
+
+@variant("bfs", "one-block", format="pattern-csr", source="bfs/one_block.cu", tunables=_GRID | _SMALL | PARENTS,
+         dtypes=_DTYPES, missing=needs_cooperative,
+         about="small frontiers by a single block, larger ones by the grid, one launch")  # fmt: skip
+def one_block(job: Job) -> Launch:
+    levels, a = Levels(job), job.arrays
+    f, barrier, handover = _Frontiers(levels, 1), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
+    return cooperative(
+        levels, job.kernel("bfs_one_block"),
+        lambda trace, traced: (
+            levels.n, levels.source, a["row_ptr"], a["col"], *f.args, handover, barrier, *_small(job.params), trace,
+            traced,
+        ),
+    )  # fmt: skip
+
+
+def _graph(job: Job) -> tuple[Levels, Callable[[], None], Callable[[np.uint64], Callable[[], None]], Buffer]:
+    """Begin, one level as graph nodes (given the condition's handle, or 0), and the tally."""
+    levels, a, block = Levels(job), job.arrays, job.params["block"]
+    f, depth = _Frontiers(levels, 1), levels.zeros(1, np.int32)
+    grid = levels.stride_blocks(job.packed.nnz)
+    begin = job.kernel("graph_begin").bind(grid, block, levels.n, levels.source, a["row_ptr"], *f.args, depth)
+    level = job.kernel("graph_level").bind(grid, block, levels.n, depth, a["row_ptr"], a["col"], *f.args)
+
+    def body(more: np.uint64) -> Callable[[], None]:
+        advance = job.kernel("graph_advance").bind(1, 1, f.tally, depth, more)
+
+        def one_level() -> None:
+            level()
+            advance()
+
+        return one_level
+
+    return levels, begin, body, f.tally
+
+
+_REPLAY = {"levels": Tunable(12, "levels in one graph; the host looks for the end after each")}
+
+
+@variant("bfs", "graph", format="pattern-csr", source="bfs/graph.cu", tunables=_PLAIN | _REPLAY, dtypes=_DTYPES,
+         missing=needs_graphs, about="a CUDA graph of several levels, replayed until the end")  # fmt: skip
+def graph(job: Job) -> Launch:
+    levels, begin, body, tally = _graph(job)
+    one_level, each = body(np.uint64(0)), max(1, int(job.params["levels"]))
+
+    def several() -> None:
+        for _ in range(each):
+            one_level()
+
+    replay = job.device.capture(several)
+
+    def walk() -> Iterator[str | None]:
+        begin()
+        yield None
+        while True:
+            replay()
+            # Words of levels that are over are 0; the only one that is not is of the level that comes next.
+            more = job.device.download(tally)[:3].any()
+            yield "push"
+            if not more:
+                return
+
+    launch = levels.walked(walk)
+    launch.trace = None  # levels are not told apart
+    return launch
+
+
+@variant("bfs", "graph-while", format="pattern-csr", source="bfs/graph.cu", tunables=_PLAIN, dtypes=_DTYPES,
+         missing=needs_graphs, about="a CUDA graph with a WHILE node (CUDA 12.4): no host between levels")  # fmt: skip
+def graph_while(job: Job) -> Launch:
+    levels, begin, body, _ = _graph(job)
+    repeat = job.device.repeat_while(body)
+
+    def run() -> None:
+        begin()
+        repeat()
+
+    return levels.launch(run, operations=2)
+
+
+@variant("bfs", "auto", format="adjacency", source="bfs/auto.cu", tunables=_GRID | _SMALL | _DIRECTION | PARENTS,
+         dtypes=_DTYPES, missing=needs_cooperative,
+         about="one launch; one block, top-down or bottom-up, chosen for each level")  # fmt: skip
+def auto(job: Job) -> Launch:
+    levels, a, p = Levels(job), job.arrays, job.params
+    f, barrier, handover = _Frontiers(levels, 2), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
+    choice = (*_small(p), np.float64(p["alpha"]), np.float64(p["beta"]), np.int32(p["probes"]))
+    return cooperative(
+        levels, job.kernel("bfs_auto"),
+        lambda trace, traced: (
+            levels.n, levels.source, a["row_ptr"], a["col"], a["col_ptr"], a["row"], *f.args, handover, barrier,
+            *choice, trace, traced,
+        ),
+    )  # fmt: skip

@@ -1,0 +1,265 @@
+"""What the host functions of all traversals share: sources, results, loops over levels, cooperative grids."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.device.base import Arg, Buffer, Device, Kernel
+from spgraph_bench.errors import LaunchError
+from spgraph_bench.formats.base import Tunable
+from spgraph_bench.variants.base import Job, Launch, LevelTime
+
+__all__ = [
+    "BLOCK",
+    "PARENTS",
+    "Levels",
+    "Trace",
+    "cooperative",
+    "needs_cooperative",
+    "needs_graphs",
+    "per_level",
+]
+
+PARENTS = {"parents": Tunable(0, "1: find a parent for every vertex too, in a pass after the levels", (0, 1))}
+BLOCK = {"block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024))}
+
+_POISON = 0x80
+"""Fills results before a run: 0x80808080 is neither a level nor a vertex, and not -1."""
+_TRACED_LEVELS = 1 << 16
+_HOW = {0: "push", 1: "pull", 2: "one block"}
+
+Walk = Callable[[], Iterator[str | None]]
+"""Yields None once everything is begun, then after each level how it was done."""
+
+
+def needs_cooperative(device: Device) -> str | None:
+    return device.missing("cooperative")
+
+
+def needs_graphs(device: Device) -> str | None:
+    return device.missing("graphs")
+
+
+class Levels:
+    """The source, the levels and what comes after them, the same for every mode.
+
+    Parameters
+    ----------
+    job : its format is pattern-csr, pattern-coo or adjacency, perhaps relabelled.
+
+    ``source`` is a device word with the vertex to start from and ``level`` the array that the mode fills, both by the
+    ids of the packed graph. Where these are not the input's, bringing the levels back is part of the run.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.device = job.device
+        self.n = np.int32(job.packed.rows)
+        self.result = job.buffers["level"]
+        self.relabelled = "new_id" in job.arrays
+        self.level = self.empty(job.packed.rows, np.int32) if self.relabelled else self.result
+        self.source = self.empty(1, np.int32)
+        self.parent = self.empty(job.packed.rows, np.int32) if job.params["parents"] else None
+        self._after: list[Callable[[], None]] = []
+        self._sources = job.inputs["sources"]
+        if self.relabelled:
+            self._sources = job.packed.new_id[self._sources]
+        self._add_passes()
+
+    extra_bytes = 0
+
+    def empty(self, shape: int, dtype: npt.DTypeLike) -> Buffer:
+        """Device memory that counts as the mode's own."""
+        buffer = self.job.device.empty(shape, dtype)
+        self.extra_bytes += buffer.nbytes
+        return buffer
+
+    def zeros(self, shape: int, dtype: npt.DTypeLike) -> Buffer:
+        buffer = self.empty(shape, dtype)
+        self.device.fill(buffer, 0)
+        return buffer
+
+    def blocks(self, threads: int) -> int:
+        """Blocks for one thread per item."""
+        return -(-int(threads) // int(self.job.params["block"]))
+
+    def stride_blocks(self, threads: int) -> int:
+        """At most so many blocks that each multiprocessor has some thousand threads; kernels then stride."""
+        enough = self.device.info().multiprocessors * max(1, 2048 // int(self.job.params["block"]))
+        return max(1, min(self.blocks(threads), enough))
+
+    def _add_passes(self) -> None:
+        job, arrays, packed = self.job, self.job.arrays, self.job.packed
+        grid, block = -(-packed.rows // 256), 256
+        if self.relabelled:
+            restore = job.kernel("restore", "graph/results.cu")
+            self._after.append(restore.bind(grid, block, self.n, arrays["new_id"], self.level, self.result))
+        self._parents: list[Callable[[], None]] = []
+        if self.parent is not None:
+            old = arrays.get("old_id")
+            begin = job.kernel("parents_begin", "graph/results.cu")
+            self._parents.append(begin.bind(grid, block, self.n, self.source, old, self.parent))
+            if "row_ptr" in arrays:
+                adopt = job.kernel("parents_rows", "graph/results.cu").bind(
+                    -(-32 * packed.rows // block), block, self.n, arrays["row_ptr"], arrays["col"], self.level, old,
+                    self.parent,
+                )  # fmt: skip
+            else:
+                adopt = job.kernel("parents_edges", "graph/results.cu").bind(
+                    -(-packed.nnz // block), block, packed.offsets.type(packed.nnz), arrays["row"], arrays["col"],
+                    self.level, old, self.parent,
+                )  # fmt: skip
+            self._parents.append(adopt)
+        self._after += self._parents
+
+    def launch(
+        self, run: Callable[[], None], *, operations: int, gated: bool = True,
+        trace: Callable[[], list[LevelTime]] | None = None,
+    ) -> Launch:  # fmt: skip
+        """A Launch of `run` and the passes after it."""
+        after = self._after
+
+        def whole() -> None:
+            run()
+            for step in after:
+                step()
+
+        def select(case: int) -> None:
+            self.device.write(self.source, self._sources[case : case + 1].astype(np.int32))
+
+        def reset() -> None:
+            for buffer in {
+                id(b): b for b in (self.level, self.result, self.parent) if b is not None
+            }.values():
+                self.device.fill(buffer, _POISON)
+
+        def output() -> npt.NDArray[Any]:
+            levels = self.device.download(self.result)
+            return levels if self.parent is None else np.stack((levels, self.device.download(self.parent)))
+
+        def parents() -> None:
+            for step in self._parents:
+                step()
+
+        select(0)
+        return Launch(
+            run=whole if after else run,
+            reset=reset,
+            output=output,
+            operations=operations + len(after),
+            gated=gated,
+            extra_bytes=self.extra_bytes,
+            keep=self,
+            cases=len(self._sources),
+            select=select,
+            trace=trace,
+            parts={"parents": parents} if self._parents else {},
+        )
+
+    def walked(self, walk: Walk, gated: bool = False) -> Launch:
+        """A Launch of a mode that the host drives level by level."""
+
+        def run() -> None:
+            for _ in walk():
+                pass
+
+        def trace() -> list[LevelTime]:
+            done: list[LevelTime] = []
+            emulated = self.device.kind == "host"
+            before = 0.0
+            for how in walk():
+                self.device.synchronize()
+                now = time.perf_counter()
+                if how is not None:
+                    done.append(LevelTime(how, None if emulated else (now - before) * 1e3))
+                before = now
+            return done
+
+        return self.launch(run, operations=1, gated=gated, trace=trace)
+
+
+def per_level(bind: Callable[[int], Callable[[], None]]) -> Callable[[int], None]:
+    """Calls ``bind(k)()``, binding each level once: the level is an argument of the kernels."""
+    bound: list[Callable[[], None]] = []
+
+    def step(k: int) -> None:
+        while len(bound) <= k:
+            bound.append(bind(len(bound)))
+        bound[k]()
+
+    return step
+
+
+def counted(
+    levels: Levels, begin: Callable[[], None], step: Callable[[int], None], sizes: Buffer, how: str
+) -> Walk:
+    """One `step` per level until the host reads that level k + 1 is empty, ``sizes[(k + 1) % 3]``."""
+
+    def walk() -> Iterator[str | None]:
+        begin()
+        yield None
+        k, more = 0, True
+        while more:
+            step(k)
+            k += 1
+            more = bool(levels.device.download(sizes)[k % 3])
+            yield how
+            if k > int(levels.n):
+                raise LaunchError(f"{levels.job.variant.name} does not end: more levels than vertices")
+
+    return walk
+
+
+class Trace:
+    """Where a cooperative kernel leaves a time and a code per level."""
+
+    def __init__(self, levels: Levels) -> None:
+        self._device = levels.device
+        self.levels = min(int(levels.n) + 2, _TRACED_LEVELS)
+        self.buffer = levels.device.empty(2 * self.levels, np.int64)
+
+    def read(self, run: Callable[[], None]) -> list[LevelTime]:
+        """Run once and give the levels; an end that was not reached within the buffer's levels is cut off."""
+        self._device.fill(self.buffer, 0xFF)
+        run()
+        words = self._device.download(self.buffer).reshape(-1, 2)
+        codes = words[:, 1]
+        depth = int(np.argmax(codes < 0)) if (codes < 0).any() else len(codes) - 1
+        stamps = words[: depth + 1, 0]
+        if depth and stamps[-1] < 0:  # cut off: the last level has no end
+            depth -= 1
+        ms = np.diff(stamps) / 1e6
+        emulated = self._device.kind == "host"
+        return [LevelTime(_HOW[int(codes[k])], None if emulated else float(ms[k])) for k in range(depth)]
+
+
+def cooperative(
+    levels: Levels, kernel: Kernel, args: Callable[[Buffer | None, np.int32], tuple[Arg, ...]]
+) -> Launch:
+    """A Launch of one cooperative kernel: as many blocks as fit, but no more than have vertices.
+
+    `args` gives the arguments for a trace buffer and its levels, or for None and 0.
+    """
+    params, device = levels.job.params, levels.device
+    block = int(params["block"]) or (128 if device.kind == "host" else 1024)
+    fitting = kernel.resident_blocks(block)
+    each = int(params["blocks_per_multiprocessor"])
+    if device.kind == "host":
+        fitting = min(fitting, 4)
+    elif each:
+        fitting = min(fitting, each * device.info().multiprocessors)
+    grid = max(1, min(fitting, -(-int(levels.n) // block)))
+    run = kernel.bind(grid, block, *args(None, np.int32(0)), cooperative=True)
+
+    def trace() -> list[LevelTime]:
+        watched = Trace(levels)
+        return watched.read(
+            kernel.bind(grid, block, *args(watched.buffer, np.int32(watched.levels)), cooperative=True)
+        )
+
+    return levels.launch(run, operations=1, trace=trace)
