@@ -14,6 +14,12 @@ static inline T spg_stream(const T* p)
     return *p;
 }
 
+template <class T>
+static inline T spg_gather(const T* p)
+{
+    return *p;
+}
+
 #else
 
 __device__ __forceinline__ float4 spg_stream(const float4* p)
@@ -85,4 +91,20 @@ __device__ __forceinline__ int spg_stream(const int* p)
     return r;
 }
 
+// The same order without the hint, for gathers of what others read too (x): L1 keeps it.
+__device__ __forceinline__ float spg_gather(const float* p)
+{
+    float r;
+    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(r) : "l"(p));
+    return r;
+}
+
+__device__ __forceinline__ double spg_gather(const double* p)
+{
+    double r;
+    asm volatile("ld.global.nc.f64 %0, [%1];" : "=d"(r) : "l"(p));
+    return r;
+}
+
 #endif
+

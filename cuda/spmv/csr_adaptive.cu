@@ -29,6 +29,10 @@
 #ifndef SPG_BLOCK
 #define SPG_BLOCK 256
 #endif
+// Threads on an SM that the compiler leaves registers for.
+#ifndef SPG_THREADS
+#define SPG_THREADS 1280
+#endif
 // A longer row is cut where it leaves its block. Shared memory must hold a whole row of this length besides.
 #define SPG_LONG (SPG_TILE / 2)
 // Products that one thread adds up before a warp takes the row over.
@@ -121,7 +125,7 @@ __device__ __forceinline__ void row_piece(index_t row, long long begin, long lon
     __syncthreads();  // scratch and ticket are free again
 }
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1536 / SPG_BLOCK)
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_THREADS / SPG_BLOCK)
 csr_adaptive(offset_t nnz, const index_t* __restrict__ block_row, const offset_t* __restrict__ block_entry,
              const index_t* __restrict__ reaches_in, value_t* partial, unsigned* arrived,
              const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
@@ -167,11 +171,17 @@ csr_adaptive(offset_t nnz, const index_t* __restrict__ block_row, const offset_t
                 if (at < quads) v[k] = stream_quad(val, base + at);
             }
 #pragma unroll
+            for (int k = 0; k < DEPTH; ++k)
+                if (i + 4 * k * SPG_BLOCK < quads) {
+#pragma unroll
+                    for (int u = 0; u < 4; ++u) v[k].at[u] *= spg_gather(x + c[k].at[u]);
+                }
+#pragma unroll
             for (int k = 0; k < DEPTH; ++k) {
                 const int at = i + 4 * k * SPG_BLOCK;
                 if (at < quads) {
 #pragma unroll
-                    for (int u = 0; u < 4; ++u) products[PLACE(at + u)] = v[k].at[u] * x[c[k].at[u]];
+                    for (int u = 0; u < 4; ++u) products[PLACE(at + u)] = v[k].at[u];
                 }
             }
         }

@@ -115,6 +115,9 @@ def _set(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names: st
 _ADAPTIVE = {
     "block": Tunable(256, "threads per block", (128, 256, 512)),
     "tile": Tunable(2048, "rows and entries per block", (512, 1024, 2048, 4096)),
+    "threads": Tunable(
+        1280, "threads per SM that the compiler leaves registers for", (1024, 1280, 1536, 2048)
+    ),
 }
 
 
@@ -128,7 +131,7 @@ def csr_adaptive(job: Job) -> Launch:
         job.params["tile"],
         job.device,
     )
-    defines = _set(job.params, _ADAPTIVE, SPG_BLOCK="block", SPG_TILE="tile")
+    defines = _set(job.params, _ADAPTIVE, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
     blocks = _blocks(a.rows + a.nnz, tile)
     table = [
         device.empty(blocks + 1, np.int32),
@@ -254,20 +257,33 @@ def sell(job: Job) -> Launch:
 
 
 _DIA = _BLOCK | {
-    "rows": Tunable(1, "neighbouring rows per thread", (1, 2, 4)),
-    "ahead": Tunable(8, "diagonals read before the first is used", (2, 4, 8, 14)),
-}
+    "rows": Tunable(1, "neighbouring rows per thread (where the diagonals are not compiled in)", (1, 2, 4)),
+    "ahead": Tunable(14, "diagonals read before the first is used", (2, 4, 8, 14, 28)),
+    "specialise": Tunable(
+        "auto", "compile up to 64 diagonals in; auto does from 100,000 entries on", ("auto", "always", "never")
+    ),
+}  # fmt: skip
 
 
 @variant("spmv", "dia", format="dia", source="spmv/dia.cu", tunables=_DIA,
          about="by diagonals, a thread per row, no column indices")  # fmt: skip
 def dia(job: Job) -> Launch:
-    a, arrays, block = job.packed, job.arrays, job.params["block"]
+    a, arrays, block, choice = job.packed, job.arrays, job.params["block"], job.params["specialise"]
+    x, y = job.buffers["x"], job.buffers["y"]
+    defines = _set(job.params, _DIA, SPG_ROWS="rows", SPG_AHEAD="ahead")
+    if 0 < a.diagonals <= 64 and choice != "never" and (choice == "always" or a.nnz >= 100_000):
+        fixed = job.kernel("dia_fixed", **defines, SPG_DIAGS="".join(f"D({d})" for d in a.diag))
+        return job.launch(
+            fixed.bind(
+                _blocks(a.rows, block), block,
+                np.int32(a.rows), np.int32(a.cols), np.int64(a.pitch), arrays["data"], x, y,
+            )
+        )  # fmt: skip
     lowest, highest = (a.diag[0], a.diag[-1]) if a.diagonals else (0, 0)
     return job.launch(
-        job.kernel("dia", **_set(job.params, _DIA, SPG_ROWS="rows", SPG_AHEAD="ahead")).bind(
+        job.kernel("dia", **defines).bind(
             _blocks(_blocks(a.rows, job.params["rows"]), block), block,
             np.int32(a.rows), np.int32(a.cols), np.int32(a.diagonals), np.int32(lowest), np.int32(highest),
-            np.int64(a.pitch), arrays["diag"], arrays["data"], job.buffers["x"], job.buffers["y"],
+            np.int64(a.pitch), arrays["diag"], arrays["data"], x, y,
         )
     )  # fmt: skip
