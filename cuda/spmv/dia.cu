@@ -120,7 +120,9 @@ __device__ __forceinline__ value_t fixed_sum(const value_t* data, long long pitc
     return sum;
 }
 
-SPG_KERNEL dia_fixed(index_t rows, index_t cols, long long pitch, const value_t* __restrict__ data,
+// The launch bounds let the compiler keep the loads of a batch together: left alone it settles for 32 registers
+// and four loads at a time.
+SPG_KERNEL __launch_bounds__(1024, 1) dia_fixed(index_t rows, index_t cols, long long pitch, const value_t* __restrict__ data,
                      const value_t* __restrict__ x, value_t* __restrict__ y) {
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
