@@ -1,0 +1,235 @@
+"""SpMM: Y = A X with a sparse matrix A and a dense X of k columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.formats.base import Packed
+from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
+from spgraph_bench.problems.summation import BOUND_FACTOR, TENSOR_CORE_FACTOR, judge
+from spgraph_bench.stats import row_ranges
+
+__all__ = ["SpMM", "sum_type"]
+
+_TERMS = 1 << 21
+"""Products held at a time by one thread of the oracle: 16 MB in float64."""
+
+
+def sum_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """Type of Y and of the sums: float32 for half-precision values, else the values' own."""
+    found = np.dtype(dtype)
+    return np.dtype(np.float32) if found == np.dtype(np.float16) else found
+
+
+class SpMM:
+    """Y = A X.
+
+    Input ``x`` of the run's value type, output ``y`` of :func:`sum_type`. Row-major: ``x`` ``[cols, k]``, ``y``
+    ``[rows, k]``; column-major: ``x`` ``[k, cols]``, ``y`` ``[k, rows]``. X has the same numbers in both. The oracle
+    takes A and X as the kernel gets them, that is rounded to the value type (in float16 runs to half precision, after
+    which their products are exact in float32), so that the bound speaks of summation only.
+    """
+
+    name = "spmm"
+    title = "sparse matrix times dense matrix, Y = A X"
+    rate_unit = "GFLOP/s"
+    outputs: tuple[str, ...] = ("y",)
+    dtypes: tuple[str, ...] = ("float32", "float64", "float16")
+    is_graph = False
+    options: Mapping[str, Option] = MappingProxyType(
+        {
+            "k": Option(32, "columns of X and Y", between=(1, 512)),
+            "layout": Option("row", "order in which X and Y are stored", choices=("row", "column")),
+        }
+    )
+
+    def __init__(self, k: int = 32, layout: str = "row") -> None:
+        self.k, self.layout = k, layout
+
+    def configured(self, options: Mapping[str, Any]) -> SpMM:
+        """This problem with these options (defaults for those not given). Raises UsageError for bad ones."""
+        filled = filled_options(self, options)
+        return SpMM(int(filled["k"]), str(filled["layout"]))
+
+    def inputs(
+        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
+    ) -> dict[str, npt.NDArray[Any]]:
+        """``x``, uniform in [0, 1): the same for a seed on any machine and any numpy.
+
+        Drawn from PCG64's raw output, since numpy keeps that stable but not its distributions.
+        """
+        cols = matrix.csr.cols
+        draw = np.random.PCG64(seed)
+        flat = np.empty(cols * self.k, dtype)
+        below_one = np.nextafter(dtype.type(1), dtype.type(0))  # rounding can reach 1, which is outside
+        for first in range(0, flat.size, _TERMS):
+            part = flat[first : first + _TERMS]
+            raw = draw.random_raw(part.size)
+            np.minimum(((raw >> np.uint64(11)) * 2.0**-53).astype(dtype), below_one, out=part)
+        x = flat.reshape(cols, self.k)
+        return {"x": x if self.layout == "row" else np.ascontiguousarray(x.T)}
+
+    def output_arrays(
+        self, matrix: Matrix, dtype: np.dtype[Any]
+    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        rows = matrix.csr.rows
+        return {"y": ((rows, self.k) if self.layout == "row" else (self.k, rows), sum_type(dtype))}
+
+    def oracle(
+        self,
+        matrix: Matrix,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        dtype: np.dtype[Any],
+        **options: Any,
+    ) -> dict[str, npt.NDArray[Any]]:
+        """``r`` = A X and ``absax`` = |A| |X|, float64 ``[rows, k]``; ``lengths``, int64 ``[rows]``.
+
+        Multiply, then add up each row: one numpy call each, a few rows and columns at a time, on as many threads as
+        there are cores (at most 8), no scipy (which is itself among the variants). Tests hold it against a plain loop
+        with math.fsum. Terms with a NaN or Inf factor count in r as IEEE has it, whatever the order; absax leaves
+        them out. ``absax`` is missing where it is r: no term is negative, as in all recipes.
+        """
+        csr = matrix.csr
+        x = inputs["x"] if self.layout == "row" else np.ascontiguousarray(inputs["x"].T)
+        r = np.zeros((csr.rows, self.k))
+        plain = bool((csr.values is None or (csr.values >= 0).all()) and (x >= 0).all())
+        if plain and csr.values is not None:
+            with np.errstate(over="ignore"):
+                plain = bool(np.isfinite(csr.values.max(initial=0).astype(dtype)))
+        absax = None if plain else np.zeros((csr.rows, self.k))
+
+        def work(piece: tuple[int, int, int, int]) -> None:
+            _add_up(csr, x, dtype, r, absax, *piece)
+
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            for _ in pool.map(work, self._pieces(csr)):
+                pass
+        found = {"r": r, "lengths": csr.row_lengths()}
+        return found if absax is None else {**found, "absax": absax}
+
+    def _pieces(self, csr: CSR) -> Iterator[tuple[int, int, int, int]]:
+        """Rows and columns ``(first, last, left, right)`` of at most about :data:`_TERMS` products each."""
+        for first, last in row_ranges(csr.row_ptr, max(1, _TERMS // self.k)):
+            entries = int(csr.row_ptr[last] - csr.row_ptr[first])
+            width = max(1, min(self.k, _TERMS // max(entries, 1)))
+            for left in range(0, self.k, width):
+                yield first, last, left, min(left + width, self.k)
+
+    def check(
+        self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
+    ) -> CheckResult:
+        """Every entry within its bound, column by column the bound of SpMV (see :func:`judge`): c (nnz_i + 2) eps
+        (|A| |X|)_ij, with eps of the type that sums are made in, c = :data:`BOUND_FACTOR`, in float16 runs
+        :data:`TENSOR_CORE_FACTOR`.
+
+        What this cannot see is what SpMV's check cannot: in a row of n entries a lost entry of average size shows
+        up to n = 2,900 with float32 sums (1,450 in float16 runs).
+        """
+        r, lengths = oracle["r"], oracle["lengths"]
+        absax = oracle.get("absax", r)
+        kind, (rows, k) = sum_type(dtype), r.shape
+        shape = (rows, k) if self.layout == "row" else (k, rows)
+        if output.shape != shape or output.dtype != kind:
+            return CheckResult(False, f"y is {output.dtype} {list(output.shape)}, not {kind} {list(shape)}")
+        y = output if self.layout == "row" else output.T
+        factor = TENSOR_CORE_FACTOR if dtype == np.dtype(np.float16) else BOUND_FACTOR
+        wrong = unwritten = 0
+        in_columns = np.zeros(k, np.int64)
+        worst: tuple[float, int, int, float] | None = None
+        worst_written = False
+        step = max(1, _TERMS // k)
+        for first in range(0, rows, step):
+            part = slice(first, first + step)
+            found = judge(y[part], r[part], absax[part], lengths[part, None], factor)
+            written = found.wrong & ~found.unwritten
+            wrong += int(found.wrong.sum())
+            unwritten += int(found.unwritten.sum())
+            in_columns += found.wrong.sum(axis=0)
+            # The worst entry that was written says more than one that was not.
+            is_written = bool(written.any())
+            ratio = np.where(written, found.ratio, -1.0) if is_written else found.ratio
+            at = int(np.argmax(ratio))
+            candidate = (float(ratio.flat[at]), first + at // k, at % k, float(found.bound.flat[at]))
+            if worst is None or (is_written, candidate[0]) > (worst_written, worst[0]):
+                worst, worst_written = candidate, is_written
+        details: dict[str, Any] = {
+            "wrong_entries": wrong, "unwritten_entries": unwritten, "wrong_columns": int((in_columns > 0).sum()),
+        }  # fmt: skip
+        if worst is None:
+            return CheckResult(True, "", details)
+        ratio_of_worst, row, column, bound = worst
+        details |= {
+            "worst_row": row, "worst_column": column, "worst_row_length": int(lengths[row]),
+            "max_error_ratio": ratio_of_worst if np.isfinite(ratio_of_worst) else None,
+        }  # fmt: skip
+        if not wrong:
+            return CheckResult(True, "", details)
+        where = f"row {row:,}, column {column} ({lengths[row]:,} nonzeros)"
+        of = f"of {rows * k:,} entries"
+        if not worst_written:
+            return CheckResult(False, f"{unwritten:,} {of} never written, the first is {where}", details)
+        error = abs(float(y[row, column]) - float(r[row, column]))
+        message = (
+            f"{wrong:,} {of} wrong, in {details['wrong_columns']} of {k} columns, the worst is {where}: "
+            f"y = {y[row, column]:.9g}, expected {r[row, column]:.9g}, error {error:.3g} exceeds its bound {bound:.3g}"
+        )
+        return CheckResult(False, message + (f"; {unwritten:,} never written" if unwritten else ""), details)
+
+    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
+        rows, cols = matrix_shape
+        value = packed.dtype.itemsize
+        dense = self.k * (cols * value + rows * sum_type(packed.dtype).itemsize)
+        return Work(
+            operations=2 * packed.nnz * self.k,
+            compulsory_bytes=packed.compulsory_bytes + dense,
+            stored_bytes=packed.stored_bytes,
+            gathered_bytes=packed.nnz * self.k * value,
+        )
+
+    def rate(self, work: Work, seconds: float) -> float:
+        """GFLOP/s: 2 nnz k / t."""
+        return work.operations / seconds / 1e9
+
+
+def _add_up(
+    csr: CSR,
+    x: npt.NDArray[Any],
+    dtype: np.dtype[Any],
+    r: npt.NDArray[np.float64],
+    absax: npt.NDArray[np.float64] | None,
+    begin: int,
+    end: int,
+    left: int,
+    right: int,
+) -> None:
+    """Rows ``[begin, end)`` and columns ``[left, right)`` of `r` and `absax`, which are zero there."""
+    first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
+    # reduceat gives a wrong answer for an empty segment, so only rows with entries take part.
+    row = begin + np.flatnonzero(np.diff(csr.row_ptr[begin : end + 1]))
+    if not len(row):
+        return
+    starts = csr.row_ptr[row] - first
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = x[csr.col_idx[first:last], left:right].astype(np.float64)
+        finite = np.isfinite(terms)
+        if csr.values is not None:
+            a = csr.values[first:last].astype(dtype).astype(np.float64)[:, None]
+            finite &= np.isfinite(a)
+            terms *= a
+        if not finite.all():
+            r[row, left:right] = np.add.reduceat(np.where(finite, 0.0, terms), starts)
+            terms[~finite] = 0.0
+        r[row, left:right] += np.add.reduceat(terms, starts)
+        if absax is not None:
+            absax[row, left:right] = np.add.reduceat(np.abs(terms, out=terms), starts)
+
+
+register(SpMM())

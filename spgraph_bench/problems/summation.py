@@ -1,0 +1,79 @@
+"""Bounds on sums: how far a result may lie from the double-precision one, whatever the order of summation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["BOUND_FACTOR", "TENSOR_CORE_FACTOR", "Judged", "judge"]
+
+BOUND_FACTOR = 1.0
+"""c in the bound c (nnz_i + 2) eps (|A| |x|)_i that every sum is held to.
+
+n products summed in any order, fused or not, err by at most n u (|A| |x|)_i with u = eps / 2 (Jeannerod and
+Rump, "Improved error bounds for inner products in floating-point arithmetic", SIAM J. Matrix Anal. Appl.
+2013; Higham, "Accuracy and Stability of Numerical Algorithms", chapter 3, with n u / (1 - n u)). The oracle's
+own sum errs by as much in double precision, so two float64 results may lie n eps apart: c = 1 is what is
+needed there, and twice what is needed in float32. The 2 covers the rounding of y and of the bound itself.
+"""
+
+TENSOR_CORE_FACTOR = 2.0
+"""c for half-precision inputs with float32 sums, eps being float32's.
+
+Products of two halves are exact in float32. Tensor cores align the terms of a partial sum to the largest of them
+and cut off instead of rounding (Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores",
+PeerJ Computer Science 2021): each of the n products, and the running sum once for each of at most n steps that have
+a product, loses less than eps (|A| |x|)_i.
+"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What :func:`judge` found, arrays of the results' shape."""
+
+    wrong: npt.NDArray[np.bool_]
+    """Unwritten ones are wrong too."""
+    unwritten: npt.NDArray[np.bool_]
+    ratio: npt.NDArray[np.float64]
+    """Error over bound; Inf for what is wrong without a finite error above its bound."""
+    error: npt.NDArray[np.float64]
+    bound: npt.NDArray[np.float64]
+
+
+def judge(
+    output: npt.NDArray[np.floating[Any]],
+    r: npt.NDArray[np.float64],
+    absax: npt.NDArray[np.float64],
+    lengths: npt.NDArray[np.int64],
+    factor: float = BOUND_FACTOR,
+) -> Judged:
+    """Hold sums to `factor` (lengths + 2) eps absax around r, plus lengths times the smallest subnormal (products
+    may underflow). eps is that of `output`'s type, in which the sums were made.
+
+    Where r is NaN or Inf, the output must be the same. Where partial sums can pass the largest value, it may also be
+    what an overflow makes of it: Inf of r's sign if all terms have one sign, else Inf or NaN. (Where absax overflows
+    even float64, anything that was written passes.) A result whose bits are all ones was never written: no
+    arithmetic gives that NaN. `lengths` has the shape of the others, or broadcasts to it.
+    """
+    limits = np.finfo(output.dtype)
+    eps, largest = float(limits.eps), float(limits.max)
+    bits = np.ascontiguousarray(output).view(f"u{output.dtype.itemsize}")
+    unwritten = bits == np.iinfo(bits.dtype).max
+    y = output.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        error = np.abs(y - r)
+        slack = (lengths + 2) * eps
+        bound = factor * slack * absax + lengths * float(limits.smallest_subnormal)
+        right = (error <= bound) | (y == r) | (np.isnan(y) & np.isnan(r))
+        overflow = absax * (1 + slack) >= largest
+        if overflow.any():
+            one_sign = np.abs(r) == absax
+            allowed = np.where(one_sign, y == np.copysign(np.inf, r), ~np.isfinite(y))
+            right |= overflow & (allowed | np.isinf(absax))
+        wrong = ~right | unwritten
+        ratio = np.nan_to_num(error / bound, nan=0.0, posinf=0.0)
+    ratio[wrong & ~(ratio > 1)] = np.inf  # NaN, Inf, unwritten, or not exactly 0 in an empty row
+    return Judged(wrong, unwritten, ratio, error, bound)
