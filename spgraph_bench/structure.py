@@ -6,7 +6,7 @@ transpose, for the symmetry of square ones, is the only array as large as the ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from spgraph_bench.stats import Lengths, length_stats, row_blocks
 
 __all__ = [
     "BLOCK_FILL", "DISTINCT_LIMIT", "BlockFill", "Diagonals", "Structure", "Symmetry", "Values", "analyse",
+    "count_blocks", "distinct_pairs",
 ]  # fmt: skip
 
 BLOCK_SIZES = (2, 3, 4, 8)
@@ -125,7 +126,8 @@ def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Stru
     """All statistics of `csr`; some 0.1 to 0.2 us per entry on one core."""
     column_lengths = np.zeros(csr.cols, np.int64)
     diagonal_lengths = np.zeros(max(csr.rows + csr.cols - 1, 0), np.int64)  # index: col - row + rows - 1
-    blocks = dict.fromkeys(BLOCK_SIZES, 0)
+    squares = [(size, size) for size in BLOCK_SIZES]
+    blocks = dict.fromkeys(squares, 0)
     distance = 0
     for block in row_blocks(csr, align=_ALIGN):
         rows, cols = block.row_ids(), block.cols.astype(np.int64)
@@ -134,7 +136,7 @@ def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Stru
         distance += int(np.abs(offsets).sum())
         offsets += csr.rows - 1
         np.add.at(diagonal_lengths, offsets, 1)
-        for size, count in _count_blocks(rows, cols).items():
+        for size, count in count_blocks(rows, cols, squares).items():
             blocks[size] += count
         progress("places", block.entries.stop / max(1, csr.nnz))
     occupied = np.flatnonzero(diagonal_lengths) - (csr.rows - 1)
@@ -152,7 +154,7 @@ def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Stru
         symmetry=_symmetry(csr, progress) if csr.rows == csr.cols else None,
         blocks=tuple(
             BlockFill(size, count, csr.nnz / (count * size**2) if count else 0.0)
-            for size, count in blocks.items()
+            for (size, _), count in blocks.items()
         ),
         values=None if csr.values is None else _values(csr.values),
     )
@@ -183,22 +185,30 @@ def _diagonals(csr: CSR, counts: npt.NDArray[np.int64]) -> Diagonals:
     )
 
 
-def _count_blocks(rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> Mapping[int, int]:
-    """Occupied blocks of each size among the entries of one block of rows.
+def count_blocks(
+    rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64], sizes: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], int]:
+    """Occupied blocks of each size (rows, columns) among the entries of one block of rows.
 
-    Blocks of 4 are counted from those of 2, blocks of 8 from those of 4: each time fewer to sort.
+    A size is counted from the blocks of the largest one before it in `sizes` that divides it (blocks of 4
+    from those of 2), each time fewer to sort.
     """
-    counts = {}
-    twos = _distinct_pairs(rows >> 1, cols >> 1)
-    fours = _distinct_pairs(twos >> 33, (twos & 0xFFFFFFFF) >> 1)
-    eights = _distinct_pairs(fours >> 33, (fours & 0xFFFFFFFF) >> 1)
-    threes = _distinct_pairs(rows // 3, cols // 3)
-    for size, keys in zip(BLOCK_SIZES, (twos, threes, fours, eights), strict=True):
-        counts[size] = len(keys)
-    return counts
+    found: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
+    for r, c in sizes:
+        inner = max(
+            (s for s in found if r % s[0] == 0 and c % s[1] == 0), key=lambda s: s[0] * s[1], default=None
+        )
+        if inner is None:
+            found[r, c] = distinct_pairs(rows // r, cols // c)
+        else:
+            keys = found[inner]
+            found[r, c] = distinct_pairs(
+                (keys >> 32) // (r // inner[0]), (keys & 0xFFFFFFFF) // (c // inner[1])
+            )
+    return {size: len(keys) for size, keys in found.items()}
 
 
-def _distinct_pairs(rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def distinct_pairs(rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Distinct pairs as ``row << 32 | col``, rising."""
     keys = rows << 32
     keys |= cols

@@ -28,6 +28,8 @@ def _params(form: Format) -> list[dict[str, object]]:
         return [{}, {"sell_sigma": 1}, {"sell_sigma": 7}, {"sell_sigma": "64"}, {"sell_sigma": 10**6}]
     if form.name == "binned":
         return [{}, {"tile_width": 7, "bin_entries": 64}, {"tile_width": "1000", "bin_entries": 200}]
+    if form.name.startswith("bsr"):
+        return [{}, {"block_size": 3}, {"block_size": "2x4"}, {"block_size": "5x1"}]
     return [{}]
 
 

@@ -1,0 +1,297 @@
+"""BSR: blocks of r x c, one column index for each, in the plain order and in one made for warps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.errors import UsageError
+from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
+from spgraph_bench.formats.common import offset_type, quiet_overflow, ranges, value_type
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges
+from spgraph_bench.structure import BLOCK_FILL, count_blocks, distinct_pairs
+
+__all__ = ["BSR", "SlicedBSR", "choose_block_size"]
+
+SIZES = ((2, 2), (3, 3), (2, 4), (4, 2), (4, 4), (8, 8))
+"""Block sizes (rows, columns) that "auto" chooses from."""
+
+MOST = 8
+"""Rows or columns of a block at most: a thread keeps a block in its registers."""
+
+ALIGN = 24
+"""A multiple of all block heights of SIZES, for counting in chunks."""
+
+SLICE = 32
+"""Block rows that a warp takes together."""
+
+WIDE_BYTES = 16
+"""Bytes that a thread reads at once."""
+
+_MASK = 0xFFFFFFFF
+
+
+class _Size(NamedTuple):
+    rows: int
+    cols: int
+    blocks: int
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.cols}"
+
+    def bytes(self, value_bytes: int) -> int:
+        return self.blocks * (4 + self.rows * self.cols * value_bytes)
+
+    def fills(self, nnz: int) -> bool:
+        return nnz >= BLOCK_FILL * self.blocks * self.rows * self.cols
+
+
+def _given(text: Any) -> tuple[int, int] | None:
+    """The size that `text` ("auto", 3, "3", "2x4") names; None for "auto"."""
+    if text == "auto":
+        return None
+    found = re.fullmatch(r"(\d{1,2})(?:x(\d{1,2}))?", str(text))
+    r, c = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not (0 < r <= MOST and 0 < c <= MOST):
+        raise UsageError(
+            f"block_size cannot be {text!r}",
+            remedy=f'take "auto", or rows x columns up to {MOST}: 3, 3x3, 2x4',
+        )
+    return r, c
+
+
+def _counts(csr: CSR, sizes: tuple[tuple[int, int], ...], until_none_fills: bool = False) -> list[_Size]:
+    """Occupied blocks of each of `sizes`.
+
+    With `until_none_fills` counting ends, with an empty list, as soon as all sizes have so many blocks that
+    the entries of the whole matrix could not fill them well.
+    """
+    blocks = dict.fromkeys(sizes, 0)
+    align = ALIGN if len(sizes) > 1 else sizes[0][0]
+    for block in row_blocks(csr, align=align):
+        for size, count in count_blocks(block.row_ids(), block.cols.astype(np.int64), sizes).items():
+            blocks[size] += count
+        if until_none_fills and not any(_Size(r, c, n).fills(csr.nnz) for (r, c), n in blocks.items()):
+            return []
+    return [_Size(r, c, n) for (r, c), n in blocks.items()]
+
+
+def choose_block_size(csr: CSR, block_size: Any = "auto", value_bytes: int = 4) -> _Size:
+    """The size (rows, cols, blocks): the one given, or of those at least 60 % full the one of least bytes.
+
+    Where none is that full: the one of least bytes. Raises UsageError for what is no size.
+    """
+    given = _given(block_size)
+    found = _counts(csr, (given,) if given else SIZES)
+    good = [size for size in found if size.fills(csr.nnz)] or found
+    return min(good, key=lambda size: size.bytes(value_bytes))
+
+
+@register
+class BSR(Format):
+    """Block compressed sparse rows.
+
+    The matrix is cut into blocks of ``block_rows x block_cols`` elements from its upper left corner on; those
+    with an entry are stored whole, fill being 0. ``block_ptr``: offset type, ``[b + 1]`` for b block rows, in
+    blocks; ``block_col``: int32 ``[blocks]``, the block's first column / block_cols, rising within each
+    block row; ``block_val``: value type ``[blocks][block_rows][block_cols]`` (a 64-bit index).
+    A stored zero cannot be told from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that
+    have no entry there.
+    """
+
+    name = "bsr"
+    title = "blocks of r x c, one column index each"
+    order = 84
+    keeps_zeros = False
+    tunables = MappingProxyType(
+        {"block_size": Tunable("auto", 'rows x columns of a block: "auto", 3, 3x3, 2x4, ... up to 8x8')}
+    )
+
+    @quiet_overflow
+    def pack(
+        self,
+        csr: CSR,
+        dtype: npt.DTypeLike = np.float32,
+        offsets: npt.DTypeLike = np.int32,
+        **params: Any,
+    ) -> Packed:
+        value = value_type(dtype)
+        r, c, blocks = choose_block_size(csr, params.get("block_size", "auto"), value.itemsize)
+        block_rows = -(-csr.rows // r)
+        offset = offset_type(offsets, max(blocks, csr.nnz))
+        lengths = np.zeros(block_rows, np.int64)
+        block_col = np.empty(blocks, np.int32)
+        block_val = np.zeros((blocks, r, c), value)
+        flat, done = block_val.reshape(-1), 0
+        for part in row_blocks(csr, align=r):
+            row, col = part.row_ids(), part.cols.astype(np.int64)
+            key = row // r << 32 | col // c
+            keys = distinct_pairs(key >> 32, key & _MASK)
+            first, last = part.first // r, -(-part.last // r)
+            lengths[first:last] = np.bincount((keys >> 32) - first, minlength=last - first)
+            block_col[done : done + len(keys)] = keys & _MASK
+            at = ((np.searchsorted(keys, key) + done) * r + row % r) * c + col % c
+            flat[at] = 1 if csr.values is None else csr.values[part.entries]
+            done += len(keys)
+        block_ptr = np.zeros(block_rows + 1, offset)
+        np.cumsum(lengths, out=block_ptr[1:])
+        return self._packed(csr, value, block_ptr, {"block_col": block_col, "block_val": block_val}, (r, c))
+
+    def _packed(
+        self,
+        csr: CSR | Packed,
+        value: np.dtype[Any],
+        block_ptr: npt.NDArray[Any],
+        arrays: dict[str, npt.NDArray[Any]],
+        size: tuple[int, int],
+    ) -> Packed:
+        blocks = len(arrays["block_col"])
+        return Packed(
+            self.name,
+            csr.rows,
+            csr.cols,
+            csr.nnz,
+            value,
+            MappingProxyType({"block_ptr": block_ptr, **arrays}),
+            MappingProxyType({"block_rows": size[0], "block_cols": size[1], "blocks": blocks}),
+            pattern=csr.pattern if isinstance(csr, Packed) else csr.values is None,
+            compulsory_bytes=block_ptr.nbytes + 4 * blocks + csr.nnz * value.itemsize,
+            offsets=block_ptr.dtype,
+        )
+
+    def unpack(self, packed: Packed) -> CSR:
+        """Zeros are left out (see :attr:`keeps_zeros`)."""
+        r, c = packed.block_rows, packed.block_cols
+        block, i, j = np.nonzero(packed.block_val)
+        row = np.repeat(np.arange(len(packed.block_ptr) - 1), np.diff(packed.block_ptr))[block] * r + i
+        col = packed.block_col[block].astype(np.int64) * c + j
+        order = np.lexsort((col, row))
+        row_ptr = np.zeros(packed.rows + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=packed.rows), out=row_ptr[1:])
+        values = None if packed.pattern else packed.block_val[block, i, j][order].astype(np.float64)
+        return CSR(packed.rows, packed.cols, row_ptr, col[order].astype(np.int32), values)
+
+    def predict_bytes(
+        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
+    ) -> int:
+        """Counts the blocks, which takes a pass over the column indices."""
+        assert stats.csr is not None, "the number of blocks depends on the columns"
+        size = choose_block_size(stats.csr, params.get("block_size", "auto"), value_bytes)
+        return (-(-stats.rows // size.rows) + 1) * offset_bytes + size.bytes(value_bytes)
+
+    def refuse(
+        self,
+        stats: MatrixStats,
+        free_bytes: int | None,
+        value_bytes: int = 4,
+        force: bool = False,
+        **params: Any,
+    ) -> str | None:
+        assert stats.csr is not None
+        given = _given(params.get("block_size", "auto"))
+        least = stats.nnz * value_bytes
+        if free_bytes is not None and least > free_bytes:
+            # Known without looking at a single column.
+            return (
+                f"{self.name} needs {human_bytes(least)} and more; device has {human_bytes(free_bytes)} free"
+            )
+        if not force and stats.nnz and not _counts(stats.csr, (given,) if given else SIZES, True):
+            tried = f"blocks of {given[0]}x{given[1]} are not" if given else "no size of blocks is"
+            return f"{self.name}: {tried} {BLOCK_FILL:.0%} full on average; --force-format overrides"
+        return super().refuse(stats, free_bytes, value_bytes, force, **params)
+
+
+_PLAIN = BSR()
+
+
+@register
+class SlicedBSR(BSR):
+    """BSR in the order in which warps read it; a SELL of blocks, but without padding.
+
+    A slice is 32 block rows, one for each lane of a warp. Its blocks are stored by their place k in their
+    block row, and for each k by lane: a run holds the k-th blocks of all the slice's block rows that have
+    one. ``block_ptr`` is as in BSR: it gives the lengths of block rows and where a slice begins.
+    ``block_col``: int32 ``[blocks]`` in that order. The elements of a block are numbered by rows; the first
+    ``wide * w`` of them, w being the elements of 16 bytes, lie in ``wide_val``: value type
+    ``[blocks * wide * w]``, the last ``rest`` (less than w) in ``rest_val``: value type ``[blocks * rest]``.
+    Of a run of n blocks that starts at block s, 16 bytes number q of its lane l are at
+    ``((s * wide + q * n) + l) * w``, and element e of the rest at ``s * rest + e * n + l``: whatever a warp
+    reads at once lies in one piece, on boundaries of 16 bytes.
+    """
+
+    name = "bsr-sliced"
+    title = "blocks of r x c, interleaved over slices of 32 block rows"
+    order = 86
+
+    def pack(
+        self,
+        csr: CSR,
+        dtype: npt.DTypeLike = np.float32,
+        offsets: npt.DTypeLike = np.int32,
+        **params: Any,
+    ) -> Packed:
+        plain = _PLAIN.pack(csr, dtype, offsets, **params)
+        elements, w = plain.block_rows * plain.block_cols, WIDE_BYTES // plain.dtype.itemsize
+        wide, rest = divmod(elements, w)
+        block_col = np.empty_like(plain.block_col)
+        wide_val = np.empty((plain.blocks * wide, w), plain.dtype)
+        rest_val = np.empty(plain.blocks * rest, plain.dtype)
+        values = plain.block_val.reshape(plain.blocks, elements)
+        for begin, end, source, start, count, rank in _runs(plain.block_ptr):
+            block_col[begin:end] = plain.block_col[source]
+            block = values[source]
+            at = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
+            wide_val[at] = block[:, : wide * w].reshape(len(block), wide, w)
+            at = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
+            rest_val[at] = block[:, wide * w :]
+        arrays = {"block_col": block_col, "wide_val": wide_val.reshape(-1), "rest_val": rest_val}
+        return self._packed(plain, plain.dtype, plain.block_ptr, arrays, (plain.block_rows, plain.block_cols))
+
+    def unpack(self, packed: Packed) -> CSR:
+        elements, w = packed.block_rows * packed.block_cols, WIDE_BYTES // packed.dtype.itemsize
+        wide, rest = divmod(elements, w)
+        block_col = np.empty_like(packed.block_col)
+        values = np.empty((packed.blocks, elements), packed.dtype)
+        wide_val = packed.wide_val.reshape(-1, w)
+        for begin, end, source, start, count, rank in _runs(packed.block_ptr):
+            block_col[source] = packed.block_col[begin:end]
+            at = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
+            values[source, : wide * w] = wide_val[at].reshape(len(source), wide * w)
+            at = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
+            values[source, wide * w :] = packed.rest_val[at]
+        block_val = values.reshape(-1, packed.block_rows, packed.block_cols)
+        arrays = {"block_col": block_col, "block_val": block_val}
+        return _PLAIN.unpack(
+            _PLAIN._packed(
+                packed, packed.dtype, packed.block_ptr, arrays, (packed.block_rows, packed.block_cols)
+            )
+        )
+
+
+_Places = npt.NDArray[np.int64]
+
+
+def _runs(
+    block_ptr: npt.NDArray[np.integer[Any]],
+) -> Iterator[tuple[int, int, _Places, _Places, _Places, _Places]]:
+    """Chunks of slices: ``begin, end`` (sliced positions), and for each of those the plain position of its
+    block, where its run starts, how many blocks the run has, and which of them it is."""
+    ptr = block_ptr.astype(np.int64, copy=False)
+    for first, last in row_ranges(ptr, align=SLICE):
+        begin, end = int(ptr[first]), int(ptr[last])
+        lengths = np.diff(ptr[first : last + 1])
+        row = np.repeat(np.arange(last - first), lengths)
+        k = ranges(np.zeros(last - first, np.int64), lengths)
+        key = ((row // SLICE) * (int(lengths.max(initial=0)) + 1) + k) * SLICE + row % SLICE
+        order = np.argsort(key, kind="stable")
+        run = key[order] // SLICE
+        starts = np.flatnonzero(np.diff(run, prepend=-1))
+        counts = np.diff(np.append(starts, len(run)))
+        start = np.repeat(starts, counts)
+        yield begin, end, order + begin, start + begin, np.repeat(counts, counts), np.arange(len(run)) - start

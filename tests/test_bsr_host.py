@@ -1,0 +1,155 @@
+"""BSR: the choice of the block size, the layout that warps read, and the kernels with blocks of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from battery import battery, csr, matrix
+
+from spgraph_bench.device import open_device
+from spgraph_bench.device.base import Device
+from spgraph_bench.errors import DeviceError, UsageError
+from spgraph_bench.formats import get_format
+from spgraph_bench.formats.bsr import choose_block_size
+from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import get_problem
+from spgraph_bench.runner.prepare import prepare
+from spgraph_bench.stats import row_ranges, row_stats
+from spgraph_bench.variants import get_variant
+
+SPMV = get_problem("spmv")
+
+
+def _blocks(places: list[tuple[int, int]], r: int, c: int, rows: int, cols: int) -> CSR:
+    """Full blocks at these places (block row, block column), cut off at the matrix's edge."""
+    row = np.concatenate([np.repeat(i * r + np.arange(r), c) for i, _ in places])
+    col = np.concatenate([np.tile(j * c + np.arange(c), r) for _, j in places])
+    inside = (row < rows) & (col < cols)
+    return csr(rows, cols, row[inside], col[inside], 1.0 + np.arange(len(row))[inside])
+
+
+def _scattered(r: int, c: int, seed: int = 3) -> CSR:
+    """70 block rows of up to 6 blocks, a few of them empty, the last block row and column cut off."""
+    draw = np.random.default_rng(seed)
+    places = {(int(i), int(j)) for i in range(70) for j in draw.integers(0, 40, draw.integers(0, 7))}
+    return _blocks(sorted(places | {(69, 39)}), r, c, 70 * r - (r > 1), 40 * c - (c > 1))
+
+
+@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    try:
+        opened = open_device(request.param)
+    except DeviceError as cause:
+        if request.param == "host":
+            raise
+        pytest.skip(str(cause))
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("size", [(2, 2), (3, 3), (4, 4), (8, 8), (2, 4), (4, 2)])
+def test_size_is_found(size: tuple[int, int]) -> None:
+    a = _scattered(*size)
+    found = choose_block_size(a)
+    assert (found.rows, found.cols) == size
+    assert found.fills(a.nnz)
+    assert get_format("bsr").refuse(row_stats(a), None) is None
+
+
+def test_blocks_are_counted_over_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = _scattered(3, 3)
+    whole = choose_block_size(a)
+    monkeypatch.setattr(row_ranges, "__defaults__", (50, 1))
+    assert choose_block_size(a) == whole
+    assert choose_block_size(a, "2x4").blocks == len(set(zip(*(_places(a, 2, 4)), strict=True)))
+
+
+def _places(a: CSR, r: int, c: int) -> tuple[list[int], list[int]]:
+    row = np.repeat(np.arange(a.rows), a.row_lengths())
+    return (row // r).tolist(), (a.col_idx // c).tolist()
+
+
+def test_refusals() -> None:
+    bsr, stats = get_format("bsr"), row_stats(battery()["arrow"])
+    assert (
+        bsr.refuse(stats, None) == "bsr: no size of blocks is 60% full on average; --force-format overrides"
+    )
+    assert bsr.refuse(stats, None, block_size=3) == (
+        "bsr: blocks of 3x3 are not 60% full on average; --force-format overrides"
+    )
+    assert bsr.refuse(stats, None, force=True) is None
+    assert "needs 1.16 kB and more; device has 1 kB free" in str(bsr.refuse(stats, 1000, force=True))
+    for bad in ("wide", 0, 9, "3x", "3x9", -2):
+        with pytest.raises(UsageError, match="block_size cannot be"):
+            choose_block_size(battery()["dense"], bad)
+
+
+def test_plain_layout() -> None:
+    packed = get_format("bsr").pack(csr(3, 5, [0, 1, 2, 2], [0, 3, 2, 4], [1, 2, 3, 4]), block_size=2)
+    assert packed.block_ptr.tolist() == [0, 2, 4]
+    assert packed.block_col.tolist() == [0, 1, 1, 2]
+    assert packed.block_val.tolist() == [
+        [[1, 0], [0, 0]], [[0, 0], [0, 2]], [[3, 0], [0, 0]], [[4, 0], [0, 0]],
+    ]  # fmt: skip
+    assert packed.compulsory_bytes == 3 * 4 + 4 * 4 + 4 * 4
+
+
+def test_sliced_layout_is_what_its_docstring_says() -> None:
+    a = _scattered(3, 3)
+    for dtype, w in ((np.float32, 4), (np.float64, 2)):
+        plain = get_format("bsr").pack(a, dtype, block_size=3)
+        sliced = get_format("bsr-sliced").pack(a, dtype, block_size=3)
+        wide, rest = divmod(9, w)
+        lengths = np.diff(plain.block_ptr)
+        s = 0
+        for first in range(0, len(lengths), 32):
+            lanes = range(first, min(first + 32, len(lengths)))
+            for k in range(int(lengths[first : first + 32].max())):
+                run = [row for row in lanes if lengths[row] > k]
+                n = len(run)
+                for place, row in enumerate(run):
+                    block = plain.block_ptr[row] + k
+                    assert sliced.block_col[s + place] == plain.block_col[block]
+                    flat = plain.block_val[block].reshape(-1)
+                    for q in range(wide):
+                        at = (s * wide + q * n + place) * w
+                        assert sliced.wide_val[at : at + w].tolist() == flat[q * w : (q + 1) * w].tolist()
+                    for e in range(rest):
+                        assert sliced.rest_val[s * rest + e * n + place] == flat[wide * w + e]
+                s += n
+        assert s == plain.blocks
+
+
+@pytest.mark.parametrize("size", ["1x1", "2x2", "3x3", "1x3", "5x1", "2x4", "7x2", "8x8"])
+@pytest.mark.parametrize("name", ["bsr", "bsr-sliced"])
+def test_kernels_with_blocks_of_any_size(device: Device, name: str, size: str) -> None:
+    r, c = map(int, size.split("x"))
+    entry = get_variant("spmv", name)
+    for dtype in ("float32", "float64"):
+        for a in (_scattered(r, c), battery()["wide"], battery()["every-length-to-70"]):
+            whole, kind = matrix(a), np.dtype(dtype)
+            packed = get_format(entry.format).pack(a, kind, block_size=size)
+            inputs = SPMV.inputs(whole, kind, 1)
+            prepared = prepare(device, entry, packed, inputs, SPMV.output_arrays(whole, kind))
+            prepared.launch.reset()
+            prepared.launch.run()
+            device.synchronize()
+            result = SPMV.check(prepared.launch.output(), SPMV.oracle(whole, inputs, kind), kind)
+            assert result.ok, result.message
+
+
+def test_sliced_kernel_does_not_touch_x_for_idle_lanes(device: Device) -> None:
+    """An Inf at the place that idle lanes might read spreads no further than its own blocks."""
+    a = _blocks([(i, 1 + i % 3) for i in range(40) if i % 5], 3, 3, 120, 12)
+    entry = get_variant("spmv", "bsr-sliced")
+    packed = get_format("bsr-sliced").pack(a, np.dtype(np.float32), block_size=3)
+    x = np.ones(12, np.float32)
+    x[0] = np.inf
+    outputs = SPMV.output_arrays(matrix(a), np.dtype(np.float32))
+    prepared = prepare(device, entry, packed, {"x": x}, outputs)
+    prepared.launch.reset()
+    prepared.launch.run()
+    device.synchronize()
+    assert np.isfinite(prepared.launch.output()).all()
