@@ -1,5 +1,25 @@
 """Problems: one module each. See :mod:`spgraph_bench.problems.base`."""
 
-from spgraph_bench.problems.base import CaseProblem, CheckResult, Problem, Work, get_problem, problems
+from spgraph_bench.problems.base import (
+    CaseProblem,
+    CheckResult,
+    Configurable,
+    Option,
+    Problem,
+    Work,
+    filled_options,
+    get_problem,
+    problems,
+)
 
-__all__ = ["CaseProblem", "CheckResult", "Problem", "Work", "get_problem", "problems"]
+__all__ = [
+    "CaseProblem",
+    "CheckResult",
+    "Configurable",
+    "Option",
+    "Problem",
+    "Work",
+    "filled_options",
+    "get_problem",
+    "problems",
+]

@@ -85,6 +85,8 @@ class Record:
     reason: str = ""
     offsets: str = "int32"
     params: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the problem (spmm: k, layout): records with different ones are not compared."""
     seed: int = 0
     bytes: Mapping[str, int] = field(default_factory=dict)
     """compulsory, stored, gathered, device."""
@@ -100,7 +102,8 @@ class Record:
     cases: tuple[Mapping[str, Any], ...] = ()
     """What was solved in turn (traversals: source, levels, reached, edges); empty where there is one case."""
     trace: tuple[Mapping[str, Any], ...] = ()
-    """Levels of the first case: how, ms (None on host), vertices, edges, inspected. Only if it was asked for."""
+    """Levels of the first case: how, ms (None on host), vertices, edges, inspected. Only if it was asked
+    for."""
     inspected: int | None = None
     """Edges looked at in all levels of the first case."""
     ceiling: Ceiling | None = None

@@ -72,6 +72,8 @@ class Task:
     """Parameters found by tuning, by variant; `params` win over them."""
     trace: bool = False
     """Keep the levels of the first case."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The problem's declared options, all of them (spmm: k, layout)."""
 
     def params_of(self, variant: str) -> dict[str, Any]:
         """Parameters for `variant`."""
@@ -275,7 +277,7 @@ class Bench:
 
     def _checked(self, variant: Variant, cell: Cell) -> Outcome:
         assert self._task is not None
-        problem = get_problem(self._task.problem)
+        problem = get_problem(self._task.problem, self._task.options)
         prepared = self._prepared(variant, cell)
         launch, packed = prepared.launch, prepared.job.packed
         _, convert_ms = self._pack(variant, cell)
@@ -322,15 +324,16 @@ class Bench:
     def _check_cases(
         self, problem: CaseProblem, prepared: Prepared, variant: Variant, cell: Cell, outcome: Outcome
     ) -> CheckResult:
-        """Run and check every case: against the oracle where it knows it, else against the first variant that was
-        right wherever the oracle did."""
+        """Run and check every case: against the oracle where it knows it, else against the first variant that
+        was right wherever the oracle did."""
         assert self._csr is not None
         launch = prepared.launch
         inputs = self._named(f"in.{cell.dtype}.")
         oracle = self._named(f"oracle.{cell.dtype}.")
         agreed = self._agreed.get(cell.dtype)
         digests: list[bytes] = []
-        told: dict[str, Any] = {"by_oracle": 0, "by_comparison": 0, "compared_with": agreed[0] if agreed else ""}
+        other = agreed[0] if agreed else ""
+        told: dict[str, Any] = {"by_oracle": 0, "by_comparison": 0, "compared_with": other}
         found: list[dict[str, Any]] = []
         for case in range(launch.cases):
             self._emit(("stage", f"checking {cell.key}, case {case + 1} of {launch.cases}", True))
@@ -416,7 +419,10 @@ class Bench:
         self._emit(("stage", f"preparing {cell.key}", True))
         outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
         inputs = self._named(f"in.{cell.dtype}.")
-        prepared = prepare(self.device, variant, packed, inputs, outputs, task.params_of(variant.name), arrays=arrays)
+        params = task.params_of(variant.name)
+        prepared = prepare(
+            self.device, variant, packed, inputs, outputs, params, arrays=arrays, options=task.options
+        )
         self.device.synchronize()
         self._ready[cell.key] = prepared
         return prepared

@@ -17,6 +17,7 @@ from spgraph_bench.variants.base import Job, Launch, Variant
 __all__ = ["Prepared", "defines_for", "filled_params", "prepare", "upload_packed"]
 
 _C_TYPES = {
+    np.dtype(np.float16): "__half",
     np.dtype(np.float32): "float",
     np.dtype(np.float64): "double",
     np.dtype(np.int32): "int",
@@ -82,6 +83,7 @@ def prepare(
     *,
     offsets: npt.DTypeLike | None = None,
     arrays: Mapping[str, Buffer] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """Prepare `variant` on `device`.
 
@@ -92,6 +94,7 @@ def prepare(
     params : values of tunables; unknown names are ignored, since a run's parameters reach all variants.
     offsets : the row-offset type the kernels are compiled for; None: the one `packed` was made with.
     arrays : `packed` on the device already (shared between variants of one format); None uploads it.
+    options : the problem's options, all of them (spmm: k, layout).
 
     Raises what compiling and launching raise, and UsageError for an impossible parameter.
     """
@@ -109,6 +112,7 @@ def prepare(
         inputs=inputs,
         buffers=buffers,
         params=filled,
+        options=options or {},
         defines=defines_for(packed.dtype, packed.offsets if offsets is None else offsets),
     )
     launch = variant.prepare(job)

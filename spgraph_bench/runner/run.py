@@ -25,7 +25,7 @@ from spgraph_bench.errors import DeviceError, SpgraphError
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
-from spgraph_bench.problems import get_problem
+from spgraph_bench.problems import filled_options, get_problem
 from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
 from spgraph_bench.results.record import Ceiling, Record, Samples
@@ -157,7 +157,7 @@ class _Run:
         progress: Progress,
     ) -> None:
         self.session, self.matrix, self.settings = session, matrix, settings
-        self.problem = get_problem(problem)
+        self.problem = get_problem(problem, settings.options)
         self.variants = {v.name: v for v in variants}
         self.on_record, self.progress = on_record, progress
         # Cells of one format and type follow each other, so that each conversion happens once.
@@ -244,6 +244,7 @@ class _Run:
             offsets=offsets,
             symmetric=symmetric,
             trace=settings.trace,
+            options=filled_options(problem, settings.options),
         )
 
     def _worker(self) -> Worker:
@@ -456,6 +457,7 @@ class _Run:
                 reason=outcome.reason,
                 offsets=self.task.offsets,
                 params=outcome.params,
+                options=self.task.options,
                 seed=self.settings.seed,
                 bytes=outcome.bytes,
                 operations=outcome.operations,

@@ -95,6 +95,8 @@ class Job:
     """Inputs and outputs on the device (spmv: x, y), outputs poisoned by reset()."""
     params: Mapping[str, Any]
     """Tunables of this variant, defaults filled in."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The problem's options, defaults filled in (spmm: k, layout)."""
     defines: Mapping[str, str] = field(default_factory=dict)
     """-D for the kernel: SPG_VALUE and SPG_OFFSET."""
 
