@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -50,6 +51,10 @@ def _check_round_trip(form: Format, a: CSR) -> None:
     stats = row_stats(a)
     for params in _params(form):
         if form.predict_bytes(stats, 8, 8, **params) > HUGE:
+            continue
+        if not form.packs_all and (why := form.refuse(stats, None, force=True, **params)):
+            with pytest.raises(UsageError, match=re.escape(why)):
+                form.pack(a, **params)
             continue
         for dtype in (np.float32, np.float64):
             for offsets in (np.int32, np.int64):
@@ -189,12 +194,13 @@ def test_sell_sigma_auto_sorts_only_where_it_pays() -> None:
             choose_sigma(np.ones(3, np.int64), bad)
 
 
-def test_dia_is_stored_by_rows_with_an_aligned_pitch() -> None:
-    packed = get_format("dia").pack(csr(3, 4, [0, 1, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4]))
+def test_dia_is_stored_by_slices_of_rows() -> None:
+    packed = get_format("dia").pack(csr(130, 131, [0, 1, 1, 2, 129], [0, 1, 2, 3, 130], [1, 2, 3, 4, 5]))
     assert packed.diag.tolist() == [0, 1]
-    assert packed.data.shape == (2, 32)
-    assert packed.data[:, :3].tolist() == [[1, 2, 0], [0, 3, 4]]
-    assert not packed.data[:, 3:].any()
+    assert packed.data.shape == (2, 2, 128)
+    assert packed.data[0, :, :3].tolist() == [[1, 2, 0], [0, 3, 4]]
+    assert packed.data[1, 1, 1] == 5
+    assert packed.data.sum() == 15
 
 
 def test_dia_refusals() -> None:
@@ -284,7 +290,7 @@ def test_ell_refusal_of_memory_is_not_overridden() -> None:
 def test_every_format_refuses_what_does_not_fit(form: Format) -> None:
     stats = row_stats(battery()["random-1024"])
     assert "device has 100 B free" in str(form.refuse(stats, 100))
-    assert form.refuse(stats, 10**9) is None or not form.keeps_zeros
+    assert form.refuse(stats, 10**9) is None or not form.keeps_zeros or not form.keeps_values
     assert form.refuse(row_stats(battery()["0x0"]), 10**6) is None
 
 

@@ -33,6 +33,14 @@ __device__ __forceinline__ long long spg_nanoseconds()
 #define SPG_KERNEL extern "C" __global__ void
 #endif
 
+// Threads on an SM to leave registers for, for __launch_bounds__: `threads`, or the most that the SM can hold
+// (compute capability 7.5: 1,024).
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define SPG_RESIDENT(threads) ((threads) < 1024 ? (threads) : 1024)
+#else
+#define SPG_RESIDENT(threads) (threads)
+#endif
+
 #ifndef SPG_VALUE
 #define SPG_VALUE float
 #endif

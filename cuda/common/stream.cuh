@@ -8,6 +8,8 @@
 
 #ifdef SPG_HOST
 
+#include <cstring>
+
 template <class T>
 static inline T spg_stream(const T* p)
 {
@@ -18,6 +20,19 @@ template <class T>
 static inline T spg_gather(const T* p)
 {
     return *p;
+}
+
+template <int BYTES>
+static inline void spg_copy_async(void* shared, const void* global)
+{
+    std::memcpy(shared, global, BYTES);
+}
+
+static inline void spg_copy_commit() {}
+
+template <int PENDING>
+static inline void spg_copy_wait()
+{
 }
 
 #else
@@ -106,5 +121,39 @@ __device__ __forceinline__ double spg_gather(const double* p)
     return r;
 }
 
+// Copies from global to shared memory that need no registers and that nothing waits for until spg_copy_wait:
+// cp.async, from compute capability 8.0 on; before, an ordinary copy. BYTES is 4, 8 or 16.
+template <int BYTES>
+__device__ __forceinline__ void spg_copy_async(void* shared, const void* global)
+{
+#if __CUDA_ARCH__ >= 800
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(BYTES) : "memory");
+#else
+    const unsigned* from = static_cast<const unsigned*>(global);
+#pragma unroll
+    for (int i = 0; i < BYTES / 4; ++i) static_cast<unsigned*>(shared)[i] = from[i];
 #endif
+}
 
+// Ends a group of copies.
+__device__ __forceinline__ void spg_copy_commit()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until at most the last PENDING groups of this thread are under way; it then sees its own copies.
+template <int PENDING>
+__device__ __forceinline__ void spg_copy_wait()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
+#endif

@@ -38,24 +38,38 @@ __device__ __forceinline__ four_t stream_four(const four_t* p)
     return r;
 }
 
-// Quads that a thread has in flight.
-constexpr int DEPTH = sizeof(value_t) == 4 ? 4 : 2;
+// Quads that a thread of the multiply kernel has under way, less one.
+#ifndef SPG_STAGES
+#define SPG_STAGES 4
+#endif
+// Quads that a thread of the sum kernel loads before it uses the first.
+constexpr int DEPTH = 2;
 
 // Multiply: block b takes groups [groups * b / blocks, groups * (b + 1) / blocks), whatever tiles they lie in.
 // Every block does the same work; most see one or two tiles.
-SPG_KERNEL __launch_bounds__(1024, 1) binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
-                           const index_t* __restrict__ tile_start, const four_t* __restrict__ val,
-                           const ushort4* __restrict__ col, const index_t* __restrict__ dest,
-                           const value_t* __restrict__ x, four_t* __restrict__ product,
-                           const index_t* __restrict__ split_row, index_t split_rows, value_t* y)
+//
+// The tile leaves room for one block on an SM, so loads must be under way all the time: each thread copies its
+// next quads into its own slots of shared memory (cp.async: no registers, nobody waits) while it multiplies. It
+// reads only what it copied itself, so no barrier is needed.
+SPG_KERNEL __launch_bounds__(1024)
+binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
+                const index_t* __restrict__ tile_start, const four_t* __restrict__ val,
+                const ushort4* __restrict__ col, const index_t* __restrict__ dest, const value_t* __restrict__ x,
+                four_t* __restrict__ product, const index_t* __restrict__ split_row, index_t split_rows, value_t* y)
 {
-    SPG_DYNAMIC_SHARED(value_t, tile);
+    SPG_DYNAMIC_SHARED(four_t, shared);
+    const int threads = blockDim.x, thread = threadIdx.x;
+    // Slots [stage][thread] of values, columns and destinations, then the tile.
+    four_t* val_slot = shared + thread;
+    ushort4* col_slot = reinterpret_cast<ushort4*>(shared + SPG_STAGES * threads) + thread;
+    index_t* dest_slot = reinterpret_cast<index_t*>(col_slot - thread + SPG_STAGES * threads) + thread;
+    value_t* tile = reinterpret_cast<value_t*>(dest_slot - thread + SPG_STAGES * threads);
+
     index_t first = static_cast<index_t>(static_cast<long long>(groups) * blockIdx.x / gridDim.x);
     const index_t last = static_cast<index_t>(static_cast<long long>(groups) * (blockIdx.x + 1) / gridDim.x);
 
     // Rows that lie in several bins are added up with atomics, by the next kernel.
-    for (index_t i = blockIdx.x * blockDim.x + threadIdx.x; i < split_rows; i += gridDim.x * blockDim.x)
-        y[split_row[i]] = 0;
+    for (index_t i = blockIdx.x * threads + thread; i < split_rows; i += gridDim.x * threads) y[split_row[i]] = 0;
 
     // The tile that holds group `first`: the last one that starts at or before it.
     index_t low = 0, high = tiles;
@@ -69,55 +83,55 @@ SPG_KERNEL __launch_bounds__(1024, 1) binned_multiply(index_t groups, index_t co
     for (index_t t = low; first < last; ++t) {
         const index_t end = min(last, tile_start[t + 1]);
         if (end <= first) continue;
+        // This thread's quads in this tile: from, from + threads, ... The step is even, so all have one parity.
+        const long long from = 2LL * first + thread;
+        const int count = from < 2LL * end ? static_cast<int>((2LL * end - from + threads - 1) / threads) : 0;
+        auto fetch = [&](int k) {
+            if (k < count) {
+                const long long q = from + static_cast<long long>(k) * threads;
+                const int slot = k % SPG_STAGES * threads;
+                spg_copy_async<16>(val_slot + slot, val + q);
+                if constexpr (sizeof(four_t) == 32)
+                    spg_copy_async<16>(reinterpret_cast<char*>(val_slot + slot) + 16,
+                                       reinterpret_cast<const char*>(val + q) + 16);
+                spg_copy_async<8>(col_slot + slot, col + q);
+                spg_copy_async<4>(dest_slot + slot, dest + (q >> 1));
+            }
+            spg_copy_commit();  // an empty group counts too: group k is quad k
+        };
+        for (int k = 0; k < SPG_STAGES - 1; ++k) fetch(k);
+
         const index_t begin = t * tile_width;
         const index_t width = min(tile_width, cols - begin);
         __syncthreads();
-        for (index_t i = threadIdx.x; i < width; i += blockDim.x) tile[i] = x[begin + i];
+        for (index_t i = thread; i < width; i += threads) tile[i] = x[begin + i];
         __syncthreads();
 
-        // Quads of this block in this tile, DEPTH at a time per thread: with one block on an SM the loads in
-        // flight must come from the threads themselves (latency times bandwidth is some 25 KB per SM).
-        const long long stop = 2LL * end;
-        const long long step = blockDim.x;
-        long long q = 2LL * first + threadIdx.x;
-        for (; q + (DEPTH - 1) * step < stop; q += DEPTH * step) {
-            four_t a[DEPTH];
-            ushort4 c[DEPTH];
-            index_t to[DEPTH];
-#pragma unroll
-            for (int k = 0; k < DEPTH; ++k) {
-                a[k] = stream_four(val + q + k * step);
-                c[k] = spg_stream(col + q + k * step);
-                to[k] = spg_stream(dest + ((q + k * step) >> 1));
-            }
-#pragma unroll
-            for (int k = 0; k < DEPTH; ++k) {
-                a[k].v[0] *= tile[c[k].x];
-                a[k].v[1] *= tile[c[k].y];
-                a[k].v[2] *= tile[c[k].z];
-                a[k].v[3] *= tile[c[k].w];
-                product[2LL * to[k] + (q & 1)] = a[k];  // the step is even, so every quad has q's parity
-            }
-        }
-        for (; q < stop; q += step) {
-            four_t a = val[q];
-            const ushort4 c = col[q];
+        for (int k = 0; k < count; ++k) {
+            fetch(k + SPG_STAGES - 1);
+            spg_copy_wait<SPG_STAGES - 1>();
+            const int slot = k % SPG_STAGES * threads;
+            four_t a = val_slot[slot];
+            const ushort4 c = col_slot[slot];
+            const long long to = 2LL * dest_slot[slot] + (from & 1);
             a.v[0] *= tile[c.x];
             a.v[1] *= tile[c.y];
             a.v[2] *= tile[c.z];
             a.v[3] *= tile[c.w];
-            product[2LL * dest[q >> 1] + (q & 1)] = a;
+            product[to] = a;
         }
+        spg_copy_wait<0>();
         first = end;
     }
 }
 
 // Sum: a block per bin. The products are spread to their places in row order, then 2^bin_lanes threads add up
 // each row. The class of lengths is the same for all rows of a bin, so the threads of a warp keep in step.
-SPG_KERNEL __launch_bounds__(512, 2) binned_sum(const index_t* __restrict__ bin_group, const index_t* __restrict__ bin_row,
-                      const index_t* __restrict__ bin_lanes, const four_t* __restrict__ product,
-                      const ushort4* __restrict__ pos, const index_t* __restrict__ row_id,
-                      const unsigned short* __restrict__ row_start, value_t* y)
+SPG_KERNEL __launch_bounds__(256, SPG_RESIDENT(1536) / 256)
+binned_sum(const index_t* __restrict__ bin_group, const index_t* __restrict__ bin_row,
+           const index_t* __restrict__ bin_lanes, const four_t* __restrict__ product,
+           const ushort4* __restrict__ pos, const index_t* __restrict__ row_id,
+           const unsigned short* __restrict__ row_start, value_t* y)
 {
     SPG_DYNAMIC_SHARED(value_t, sorted);
     const unsigned short hole = 0xFFFF;

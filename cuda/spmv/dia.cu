@@ -1,7 +1,7 @@
 // dia: y = A x, A by diagonals, a thread per row (or SPG_ROWS neighbouring rows).
 //
-// Layout   diag int32 [diagonals], rising, from `lowest` to `highest`; data [diagonals][pitch], data[d][i] is
-//          A[i, i + diag[d]], 0 where there is no such entry or column; pitch is a multiple of 32.
+// Layout   diag int32 [diagonals], rising, from `lowest` to `highest`; data [slices][diagonals][128], data[s][d][l] is
+//          A[i, i + diag[d]] of row i = 128 s + l, 0 where there is no such entry or column.
 //          x [cols], y [rows].
 // Mapping  a thread takes SPG_ROWS rows and reads their values of SPG_AHEAD diagonals before it uses the first.
 //          There are no columns to read: x is read at row + diag[d], in runs, and comes from the L1 cache.
@@ -15,6 +15,7 @@
 #ifndef SPG_ROWS
 #define SPG_ROWS 1
 #endif
+#define SLICE 128  // as in formats/dia.py
 #ifndef SPG_AHEAD
 #define SPG_AHEAD 14
 #endif
@@ -45,13 +46,13 @@ __device__ __forceinline__ row_values stream_rows(const value_t* p) {
 
 #ifndef SPG_DIAGS
 
-SPG_KERNEL dia(index_t rows, index_t cols, index_t diagonals, index_t lowest, index_t highest, long long pitch,
+SPG_KERNEL dia(index_t rows, index_t cols, index_t diagonals, index_t lowest, index_t highest,
                const index_t* __restrict__ diag, const value_t* __restrict__ data,
                const value_t* __restrict__ x, value_t* __restrict__ y) {
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * SPG_ROWS;
     if (row >= rows) return;
     value_t sum[SPG_ROWS] = {};
-    data += row;
+    data += row / SLICE * SLICE * diagonals + row % SLICE;
     if (row + lowest >= 0 && row + SPG_ROWS - 1 + highest < cols) {
         // Every diagonal meets these rows inside the matrix: no column needs to be looked at.
         x += row;
@@ -60,7 +61,7 @@ SPG_KERNEL dia(index_t rows, index_t cols, index_t diagonals, index_t lowest, in
             index_t shift[SPG_AHEAD];
 #pragma unroll
             for (int k = 0; k < SPG_AHEAD; ++k)
-                if (d + k < diagonals) a[k] = stream_rows(data + k * pitch);
+                if (d + k < diagonals) a[k] = stream_rows(data + k * SLICE);
 #pragma unroll
             for (int k = 0; k < SPG_AHEAD; ++k)
                 if (d + k < diagonals) shift[k] = diag[d + k];
@@ -70,10 +71,10 @@ SPG_KERNEL dia(index_t rows, index_t cols, index_t diagonals, index_t lowest, in
 #pragma unroll
                     for (int u = 0; u < SPG_ROWS; ++u) sum[u] += a[k].of[u] * x[shift[k] + u];
                 }
-            data += SPG_AHEAD * pitch;
+            data += SPG_AHEAD * SLICE;
         }
     } else {
-        for (index_t d = 0; d < diagonals; ++d, data += pitch) {
+        for (index_t d = 0; d < diagonals; ++d, data += SLICE) {
             for (int u = 0; u < SPG_ROWS; ++u) {
                 const long long c = row + u + diag[d];
                 if (c >= 0 && c < cols) sum[u] += data[u] * x[c];
@@ -105,35 +106,36 @@ constexpr int BATCHES = (COUNT + SPG_AHEAD - 1) / SPG_AHEAD;
 constexpr int BATCH = (COUNT + BATCHES - 1) / BATCHES;  // even batches: 27 diagonals are 14 and 13, not 16 and 11
 
 template <int FIRST>
-__device__ __forceinline__ value_t fixed_sum(const value_t* data, long long pitch, const value_t* x, value_t sum) {
+__device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t* x, value_t sum) {
     if constexpr (FIRST < COUNT) {
         constexpr int N = COUNT - FIRST < BATCH ? COUNT - FIRST : BATCH;
         value_t a[N], at[N];
 #pragma unroll
-        for (int k = 0; k < N; ++k) a[k] = spg_stream(data + (FIRST + k) * pitch);
+        for (int k = 0; k < N; ++k) a[k] = spg_stream(data + (FIRST + k) * SLICE);
 #pragma unroll
         for (int k = 0; k < N; ++k) at[k] = spg_gather(x + fixed_diag(FIRST + k));
 #pragma unroll
         for (int k = 0; k < N; ++k) sum += a[k] * at[k];
-        return fixed_sum<FIRST + N>(data, pitch, x, sum);
+        return fixed_sum<FIRST + N>(data, x, sum);
     }
     return sum;
 }
 
 // The launch bounds let the compiler keep the loads of a batch together: left alone it settles for 32 registers
 // and four loads at a time.
-SPG_KERNEL __launch_bounds__(1024, 1) dia_fixed(index_t rows, index_t cols, long long pitch, const value_t* __restrict__ data,
+SPG_KERNEL __launch_bounds__(1024, 1) dia_fixed(index_t rows, index_t cols, const value_t* __restrict__ data,
                      const value_t* __restrict__ x, value_t* __restrict__ y) {
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     value_t sum = 0;
+    data += row / SLICE * (SLICE * COUNT) + row % SLICE;
     if (row + fixed_diag(0) >= 0 && row + fixed_diag(COUNT - 1) < cols) {
-        sum = fixed_sum<0>(data + row, pitch, x + row, sum);
+        sum = fixed_sum<0>(data, x + row, sum);
     } else {
 #pragma unroll 1
         for (int d = 0; d < COUNT; ++d) {
             const long long c = row + fixed_diag(d);
-            if (c >= 0 && c < cols) sum += data[d * pitch + row] * x[c];
+            if (c >= 0 && c < cols) sum += data[d * SLICE] * x[c];
         }
     }
     y[row] = sum;

@@ -10,7 +10,7 @@
 // many slots after its end instead of walking through all its padding.
 // Positions are 64-bit: slots * rows passes 2^31 long before memory is full.
 #ifndef SPG_AHEAD
-#define SPG_AHEAD 8
+#define SPG_AHEAD 6
 #endif
 
 __device__ __forceinline__ value_t ell_row(long long first, long long end, long long stride,

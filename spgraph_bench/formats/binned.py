@@ -23,11 +23,11 @@ GROUP = 8
 HOLE = 0xFFFF
 """Position of a padding slot: its product is dropped."""
 
-TILE_BYTES = 160 * 1024
-"""Shared memory for a tile of x: what one block may have on compute capability 8.0, 9.0 and 10.0."""
+TILE_BYTES = 80 * 1024
+"""Shared memory for a tile of x: with what is under way it fits into a block of compute capability 8.0."""
 
-BIN_BYTES = 96 * 1024
-"""Shared memory for the products of a bin: two blocks on an SM of compute capability 9.0."""
+BIN_BYTES = 36 * 1024
+"""Shared memory for the products of a bin: six blocks on an SM of compute capability 9.0."""
 
 BINS = 1056
 """Bins wanted at least (four waves of two blocks on 132 SMs), so that small matrices fill the GPU too."""

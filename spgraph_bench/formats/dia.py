@@ -18,21 +18,22 @@ __all__ = ["DIA"]
 LEAST_FILL = 0.5
 """Below this share of real entries 4 bytes a slot are more than CSR's 8 bytes a nonzero (float32)."""
 
-ALIGN = 32
-"""The pitch is a multiple of it, so that every diagonal starts on a boundary of 128 bytes."""
+SLICE = 128
+"""Rows whose diagonals lie together. With whole diagonals one after the other, every block of threads would
+read from as many far places in memory as there are diagonals."""
 
 
-def _pitch(rows: int) -> int:
-    return -(-rows // ALIGN) * ALIGN
+def _slots(rows: int) -> int:
+    return -(-rows // SLICE) * SLICE
 
 
 @register
 class DIA(Format):
-    """Diagonal storage, by rows.
+    """Diagonal storage, by slices of rows.
 
     ``diag``: int32 ``[diagonals]``, the occupied diagonals as ``col - row``, rising; ``data``: value type
-    ``[diagonals][pitch]``; ``pitch`` is rows rounded up to a multiple of 32. Invariants: ``data[d][i]`` is
-    A[i, i + diag[d]], and 0 where that is no entry, no column, or no row (a 64-bit index).
+    ``[slices][diagonals][128]``. Invariants: ``data[s][d][l]`` is A[i, i + diag[d]] for row i = 128 s + l,
+    and 0 where that is no entry, no column, or no row (a 64-bit index).
     A stored zero cannot be told from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that
     have no entry there.
     """
@@ -52,15 +53,14 @@ class DIA(Format):
     ) -> Packed:
         value = value_type(dtype)
         diag = row_stats(csr).diagonals
-        pitch = _pitch(csr.rows)
-        data = np.zeros((len(diag), pitch), value)
+        data = np.zeros((_slots(csr.rows) // SLICE, len(diag), SLICE), value)
         flat = data.reshape(-1)
         # Place of each diagonal in `diag`, so that an entry finds its own without a search.
         place = np.zeros(csr.rows + csr.cols, np.int64)
-        place[diag + csr.rows] = np.arange(len(diag)) * pitch
+        place[diag + csr.rows] = np.arange(len(diag)) * SLICE
         for block in row_blocks(csr):
             row = block.row_ids()
-            at = place[block.cols - row + csr.rows] + row
+            at = place[block.cols - row + csr.rows] + row // SLICE * (len(diag) * SLICE) + row % SLICE
             flat[at] = 1 if csr.values is None else csr.values[block.entries]
         return Packed(
             self.name,
@@ -69,7 +69,7 @@ class DIA(Format):
             csr.nnz,
             value,
             MappingProxyType({"diag": diag.astype(np.int32), "data": data}),
-            MappingProxyType({"diagonals": len(diag), "pitch": pitch}),
+            MappingProxyType({"diagonals": len(diag)}),
             pattern=csr.values is None,
             compulsory_bytes=4 * len(diag) + csr.nnz * value.itemsize,
             offsets=offset_type(offsets, csr.nnz),
@@ -77,16 +77,17 @@ class DIA(Format):
 
     def unpack(self, packed: Packed) -> CSR:
         """Zeros are left out (see :attr:`keeps_zeros`)."""
-        row, d = np.nonzero(packed.data[:, : packed.rows].T)
+        by_row = packed.data.transpose(0, 2, 1).reshape(_slots(packed.rows), packed.diagonals)
+        row, d = np.nonzero(by_row[: packed.rows])
         row_ptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=packed.rows)))).astype(np.int64)
         col = (row + packed.diag[d]).astype(np.int32)
-        values = None if packed.pattern else packed.data[d, row].astype(np.float64)
+        values = None if packed.pattern else by_row[row, d].astype(np.float64)
         return CSR(packed.rows, packed.cols, row_ptr, col, values)
 
     def predict_bytes(
         self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
     ) -> int:
-        return len(stats.diagonals) * (4 + _pitch(stats.rows) * value_bytes)
+        return len(stats.diagonals) * (4 + _slots(stats.rows) * value_bytes)
 
     def refuse(
         self,

@@ -148,7 +148,7 @@ def csr_adaptive(job: Job) -> Launch:
     return job.launch(
         job.kernel("csr_adaptive", **defines).bind(
             blocks, block,
-            a.offsets.type(a.nnz), *table, partial, arrived, arrays["row_ptr"], arrays["col"], arrays["val"],
+            *table, partial, arrived, arrays["row_ptr"], arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
         ),
         preprocess_ms=preprocess_ms, extra_bytes=sum(t.nbytes for t in (*table, partial, arrived)),
@@ -156,7 +156,7 @@ def csr_adaptive(job: Job) -> Launch:
     )  # fmt: skip
 
 
-_AHEAD = {"ahead": Tunable(8, "slots of a row read before the first is used", (2, 4, 6, 8, 14))}
+_AHEAD = {"ahead": Tunable(6, "slots of a row read before the first is used", (2, 4, 6, 8, 14))}
 
 _MERGE_ITEMS = 7  # SPG_ITEMS of the kernel
 _MERGE = {"block": Tunable(256, "threads per block", (64, 128, 256, 512))}
@@ -260,7 +260,7 @@ _DIA = _BLOCK | {
     "rows": Tunable(1, "neighbouring rows per thread (where the diagonals are not compiled in)", (1, 2, 4)),
     "ahead": Tunable(14, "diagonals read before the first is used", (2, 4, 8, 14, 28)),
     "specialise": Tunable(
-        "auto", "compile up to 64 diagonals in; auto does from 100,000 entries on", ("auto", "always", "never")
+        "auto", "compile up to 64 diagonals in; auto: from 100,000 entries on", ("auto", "always", "never")
     ),
 }  # fmt: skip
 
@@ -276,7 +276,7 @@ def dia(job: Job) -> Launch:
         return job.launch(
             fixed.bind(
                 _blocks(a.rows, block), block,
-                np.int32(a.rows), np.int32(a.cols), np.int64(a.pitch), arrays["data"], x, y,
+                np.int32(a.rows), np.int32(a.cols), arrays["data"], x, y,
             )
         )  # fmt: skip
     lowest, highest = (a.diag[0], a.diag[-1]) if a.diagonals else (0, 0)
@@ -284,6 +284,6 @@ def dia(job: Job) -> Launch:
         job.kernel("dia", **defines).bind(
             _blocks(_blocks(a.rows, job.params["rows"]), block), block,
             np.int32(a.rows), np.int32(a.cols), np.int32(a.diagonals), np.int32(lowest), np.int32(highest),
-            np.int64(a.pitch), arrays["diag"], arrays["data"], x, y,
+            arrays["diag"], arrays["data"], x, y,
         )
     )  # fmt: skip
