@@ -65,6 +65,8 @@ def _prepare(
     own = {k: v for k, v in params.items() if k in form.tunables}
     if form.predict_bytes(stats, 8, 8, **own) > HUGE:
         pytest.skip(str(form.refuse(stats, HUGE, 8, **own)))
+    if not form.packs_all and (why := form.refuse(stats, None, 8, True, **own)):
+        pytest.skip(why)
     packed = form.pack(a, np.dtype(dtype), np.dtype(offsets), **own)
     whole = matrix(a)
     inputs = SPMV.inputs(whole, np.dtype(dtype), 1)

@@ -45,7 +45,7 @@ class Packed:
     cols: int
     nnz: int
     dtype: np.dtype[Any]
-    """Value type, float32 or float64."""
+    """Value type: float32, float64, in some formats float16."""
     arrays: Mapping[str, npt.NDArray[Any]]
     meta: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     pattern: bool = False
@@ -84,6 +84,8 @@ class Format(ABC):
     """False where stored zeros cannot be told from fill: round trips then hold after dropping zeros."""
     keeps_values: ClassVar[bool] = True
     """False for formats of patterns: `unpack` then gives the pattern."""
+    packs_all: ClassVar[bool] = True
+    """False where some matrices cannot be stored at all: `refuse` says so whatever `force`, `pack` raises."""
     predicts_exactly: ClassVar[bool] = True
     """False where the statistics do not tell how much is stored; `predict_bytes` is then an upper bound."""
 

@@ -15,9 +15,11 @@ from spgraph_bench.stats import MatrixStats
 __all__ = [
     "MAX_SLOTS_PER_NONZERO",
     "PADDING",
+    "VALUES_DIFFER",
     "csr_from_entries",
     "human_count",
     "offset_type",
+    "one_value",
     "quiet_overflow",
     "ranges",
     "refuse_padding",
@@ -30,13 +32,20 @@ PADDING = -1
 MAX_SLOTS_PER_NONZERO = 64
 """Padded formats beyond this are refused: reading them costs more than any kernel can win back."""
 
+VALUES_DIFFER = "its values differ: only patterns and matrices of one value can do without them"
+"""The refusal of formats without values."""
+
+_AT_ONCE = 1 << 16
+
 quiet_overflow = np.errstate(over="ignore")
 """For converting: a value beyond float32 becomes Inf there, for the oracle as for the kernels."""
 
 
-def value_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """`dtype` if it is float32 or float64, else UsageError."""
+def value_type(dtype: npt.DTypeLike, half: bool = False) -> np.dtype[Any]:
+    """`dtype` if it is float32, float64 or, where `half` is true, float16, else UsageError."""
     found = np.dtype(dtype)
+    if half and found == np.dtype(np.float16):
+        return found
     if found not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise UsageError(f"values cannot be {found}", remedy="take float32 or float64")
     return found
@@ -50,6 +59,17 @@ def offset_type(offsets: npt.DTypeLike, entries: int) -> np.dtype[Any]:
     if entries > np.iinfo(found).max:
         raise UsageError(f"{entries:,} entries are too many for int32 offsets", remedy="take int64 offsets")
     return found
+
+
+def one_value(csr: CSR) -> float | None:
+    """The finite value that all entries have (1 for a pattern, or where there are none), or None."""
+    if csr.values is None or not csr.nnz:
+        return 1.0
+    value = float(csr.values[0])
+    if not np.isfinite(value):
+        return None
+    same = all(bool((csr.values[at : at + _AT_ONCE] == value).all()) for at in range(0, csr.nnz, _AT_ONCE))
+    return value if same else None
 
 
 def ranges(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Format, Packed, Tunable, register
-from spgraph_bench.formats.common import csr_from_entries, offset_type
+from spgraph_bench.formats.common import csr_from_entries, offset_type, one_value
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 
@@ -76,11 +76,15 @@ class _Graph(Format):
         offsets: npt.DTypeLike = np.int32,
         **params: Any,
     ) -> Packed:
-        """Arrays may share memory with `csr`: they are read-only by agreement. `dtype` is stored nowhere."""
+        """Arrays may share memory with `csr`: they are read-only by agreement. `dtype` is stored nowhere.
+
+        The scalar ``value`` is what all entries are (1 for a pattern), None where they differ.
+        """
         order = params.get("reorder", "none")
         if order not in ("none", "degree"):
             raise UsageError(f"reorder={order} is not possible", remedy="none or degree")
         kind = offset_type(offsets, csr.nnz)
+        value = one_value(csr)
         ids: Arrays = {}
         if order == "degree":
             csr, ids = _relabelled(csr)
@@ -93,7 +97,7 @@ class _Graph(Format):
             csr.nnz,
             np.dtype(dtype),
             MappingProxyType(arrays),
-            MappingProxyType({"reorder": order, "undirected": csr.symmetric}),
+            MappingProxyType({"reorder": order, "undirected": csr.symmetric, "value": value}),
             pattern=csr.values is None,
             compulsory_bytes=sum(distinct.values()),
             offsets=kind,

@@ -1,0 +1,169 @@
+"""Kernels with fewer bytes per nonzero: 16-bit columns at their limits, one value for all entries."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from battery import battery, csr, matrix
+
+from spgraph_bench.device import open_device
+from spgraph_bench.device.base import Device
+from spgraph_bench.errors import DeviceError, SkipError
+from spgraph_bench.formats import get_format
+from spgraph_bench.formats.common import VALUES_DIFFER, one_value
+from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import CheckResult, get_problem
+from spgraph_bench.runner.prepare import prepare
+from spgraph_bench.stats import row_stats
+from spgraph_bench.variants import get_variant
+
+SPMV = get_problem("spmv")
+PATTERN = ("pattern-csr", "pattern-sell")
+
+
+@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    try:
+        opened = open_device(request.param)
+    except DeviceError as cause:
+        if request.param == "host":
+            raise
+        pytest.skip(str(cause))
+    yield opened
+    opened.close()
+
+
+def _check(
+    device: Device, name: str, a: CSR, dtype: str, offsets: str = "int32", **params: Any
+) -> CheckResult:
+    entry, whole, kind = get_variant("spmv", name), matrix(a), np.dtype(dtype)
+    form = get_format(entry.format)
+    own = {k: v for k, v in params.items() if k in form.tunables}
+    packed = form.pack(a, kind, np.dtype(offsets), **own)
+    inputs = SPMV.inputs(whole, kind, 1)
+    prepared = prepare(device, entry, packed, inputs, SPMV.output_arrays(whole, kind), params)
+    for _ in range(2):  # the second time nothing may be left over
+        prepared.launch.reset()
+        prepared.launch.run()
+    device.synchronize()
+    return SPMV.check(prepared.launch.output(), SPMV.oracle(whole, inputs, kind), kind)
+
+
+def _with_one_value(a: CSR, value: float) -> CSR:
+    return dataclasses.replace(a, values=np.full(a.nnz, value))
+
+
+@pytest.mark.parametrize("offsets", ["int32", "int64"])
+@pytest.mark.parametrize("matrix_name", battery())
+@pytest.mark.parametrize("name", PATTERN)
+def test_one_value(device: Device, name: str, matrix_name: str, offsets: str) -> None:
+    a = battery()[matrix_name]
+    if name == "pattern-sell" and a.nnz > 20_000:
+        pytest.skip("mostly padding")
+    for dtype, value in (("float32", 0.75), ("float64", -1 / 3)):
+        result = _check(device, name, _with_one_value(a, value), dtype, offsets)
+        assert result.ok, result.message
+
+
+@pytest.mark.parametrize("matrix_name", ["warps-and-one", "around-2048", "hub-5000", "two-hubs"])
+@pytest.mark.parametrize(
+    ("name", "param", "choice"),
+    [
+        pytest.param(name, param, choice, id=f"{name}-{param}-{choice}")
+        for name in PATTERN
+        for param, tunable in get_variant("spmv", name).tunables.items()
+        for choice in tunable.choices or ()
+    ],
+)
+def test_tunables_with_one_value(
+    device: Device, name: str, param: str, choice: Any, matrix_name: str
+) -> None:
+    a = _with_one_value(battery()[matrix_name], 2.5)
+    result = _check(device, name, a, "float32", **{param: choice})
+    assert result.ok, result.message
+
+
+@pytest.mark.parametrize("sigma", [1, 7, 64, 256])
+def test_sorted_slices(device: Device, sigma: int) -> None:
+    a = _with_one_value(battery()["hub-5000"], 2.5)
+    result = _check(device, "pattern-sell", a, "float64", sell_sigma=sigma)
+    assert result.ok, result.message
+
+
+@pytest.mark.parametrize("name", ["csr-16", "pattern-csr"])
+def test_any_order_of_blocks(name: str) -> None:
+    for seed in (1, 2, 3):
+        device = open_device("host", seed=seed)
+        result = _check(device, name, _with_one_value(battery()["two-hubs"], 0.5), "float64")
+        device.close()
+        assert result.ok, f"schedule {seed}: {result.message}"
+
+
+@pytest.mark.parametrize("name", PATTERN)
+def test_values_that_differ_are_refused(device: Device, name: str) -> None:
+    a = battery()["tridiagonal"]
+    if name == "pattern-sell":
+        assert get_format(name).refuse(row_stats(a), None) == VALUES_DIFFER
+        assert get_format(name).refuse(row_stats(_with_one_value(a, 3.0)), None) is None
+    with pytest.raises(SkipError, match="its values differ"):
+        _check(device, name, a, "float32")
+    with pytest.raises(SkipError, match="its one value is beyond float32"):
+        _check(device, name, _with_one_value(a, 1e300), "float32")
+    assert _check(device, name, _with_one_value(a, 1e300), "float64").ok
+
+
+def test_renumbered_patterns_are_refused(device: Device) -> None:
+    with pytest.raises(SkipError, match="--param reorder=none"):
+        _check(
+            device, "pattern-csr", _with_one_value(battery()["tridiagonal"], 2.0), "float32", reorder="degree"
+        )
+
+
+def test_one_value_of_a_matrix() -> None:
+    a = battery()["tridiagonal"]
+    assert one_value(a) is None
+    assert one_value(_with_one_value(a, -2.0)) == -2
+    assert one_value(dataclasses.replace(a, values=None)) == 1
+    assert one_value(battery()["0x0"]) == 1
+    assert one_value(_with_one_value(a, np.inf)) is None
+    assert one_value(_with_one_value(a, np.nan)) is None
+    long = _with_one_value(csr(1, 200_000, np.zeros(200_000), np.arange(200_000)), 4.0)
+    long.values[-1] = 5  # type: ignore[index]
+    assert one_value(long) is None
+
+
+# ---- 16 bits ---------------------------------------------------------------------------------------------
+
+
+def test_columns_as_far_apart_as_16_bits_reach(device: Device) -> None:
+    # Two groups of 128 entries, each with the lowest and the highest column it may have.
+    far = np.concatenate((np.arange(127), [65_535], 70_000 + np.arange(127), [70_000 + 65_535]))
+    a = csr(4, 200_000, np.repeat([0, 3], 128), far, np.linspace(1, 2, 256))
+    packed = get_format("csr-16").pack(a)
+    assert packed.base.tolist() == [0, 70_000]
+    assert packed.offset[[127, 255]].tolist() == [65_535, 65_535]
+    assert get_format("csr-16").unpack(packed).col_idx.tolist() == far.tolist()
+    for dtype in ("float32", "float64"):
+        result = _check(device, "csr-16", a, dtype)
+        assert result.ok, result.message
+
+
+def test_one_column_farther_is_refused() -> None:
+    a = csr(2, 200_000, [0, 1], [5, 5 + 65_536])
+    form = get_format("csr-16")
+    assert form.refuse(row_stats(a), None, force=True) == (
+        "csr-16: 1 of 1 groups of 128 entries span more than 65,536 columns"
+    )
+    assert form.refuse(row_stats(csr(2, 200_000, [0, 1], [5, 5 + 65_535])), None) is None
+
+
+def test_bases_over_chunks_of_the_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
+    from spgraph_bench.formats import csr16
+
+    monkeypatch.setattr(csr16, "_CHUNK", 256)
+    a = battery()["around-2048"]
+    assert csr16.CSR16().unpack(csr16.CSR16().pack(a, np.float64)).equals(a)
