@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,33 @@ class _ProblemName(click.ParamType[str]):
         return str(value)
 
 
-@click.command("bench")
+@functools.cache
+def _problem_options() -> tuple[click.Option, ...]:
+    """An option for each that a problem declares; problems may share a name."""
+    from spgraph_bench.problems import Configurable, problems
+
+    help_of: dict[str, list[str]] = {}
+    metavar: dict[str, str] = {}
+    for problem in problems().values():
+        for name, option in (problem.options if isinstance(problem, Configurable) else {}).items():
+            help_of.setdefault(name, []).append(f"{problem.name}: {option.about} [default: {option.default}]")
+            between = option.between
+            metavar[name] = f"{between[0]}..{between[1]}" if between else "|".join(option.choices or ())
+    return tuple(
+        click.Option([f"--{name}", name], metavar=metavar[name], help="; ".join(help_of[name]) + ".")
+        for name in help_of
+    )
+
+
+class _Command(click.Command):
+    """Offers the options of problems, which are not known before they are imported: not at start."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        own = super().get_params(ctx)
+        return [*own[:-1], *_problem_options(), own[-1]]  # --help stays last
+
+
+@click.command("bench", cls=_Command)
 @click.argument("problem", type=_ProblemName())
 @matrix_argument
 @run_options
@@ -74,6 +101,7 @@ def command(
     offsets: str,
     gate: bool | None,
     rank: str,
+    **given: Any,
 ) -> int:
     """Check and time every fitting variant of PROBLEM on one matrix.
 
@@ -87,6 +115,7 @@ def command(
     from spgraph_bench.device.probe import choose_device
 
     chosen = _choose(problem, options)
+    dtypes, own = dtypes_for(problem, options), _options_for(problem, given)
     choice = choose_device(options.device)
     if choice.warning:
         warn(choice.warning)
@@ -112,12 +141,13 @@ def command(
             stack.enter_context(RecordFile(options.results, problem, matrix.name)) if options.save else None
         )
         settings = Settings(
-            dtypes=dtypes_for(problem, options),
+            dtypes=dtypes,
             params=options.params,
             seed=options.seed,
             force_format=options.force_format,
             time_limit_s=options.time_limit,
             offsets=None if offsets == "auto" else offsets,
+            options=own,
         )
 
         def on_record(record: Record) -> None:
@@ -153,8 +183,27 @@ def dtypes_for(problem: str, options: RunOptions) -> tuple[str, ...]:
         return options.dtypes
     source = click.get_current_context().get_parameter_source("dtype")
     if source is not None and source.name != "DEFAULT":
+        if len(offered) > 1:
+            lacking = ", ".join(sorted(set(options.dtypes) - set(offered)))
+            raise UsageError(f"{problem} does not come in {lacking}", remedy=f"one of {', '.join(offered)}")
         raise UsageError(f"{problem} has no value types to choose from", remedy="leave --dtype out")
     return offered[:1]
+
+
+def _options_for(problem: str, given: Mapping[str, Any]) -> dict[str, int | str]:
+    """The problem's own options that were given. Raises UsageError for bad ones and those of other problems."""
+    from spgraph_bench.problems import Configurable, get_problem
+
+    wanted = get_problem(problem)
+    declared = wanted.options if isinstance(wanted, Configurable) else {}
+    found = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name not in declared:
+            raise UsageError(f"{problem} has no option --{name}", remedy="leave it out")
+        found[name] = declared[name].checked(f"--{name}", value)
+    return found
 
 
 def _choose(problem: str, options: RunOptions) -> Sequence[Variant]:

@@ -137,8 +137,8 @@ _RUN: tuple[Decorator, ...] = (
     click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants."),
     click.option("--format", "formats", multiple=True, metavar="GLOB", help="Only these formats."),
     click.option(
-        "--dtype", type=click.Choice(["float32", "float64", "both"]), default="float32", show_default=True,
-        help="Type of matrix and vector values.",
+        "--dtype", type=click.Choice(["float32", "float64", "both", "float16"]), default="float32",
+        show_default=True, help="Type of matrix and vector values; float16 where a variant has it.",
     ),
     device_option,
     click.option(

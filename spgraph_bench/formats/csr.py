@@ -38,7 +38,7 @@ class CompressedRows(Format):
         **params: Any,
     ) -> Packed:
         """Arrays may share memory with `csr`: they are read-only by agreement."""
-        val = csr.value_array(value_type(dtype))
+        val = csr.value_array(value_type(dtype, half=True))
         row_ptr = csr.row_ptr.astype(offset_type(offsets, csr.nnz), copy=False)
         return Packed(
             self.name,

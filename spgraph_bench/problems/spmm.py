@@ -32,10 +32,11 @@ def sum_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
 class SpMM:
     """Y = A X.
 
-    Input ``x`` of the run's value type, output ``y`` of :func:`sum_type`. Row-major: ``x`` ``[cols, k]``, ``y``
-    ``[rows, k]``; column-major: ``x`` ``[k, cols]``, ``y`` ``[k, rows]``. X has the same numbers in both. The oracle
-    takes A and X as the kernel gets them, that is rounded to the value type (in float16 runs to half precision, after
-    which their products are exact in float32), so that the bound speaks of summation only.
+    Input ``x`` of the run's value type, output ``y`` of :func:`sum_type`. Row-major: ``x`` ``[cols, k]``,
+    ``y`` ``[rows, k]``; column-major: ``x`` ``[k, cols]``, ``y`` ``[k, rows]``. X has the same numbers in
+    both. The oracle takes A and X as the kernel gets them, that is rounded to the value type (in float16 runs
+    to half precision, after which their products are exact in float32), so that the bound speaks of summation
+    only.
     """
 
     name = "spmm"
@@ -92,10 +93,11 @@ class SpMM:
     ) -> dict[str, npt.NDArray[Any]]:
         """``r`` = A X and ``absax`` = |A| |X|, float64 ``[rows, k]``; ``lengths``, int64 ``[rows]``.
 
-        Multiply, then add up each row: one numpy call each, a few rows and columns at a time, on as many threads as
-        there are cores (at most 8), no scipy (which is itself among the variants). Tests hold it against a plain loop
-        with math.fsum. Terms with a NaN or Inf factor count in r as IEEE has it, whatever the order; absax leaves
-        them out. ``absax`` is missing where it is r: no term is negative, as in all recipes.
+        Multiply, then add up each row: one numpy call each, a few rows and columns at a time, on as many
+        threads as there are cores (at most 8), no scipy (which is itself among the variants). Tests hold it
+        against a plain loop with math.fsum. Terms with a NaN or Inf factor count in r as IEEE has it,
+        whatever the order; absax leaves them out. ``absax`` is missing where it is r: no term is negative, as
+        in all recipes.
         """
         csr = matrix.csr
         x = inputs["x"] if self.layout == "row" else np.ascontiguousarray(inputs["x"].T)
@@ -126,12 +128,12 @@ class SpMM:
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
     ) -> CheckResult:
-        """Every entry within its bound, column by column the bound of SpMV (see :func:`judge`): c (nnz_i + 2) eps
-        (|A| |X|)_ij, with eps of the type that sums are made in, c = :data:`BOUND_FACTOR`, in float16 runs
-        :data:`TENSOR_CORE_FACTOR`.
+        """Every entry within its bound, column by column the bound of SpMV (see :func:`judge`): c (nnz_i + 2)
+        eps (|A| |X|)_ij, with eps of the type that sums are made in, c = :data:`BOUND_FACTOR`, in float16
+        runs :data:`TENSOR_CORE_FACTOR`.
 
-        What this cannot see is what SpMV's check cannot: in a row of n entries a lost entry of average size shows
-        up to n = 2,900 with float32 sums (1,450 in float16 runs).
+        What this cannot see is what SpMV's check cannot: in a row of n entries a lost entry of average size
+        shows up to n = 2,900 with float32 sums (1,450 in float16 runs).
         """
         r, lengths = oracle["r"], oracle["lengths"]
         absax = oracle.get("absax", r)

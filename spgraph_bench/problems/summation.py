@@ -23,10 +23,10 @@ needed there, and twice what is needed in float32. The 2 covers the rounding of 
 TENSOR_CORE_FACTOR = 2.0
 """c for half-precision inputs with float32 sums, eps being float32's.
 
-Products of two halves are exact in float32. Tensor cores align the terms of a partial sum to the largest of them
-and cut off instead of rounding (Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores",
-PeerJ Computer Science 2021): each of the n products, and the running sum once for each of at most n steps that have
-a product, loses less than eps (|A| |x|)_i.
+Products of two halves are exact in float32. Tensor cores align the terms of a partial sum to the largest of
+them and cut off instead of rounding (Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor
+cores", PeerJ Computer Science 2021): each of the n products, and the running sum once for each of at most n
+steps that have a product, loses less than eps (|A| |x|)_i.
 """
 
 
@@ -50,13 +50,13 @@ def judge(
     lengths: npt.NDArray[np.int64],
     factor: float = BOUND_FACTOR,
 ) -> Judged:
-    """Hold sums to `factor` (lengths + 2) eps absax around r, plus lengths times the smallest subnormal (products
-    may underflow). eps is that of `output`'s type, in which the sums were made.
+    """Hold sums to `factor` (lengths + 2) eps absax around r, plus lengths times the smallest subnormal
+    (products may underflow). eps is that of `output`'s type, in which the sums were made.
 
-    Where r is NaN or Inf, the output must be the same. Where partial sums can pass the largest value, it may also be
-    what an overflow makes of it: Inf of r's sign if all terms have one sign, else Inf or NaN. (Where absax overflows
-    even float64, anything that was written passes.) A result whose bits are all ones was never written: no
-    arithmetic gives that NaN. `lengths` has the shape of the others, or broadcasts to it.
+    Where r is NaN or Inf, the output must be the same. Where partial sums can pass the largest value, it may
+    also be what an overflow makes of it: Inf of r's sign if all terms have one sign, else Inf or NaN. (Where
+    absax overflows even float64, anything that was written passes.) A result whose bits are all ones was
+    never written: no arithmetic gives that NaN. `lengths` has the shape of the others, or broadcasts to it.
     """
     limits = np.finfo(output.dtype)
     eps, largest = float(limits.eps), float(limits.max)

@@ -52,7 +52,7 @@ def render(
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for r in records:
         key = (r.run, r.problem, r.matrix.get("sha256"), r.device.get("uuid"), r.device.get("name"))
-        groups.setdefault((*key, r.dtype, r.offsets), []).append(r)
+        groups.setdefault((*key, r.dtype, r.offsets, tuple(r.options.items())), []).append(r)
     if not groups:
         return "no records\n"
     parts: list[RenderableType] = []
@@ -85,8 +85,10 @@ class _Group:
 
     def parts(self, with_head: bool) -> list[RenderableType]:
         out: list[RenderableType] = self._head() if with_head else []
-        offsets = self.first.offsets
-        out.append(self._line(f"{self.first.dtype}, {offsets} offsets, seed {self.first.seed}", "bold"))
+        first = self.first
+        options = [f"{name} {value}" for name, value in first.options.items()]
+        told = [first.dtype, *options, f"{first.offsets} offsets", f"seed {first.seed}"]
+        out.append(self._line(", ".join(told), "bold"))
         if self.timed:
             out += ["", self._timed_table()]
         if self.untimed:

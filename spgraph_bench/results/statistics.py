@@ -129,7 +129,7 @@ def _row(record: Record, cache: str) -> Row:
 
 
 def compare(records: Sequence[Record], cache: Literal["cold", "hot"] = "cold") -> list[Row]:
-    """Rows of one table (one problem, matrix, dtype and device), ranked by `cache`.
+    """Rows of one table (one problem with its options, matrix, dtype and device), ranked by `cache`.
 
     Two rows differ only if their intervals are disjoint; a rank counts the rows that are surely faster, so
     rows that cannot be told from the best are all first. Order: ranked rows by rank, then median; timed rows

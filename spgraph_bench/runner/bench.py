@@ -262,7 +262,7 @@ class Bench:
         assert self._task is not None
         assert self._stats is not None
         if cell.dtype not in variant.dtypes:
-            return f"{variant.name} has no {cell.dtype}"
+            return f"{variant.name} has no {cell.dtype}, only {' and '.join(variant.dtypes)}"
         if variant.missing and (lack := variant.missing(self.device)):
             return lack
         if variant.where == "cpu":

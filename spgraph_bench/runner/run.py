@@ -178,6 +178,7 @@ class _Run:
         self.spool: Spool | None = None
         self.run_id = uuid.uuid4().hex[:12]
         self.info: DeviceInfo
+        self.task: Task
         self.shared: dict[str, Any] = {}
 
     def go(self) -> None:
@@ -271,7 +272,8 @@ class _Run:
         plan: dict[tuple[str, str], Request] = {}
         broken: dict[tuple[str, str], SpgraphError] = {}
         for cell in self.cells:
-            source = self.variants[cell.variant].source
+            variant = self.variants[cell.variant]
+            source = variant.source if cell.dtype in variant.dtypes else None
             if source is not None and (source, cell.dtype) not in plan:
                 try:
                     plan[source, cell.dtype] = self._timed(

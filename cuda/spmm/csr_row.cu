@@ -1,0 +1,122 @@
+// csr-row: Y = A X, A in CSR, neighbouring lanes on a row of A.
+//
+// Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz].
+//          Row-major: x [cols][k], y [rows][k]. Column-major: x [k][cols], y [k][rows].
+// Mapping  csr_row (row-major): SPG_LANES lanes go over the columns, 16 bytes each (see dense.cuh); SPG_SHARE such
+//          groups share a row of A, up to a warp. The lanes of a row read as many entries of A at once, one each,
+//          and pass them round by shuffles; group g takes entries g, g + SPG_SHARE, ..., SPG_AHEAD rows of X on
+//          their way at a time. The groups' sums meet in a tree of shuffles at the end of the row.
+//          csr_row_columns (column-major): SPG_TEAM lanes go over the entries of a row as in csr-subwarp of SpMV,
+//          each with SPG_WIDTH columns in registers, so that an entry of A is read once for SPG_WIDTH gathers.
+// Wins     row-major on rows of about equal length: all reads are whole lines, nothing is staged.
+//          Column-major where neighbouring entries have neighbouring columns (bands, meshes).
+// Loses    on skewed rows: a warp waits for its longest row, the grid for a hub. Column-major with far columns: a
+//          gather moves 32 bytes for each value that is used.
+// Idea     Yang, Buluc and Owens, "Design principles for sparse matrix multiplication on the GPU", Euro-Par 2018
+//          (row splitting).
+// Floors   (float32, k = 32, uniform: 64 M nonzeros, 4 M rows, 16 each; H200) memory: 0.53 GB of A, 0.51 of X, 0.51
+//          of Y at 4.4 TB/s: 0.35 ms. L2: a row of X is 128 bytes for each nonzero, 8.2 GB at some 5.5 TB/s, if X
+//          does not fit (X is ten times the L2, so most comes from memory: 8.2 GB at 4.4 TB/s, 1.9 ms).
+#include "dense.cuh"
+
+#ifndef SPG_SHARE
+#define SPG_SHARE 1
+#endif
+#define SPG_ROW_LANES (SPG_LANES * SPG_SHARE)
+#define SPG_STEP (SPG_AHEAD < SPG_LANES ? SPG_AHEAD : SPG_LANES)
+
+SPG_KERNEL csr_row(index_t rows, index_t k, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                   const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+    const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_ROW_LANES;
+    const unsigned lane = threadIdx.x % SPG_ROW_LANES, group = lane / SPG_LANES;
+    const index_t first = first_column();
+    unsigned length = 0;  // rows beyond the last stay, empty: all 32 lanes meet in the shuffles
+    if (row < rows) {
+        const offset_t begin = row_ptr[row];
+        length = (unsigned)(row_ptr[row + 1] - begin);
+        col += begin;
+        val += begin;
+    }
+    unsigned longest = length;  // of the warp's rows
+#pragma unroll
+    for (int distance = SPG_ROW_LANES; distance < 32; distance *= 2) {
+        const unsigned other = __shfl_xor_sync(SPG_FULL_WARP, longest, distance);
+        longest = other > longest ? other : longest;
+    }
+    pieces_t sum;
+    sum.clear();
+    for (unsigned at = 0; at < longest; at += SPG_ROW_LANES) {
+        index_t c = 0;
+        value_t a = 0;
+        if (at + lane < length) {
+            c = spg_stream(col + at + lane);
+            a = spg_stream(val + at + lane);
+        }
+        for (unsigned j = 0; j < SPG_LANES && at + j * SPG_SHARE < longest; j += SPG_STEP) {
+            pieces_t piece[SPG_STEP];
+            value_t factor[SPG_STEP];
+#pragma unroll
+            for (int u = 0; u < SPG_STEP; ++u) {
+                const unsigned from = (j + u) * SPG_SHARE + group;
+                const index_t there = __shfl_sync(SPG_FULL_WARP, c, from, SPG_ROW_LANES);
+                factor[u] = __shfl_sync(SPG_FULL_WARP, a, from, SPG_ROW_LANES);
+                piece[u].clear();
+                if (at + from < length) piece[u].load(x + (long long)there * k, first, k);
+            }
+#pragma unroll
+            for (int u = 0; u < SPG_STEP; ++u) sum.add(factor[u], piece[u]);  // beyond the row's end: 0 x 0
+        }
+    }
+#pragma unroll
+    for (int distance = SPG_LANES; distance < SPG_ROW_LANES; distance *= 2)
+#pragma unroll
+        for (int i = 0; i < SPG_VECS; ++i)
+#pragma unroll
+            for (int v = 0; v < SPG_VEC; ++v)
+                sum.p[i].v[v] += __shfl_xor_sync(SPG_FULL_WARP, sum.p[i].v[v], distance);
+    if (group == 0 && row < rows) sum.store(y + row * k, first, k);
+}
+
+#ifndef SPG_TEAM
+#define SPG_TEAM 8
+#endif
+#ifndef SPG_WIDTH
+#define SPG_WIDTH 8
+#endif
+
+SPG_KERNEL csr_row_columns(index_t rows, index_t cols, index_t k, const offset_t* __restrict__ row_ptr,
+                           const index_t* __restrict__ col, const value_t* __restrict__ val,
+                           const value_t* __restrict__ x, value_t* __restrict__ y) {
+    const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_TEAM;
+    const unsigned lane = threadIdx.x % SPG_TEAM;
+    const index_t first = (index_t)blockIdx.y * SPG_WIDTH;
+    const int width = k - first < SPG_WIDTH ? k - first : SPG_WIDTH;
+    unsigned length = 0;
+    if (row < rows) {
+        const offset_t begin = row_ptr[row];
+        length = (unsigned)(row_ptr[row + 1] - begin);
+        col += begin;
+        val += begin;
+    }
+    x += (long long)first * cols;
+    value_t sum[SPG_WIDTH];
+#pragma unroll
+    for (int w = 0; w < SPG_WIDTH; ++w) sum[w] = 0;
+    for (unsigned e = lane; e < length; e += SPG_TEAM) {
+        const value_t a = spg_stream(val + e);
+        const value_t* from = x + spg_stream(col + e);
+        value_t gathered[SPG_WIDTH];
+#pragma unroll
+        for (int w = 0; w < SPG_WIDTH; ++w) gathered[w] = w < width ? from[(long long)w * cols] : 0;
+#pragma unroll
+        for (int w = 0; w < SPG_WIDTH; ++w)
+            if (w < width) sum[w] += a * gathered[w];  // never a x 0 beyond column k: a may be Inf
+    }
+#pragma unroll
+    for (int w = 0; w < SPG_WIDTH; ++w) {
+#pragma unroll
+        for (int distance = SPG_TEAM / 2; distance > 0; distance /= 2)
+            sum[w] += __shfl_xor_sync(SPG_FULL_WARP, sum[w], distance);
+        if (w % SPG_TEAM == lane && w < width && row < rows) y[(long long)(first + w) * rows + row] = sum[w];
+    }
+}

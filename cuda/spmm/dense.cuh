@@ -1,0 +1,96 @@
+// dense.cuh: pieces of rows of X and Y, for SpMM kernels whose lanes go over the k columns (row-major X and Y).
+//
+// SPG_LANES neighbouring lanes share a row of X. Each of them takes SPG_VECS pieces of SPG_VEC values, a piece being
+// one load of up to 16 bytes: piece p of lane l starts at column (p * SPG_LANES + l) * SPG_VEC of the launch's tile
+// of SPG_TILE_K columns, so that the lanes together read SPG_LANES * SPG_VEC neighbouring values at a time. The host
+// picks SPG_VEC so that it divides k (rows of X then start on a multiple of the piece) and block row blockIdx.y of
+// the grid for each tile.
+#pragma once
+#include "../common/stream.cuh"
+
+#ifndef SPG_VEC
+#define SPG_VEC 4
+#endif
+#ifndef SPG_LANES
+#define SPG_LANES 8
+#endif
+#ifndef SPG_VECS
+#define SPG_VECS 1
+#endif
+#define SPG_TILE_K (SPG_VEC * SPG_LANES * SPG_VECS)
+// Rows of X on their way at a time: some eight loads a thread, without spilling.
+#define SPG_AHEAD (SPG_VECS >= 8 ? 1 : 8 / SPG_VECS)
+#define SPG_FULL_WARP 0xffffffffu
+
+struct __align__(sizeof(value_t) * SPG_VEC) piece_t {
+    value_t v[SPG_VEC];
+};
+
+// One load instruction, cached: rows of X are read again by other rows of A.
+__device__ __forceinline__ piece_t load_piece(const value_t* p) {
+    piece_t r;
+    if constexpr (sizeof(piece_t) == 16 && SPG_VEC == 4) {
+        const float4 q = *reinterpret_cast<const float4*>(p);
+        r.v[0] = q.x, r.v[1] = q.y, r.v[2] = q.z, r.v[3] = q.w;
+    } else if constexpr (sizeof(piece_t) == 16 && SPG_VEC == 2) {
+        const double2 q = *reinterpret_cast<const double2*>(p);
+        r.v[0] = q.x, r.v[1] = q.y;
+    } else if constexpr (sizeof(piece_t) == 8 && SPG_VEC == 2) {
+        const float2 q = *reinterpret_cast<const float2*>(p);
+        r.v[0] = q.x, r.v[1] = q.y;
+    } else {
+        r.v[0] = *p;
+    }
+    return r;
+}
+
+__device__ __forceinline__ void store_piece(value_t* p, const piece_t& r) {
+    if constexpr (sizeof(piece_t) == 16 && SPG_VEC == 4)
+        *reinterpret_cast<float4*>(p) = make_float4(r.v[0], r.v[1], r.v[2], r.v[3]);
+    else if constexpr (sizeof(piece_t) == 16 && SPG_VEC == 2)
+        *reinterpret_cast<double2*>(p) = make_double2(r.v[0], r.v[1]);
+    else if constexpr (sizeof(piece_t) == 8 && SPG_VEC == 2)
+        *reinterpret_cast<float2*>(p) = make_float2(r.v[0], r.v[1]);
+    else
+        *p = r.v[0];
+}
+
+// The pieces of one row that a lane holds: sums, or values of X on their way.
+struct pieces_t {
+    piece_t p[SPG_VECS];
+
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int i = 0; i < SPG_VECS; ++i)
+#pragma unroll
+            for (int j = 0; j < SPG_VEC; ++j) p[i].v[j] = 0;
+    }
+    // `first`: column of this lane's first piece. Pieces beyond column k are left alone.
+    __device__ __forceinline__ void load(const value_t* row, index_t first, index_t k) {
+#pragma unroll
+        for (int i = 0; i < SPG_VECS; ++i)
+            if (first + i * SPG_LANES * SPG_VEC < k) p[i] = load_piece(row + first + i * SPG_LANES * SPG_VEC);
+    }
+    __device__ __forceinline__ void store(value_t* row, index_t first, index_t k) const {
+#pragma unroll
+        for (int i = 0; i < SPG_VECS; ++i)
+            if (first + i * SPG_LANES * SPG_VEC < k) store_piece(row + first + i * SPG_LANES * SPG_VEC, p[i]);
+    }
+    __device__ __forceinline__ void add(value_t a, const pieces_t& x) {
+#pragma unroll
+        for (int i = 0; i < SPG_VECS; ++i)
+#pragma unroll
+            for (int j = 0; j < SPG_VEC; ++j) p[i].v[j] += a * x.p[i].v[j];
+    }
+    __device__ __forceinline__ void add(const pieces_t& x) {
+#pragma unroll
+        for (int i = 0; i < SPG_VECS; ++i)
+#pragma unroll
+            for (int j = 0; j < SPG_VEC; ++j) p[i].v[j] += x.p[i].v[j];
+    }
+};
+
+// Column of the calling lane's first piece.
+__device__ __forceinline__ index_t first_column() {
+    return (index_t)(blockIdx.y * SPG_TILE_K + threadIdx.x % SPG_LANES * SPG_VEC);
+}

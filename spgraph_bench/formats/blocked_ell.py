@@ -1,0 +1,160 @@
+"""Blocked-ELL: dense square blocks, as many in each block row: what tensor cores multiply."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.errors import UsageError
+from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
+from spgraph_bench.formats.common import (
+    MAX_SLOTS_PER_NONZERO,
+    PADDING,
+    human_count,
+    offset_type,
+    quiet_overflow,
+    ranges,
+    value_type,
+)
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import MatrixStats, row_blocks
+from spgraph_bench.structure import distinct_pairs
+
+__all__ = ["BlockedELL"]
+
+SIDES = (16, 32)
+"""Rows and columns of a block: what 16 x 16 x 16 products take."""
+
+_MASK = 0xFFFFFFFF
+
+
+def _side(params: dict[str, Any]) -> int:
+    given = params.get("ell_block", SIDES[0])
+    if str(given) not in map(str, SIDES):
+        raise UsageError(f"ell_block cannot be {given!r}", remedy=f"one of {', '.join(map(str, SIDES))}")
+    return int(given)
+
+
+def _lengths(csr: CSR, side: int) -> npt.NDArray[np.int64]:
+    """Occupied blocks of each block row."""
+    lengths = np.zeros(-(-csr.rows // side), np.int64)
+    for part in row_blocks(csr, align=side):
+        keys = distinct_pairs(part.row_ids() // side, part.cols.astype(np.int64) // side)
+        first, last = part.first // side, -(-part.last // side)
+        lengths[first:last] = np.bincount((keys >> 32) - first, minlength=last - first)
+    return lengths
+
+
+@register
+class BlockedELL(Format):
+    """Blocked ELLPACK.
+
+    The matrix is cut into blocks of ``side x side`` elements from its upper left corner on; those with an
+    entry are stored whole, fill being 0. ``block_col``: int32 ``[block rows][width]``, the block's first
+    column / side, rising from slot to slot, -1 in the slots after a block row's last block; ``block_val``:
+    value type ``[block rows][width][side][side]`` (a 64-bit index), 0 where there is no block. ``width`` is
+    the largest number of blocks in a block row. Besides float32 and float64, values may be float16. A stored
+    zero cannot be told from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that have no
+    entry there.
+    """
+
+    name = "blocked-ell"
+    title = "dense blocks of 16 or 32, equally many in each block row"
+    order = 88
+    keeps_zeros = False
+    tunables = MappingProxyType(
+        {"ell_block": Tunable(16, "rows and columns of a block of blocked-ell", SIDES)}
+    )
+
+    @quiet_overflow
+    def pack(
+        self,
+        csr: CSR,
+        dtype: npt.DTypeLike = np.float32,
+        offsets: npt.DTypeLike = np.int32,
+        **params: Any,
+    ) -> Packed:
+        value, side = value_type(dtype, half=True), _side(params)
+        lengths = _lengths(csr, side)
+        width = int(lengths.max(initial=0))
+        block_col = np.full((len(lengths), width), PADDING, np.int32)
+        block_val = np.zeros((len(lengths), width, side, side), value)
+        flat = block_val.reshape(-1)
+        for part in row_blocks(csr, align=side):
+            row, col = part.row_ids(), part.cols.astype(np.int64)
+            key = row // side << 32 | col // side
+            keys = distinct_pairs(key >> 32, key & _MASK)
+            first, last = part.first // side, -(-part.last // side)
+            slot = ranges(np.arange(first, last) * width, lengths[first:last])
+            block_col.reshape(-1)[slot] = keys & _MASK
+            at = (slot[np.searchsorted(keys, key)] * side + row % side) * side + col % side
+            flat[at] = 1 if csr.values is None else csr.values[part.entries]
+        return Packed(
+            self.name,
+            csr.rows,
+            csr.cols,
+            csr.nnz,
+            value,
+            MappingProxyType({"block_col": block_col, "block_val": block_val}),
+            MappingProxyType({"side": side, "width": width, "blocks": int(lengths.sum())}),
+            pattern=csr.values is None,
+            compulsory_bytes=4 * int(lengths.sum()) + csr.nnz * value.itemsize,
+            offsets=offset_type(offsets, csr.nnz),
+        )
+
+    def unpack(self, packed: Packed) -> CSR:
+        """Zeros are left out (see :attr:`keeps_zeros`)."""
+        block_row, slot, i, j = np.nonzero(packed.block_val)
+        row = block_row * packed.side + i
+        col = packed.block_col[block_row, slot].astype(np.int64) * packed.side + j
+        order = np.lexsort((col, row))
+        row_ptr = np.zeros(packed.rows + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=packed.rows), out=row_ptr[1:])
+        found = packed.block_val[block_row, slot, i, j][order].astype(np.float64)
+        values = None if packed.pattern else found
+        return CSR(packed.rows, packed.cols, row_ptr, col[order].astype(np.int32), values)
+
+    def predict_bytes(
+        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
+    ) -> int:
+        """Counts the blocks, which takes a pass over the column indices."""
+        assert stats.csr is not None, "the number of blocks depends on the columns"
+        side = _side(params)
+        return _bytes(_lengths(stats.csr, side), side, value_bytes)
+
+    def refuse(
+        self,
+        stats: MatrixStats,
+        free_bytes: int | None,
+        value_bytes: int = 4,
+        force: bool = False,
+        **params: Any,
+    ) -> str | None:
+        """Refused where blocks are so empty, or so unevenly spread, that more than 64 slots are stored for
+        each nonzero."""
+        assert stats.csr is not None
+        side = _side(params)
+        lengths = _lengths(stats.csr, side)
+        need = _bytes(lengths, side, value_bytes)
+        blocks, width = int(lengths.sum()), int(lengths.max(initial=0))
+        fill = stats.nnz / max(blocks * side * side, 1)
+        why = (
+            f"blocks of {side}x{side} are {100 * fill:.2g} % full, the widest block row has {width:,} of them, the "
+            f"mean of {human_count(len(lengths))} is {blocks / max(len(lengths), 1):.3g}"
+        )
+        if free_bytes is not None and need > free_bytes:
+            return f"{self.name} needs {human_bytes(need)}: {why}; device has {human_bytes(free_bytes)} free"
+        slots = len(lengths) * width * side * side
+        if slots > MAX_SLOTS_PER_NONZERO * stats.nnz and not force:
+            return (
+                f"{self.name} stores {slots / max(stats.nnz, 1):,.0f} slots per nonzero (limit "
+                f"{MAX_SLOTS_PER_NONZERO}), {human_bytes(need)}: {why}; --force-format overrides"
+            )
+        return None
+
+
+def _bytes(lengths: npt.NDArray[np.int64], side: int, value_bytes: int) -> int:
+    return len(lengths) * int(lengths.max(initial=0)) * (4 + side * side * value_bytes)
