@@ -72,7 +72,7 @@ def test_every_option_arrives(parsed: Any) -> None:
         (["--time-limit", "0"], "range"),
         (["--watchdog", "-1"], "range"),
         (["--seed", "-1"], "range"),
-        (["--dtype", "float16"], "float32"),
+        (["--dtype", "int8"], "float32"),
         (["--base", "2"], "'0', '1'"),
         (["--input-format", "mtx"], "matrix-market"),
     ],
