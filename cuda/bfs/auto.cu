@@ -1,6 +1,7 @@
 // auto: breadth-first search that chooses in each level between one block, top-down and bottom-up, in one launch.
 //
-// Layout   see graph/levels.cuh; tally [4], the last word is queue_found's; barrier unsigned [1]; handover int64 [2].
+// Layout   see graph/levels.cuh; barrier unsigned [1]; handover int64 [2]; tally [2][3] as in one_block.cu, and one
+//          word more for queue_found.
 //          For undirected graphs col_ptr and row are the same arrays as row_ptr and col.
 //          trace as in persistent.cu; codes 0 top-down, 1 bottom-up, 2 one block, -1 the end.
 // Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, so no block has to
@@ -19,13 +20,14 @@
 SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
                     const index_t* __restrict__ col, const offset_t* __restrict__ col_ptr,
                     const index_t* __restrict__ row, int* level, unsigned* visited, index_t* queue, offset_t* start,
-                    word64_t* tally, long long* handover, unsigned* barrier, int small_vertices, long long small_edges,
+                    word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices, long long small_edges,
                     double alpha, double beta, int probes, long long* trace, int trace_levels)
 {
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
     const small_frontier small{small_vertices, small_edges};
     unsigned* seen = visited;                 // what is visited before the level
     unsigned* other = visited + words_of(n);  // after a bottom-up level: what was visited before it
+    word64_t* tally = tallies;
     long long unexplored = row_ptr[n];
     bool bottom_up = false;  // how the level before went
     begin_levels(n, *source, row_ptr, col_ptr, level, seen, queue, start, tally);
@@ -38,20 +40,22 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restr
         const double count = (double)tally_count(now), edges = (double)tally_edges(now);
         const bool pull = !alone && (bottom_up ? count * beta >= n : edges * alpha > unexplored - edges);
         if (bottom_up && !pull) {
-            queue_found(n, k, row_ptr, other, seen, queue, start, tally + 3);
+            queue_found(n, k, row_ptr, other, seen, queue, start, tallies + 6);
             bottom_up = false;
             grid_barrier(barrier);
         }
         if (alone) {
+            word64_t* after = tally == tallies ? tallies + 3 : tallies;
             if (blockIdx.x == 0) {
-                k = one_block_levels(n, k, small, row_ptr, col, level, seen, queue, start, tally, unexplored, trace,
-                                     trace_levels, 2);
+                k = one_block_levels(n, k, small, row_ptr, col, level, seen, queue, start, tally, after, unexplored,
+                                     trace, trace_levels, 2);
                 if (threadIdx.x == 0) {
                     handover[0] = k;
                     handover[1] = unexplored;
                 }
             }
             grid_barrier(barrier);
+            tally = after;
             k = (int)handover[0];
             unexplored = handover[1];
             continue;
@@ -65,7 +69,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restr
             }
         }
         if (pull) {
-            if (first) tally[3] = 0;
+            if (first) tallies[6] = 0;
             pull_level(n, k, probes, row_ptr, col_ptr, row, level, seen, other, tally);
             unsigned* swap = seen;
             seen = other;

@@ -1,6 +1,7 @@
 // one-block: breadth-first search by a single block, which hands over to the grid where the frontier grows.
 //
-// Layout   see graph/levels.cuh; one copy of the bitmap; barrier unsigned [1]; handover int64 [2].
+// Layout   see graph/levels.cuh; one copy of the bitmap; barrier unsigned [1]; handover int64 [2];
+//          tally [2][3]: block 0 leaves its tally in the set that is not in use, which is in use from then on.
 //          trace as in persistent.cu.
 // Mapping  one cooperative launch. While the frontier is small, block 0 runs level after level with a block barrier
 //          between them and its queue in shared memory; the other blocks wait at the grid barrier. A larger frontier
@@ -13,25 +14,28 @@
 
 SPG_KERNEL __launch_bounds__(1024, 1) bfs_one_block(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
                          const index_t* __restrict__ col, int* level, unsigned* visited, index_t* queue,
-                         offset_t* start, word64_t* tally, long long* handover, unsigned* barrier, int small_vertices,
+                         offset_t* start, word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices,
                          long long small_edges, long long* trace, int trace_levels)
 {
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
     const small_frontier small{small_vertices, small_edges};
     long long unexplored = 0;
+    word64_t* tally = tallies;
     begin_levels(n, *source, row_ptr, nullptr, level, visited, queue, start, tally);
     grid_barrier(barrier);
     int k = 0;
     for (;;) {
         if (tally[k % 3] == 0) break;
         if (small.holds(tally[k % 3])) {
-            // All blocks have read the same tally, so all come here. What they wait for is block 0.
+            // All blocks read the same tally, so all come here. What they wait for is block 0.
+            word64_t* after = tally == tallies ? tallies + 3 : tallies;
             if (blockIdx.x == 0) {
-                k = one_block_levels(n, k, small, row_ptr, col, level, visited, queue, start, tally, unexplored, trace,
-                                     trace_levels, 2);
+                k = one_block_levels(n, k, small, row_ptr, col, level, visited, queue, start, tally, after, unexplored,
+                                     trace, trace_levels, 2);
                 if (first) handover[0] = k;
             }
             grid_barrier(barrier);
+            tally = after;
             k = (int)handover[0];
             continue;
         }

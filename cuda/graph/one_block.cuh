@@ -16,16 +16,17 @@ struct small_frontier {
 };
 
 // Runs level after level from level k on, as long as the frontier is small and not empty; returns the level it
-// stopped before, whose tally and queue are then in global memory as any other level's. `unexplored` is lowered by
-// the edges of the levels done. To be called by all threads of one block, after a grid barrier.
+// stopped before, whose queue is then in global memory as any other level's and whose tally is in `after`. That is
+// not `tally`, because other blocks may not have read that yet, although this one is done. `unexplored` is lowered
+// by the edges of the levels done. To be called by all threads of one block, after a grid barrier.
 //
 // The queue lies in shared memory; each level costs one block barrier. A level may find more vertices than fit there
 // (one hub is enough): every vertex goes to the global queue as well, so nothing is lost, and the block stops.
 __device__ __forceinline__ int one_block_levels(index_t n, int k, small_frontier small,
                                                 const offset_t* __restrict__ row_ptr,
                                                 const index_t* __restrict__ col, int* level, unsigned* visited,
-                                                index_t* queue, offset_t* start, word64_t* tally,
-                                                long long& unexplored, long long* trace, int trace_levels, int how)
+                                                index_t* queue, offset_t* start, const word64_t* tally,
+                                                word64_t* after, long long& unexplored, long long* trace, int trace_levels, int how)
 {
     SPG_SHARED_2D(index_t, near_queue, 2, SPG_NEAR);
     SPG_SHARED_2D(offset_t, near_start, 2, SPG_NEAR);
@@ -67,8 +68,8 @@ __device__ __forceinline__ int one_block_levels(index_t n, int k, small_frontier
         now = near_tally[k % 3];
     }
     if (threadIdx.x == 0) {
-        tally[k % 3] = now;
-        tally[(k + 1) % 3] = 0;
+        after[k % 3] = now;
+        after[(k + 1) % 3] = 0;
     }
     return k;
 }

@@ -1,8 +1,8 @@
 """What PyCUDA lacks, from NVIDIA's cuda-bindings on the same context and stream: cooperative launches
 and graphs.
 
-PyCUDA's ``Function`` gives no handle, so a kernel that needs a cooperative launch is loaded a second time, from
-the same cubin. Everything here works on the current (primary) context; nothing initialises CUDA.
+PyCUDA's ``Function`` gives no handle, so a kernel that needs a cooperative launch is loaded a second time,
+from the same cubin. Everything here works on the current (primary) context; nothing initialises CUDA.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def repeat_while(stream: int, body: Callable[[np.uint64], Callable[[], None]]) -
     """A CUDA graph that is one WHILE node; the callable launches it.
 
     `body` gets the condition's handle, which a kernel of it sets (cudaGraphSetConditional), and returns what
-    is to be recorded as one iteration. The first iteration always runs. Raises SkipError where the driver has no
-    conditional nodes (before CUDA 12.4).
+    is to be recorded as one iteration. The first iteration always runs. Raises SkipError where the driver has
+    no conditional nodes (before CUDA 12.4).
     """
     driver = bindings()
     version = checked(driver.cuDriverGetVersion(), "asking the driver's version")

@@ -217,8 +217,8 @@ class _Rotation:
 
 
 def rule_for_cases(rule: StoppingRule, cases: int) -> StoppingRule:
-    """`rule` for `cases` cases in turn, where a sample is the sum of one full cycle: at least 6 cycles before the
-    median counts as known, and one even when the time is up."""
+    """`rule` for `cases` cases in turn, where a sample is the sum of one full cycle: at least 6 cycles before
+    the median counts as known, and one even when the time is up."""
     if cases == 1:
         return rule
     most = max(SMALLEST, rule.max_samples // cases)
@@ -260,14 +260,14 @@ def sample_interleaved(
     """Sample `entries` until the rule is content with each; yields every sample and every end as it comes.
 
     Warm-ups come first: `warmups` discarded runs of each, fewer (but one) when they take `warmup_limit_s`.
-    A launch with several cases is sampled one case per turn; what its rule judges is the sum over a full cycle of
-    cases (:func:`rule_for_cases`). A series ends "converged", at the "time limit" or "sample limit" of `rule`, "interrupted" when
-    `should_stop()` turns true (looked at before every turn), or "failed" after `max_invalid` dropped samples
-    in a row or an exception of its launch. A failure ends that variant only and is told in ``Ended.reason``;
-    where `fatal(error)` holds (nothing on the device can go on) the exception is raised again after it, and
-    what the others have so far is in the ``Taken`` events already yielded: hand them to ``Entry.taken`` to
-    resume. From the third dropped sample in a row on, the loop rests 0.1 s before going on, so that a GPU at
-    its power or thermal limit can recover.
+    A launch with several cases is sampled one case per turn; what its rule judges is the sum over a full
+    cycle of cases (:func:`rule_for_cases`). A series ends "converged", at the "time limit" or "sample limit"
+    of `rule`, "interrupted" when `should_stop()` turns true (looked at before every turn), or "failed" after
+    `max_invalid` dropped samples in a row or an exception of its launch. A failure ends that variant only and
+    is told in ``Ended.reason``; where `fatal(error)` holds (nothing on the device can go on) the exception is
+    raised again after it, and what the others have so far is in the ``Taken`` events already yielded: hand
+    them to ``Entry.taken`` to resume. From the third dropped sample in a row on, the loop rests 0.1 s before
+    going on, so that a GPU at its power or thermal limit can recover.
     """
     rule = rule or StoppingRule()
     bits = np.random.PCG64(order_seed)

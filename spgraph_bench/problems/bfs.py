@@ -22,7 +22,9 @@ _ORACLE_BYTES = 2 << 30
 def check_levels(level: npt.NDArray[Any], right: npt.NDArray[np.int32]) -> CheckResult:
     """Equality with the levels of a plain search: they are unique."""
     if level.shape != right.shape or level.dtype != np.int32:
-        return CheckResult(False, f"levels are {level.dtype} {list(level.shape)}, not int32 {list(right.shape)}")
+        return CheckResult(
+            False, f"levels are {level.dtype} {list(level.shape)}, not int32 {list(right.shape)}"
+        )
     wrong = np.flatnonzero(level != right)
     if not len(wrong):
         return CheckResult(True)
@@ -39,15 +41,13 @@ def _word(level: Any) -> str:
     return "unreached" if level == -1 else f"{int(level):,}"
 
 
-def check_tree(
-    csr: CSR, source: int, level: npt.NDArray[np.int32], parent: npt.NDArray[Any]
-) -> CheckResult:
+def check_tree(csr: CSR, source: int, level: npt.NDArray[np.int32], parent: npt.NDArray[Any]) -> CheckResult:
     """The five rules of Graph500's specification on parents, given levels.
 
-    1 the tree has no cycle (every parent is one level above its child, the source its own parent), 2 tree edges
-    span one level, 3 every edge spans at most one level or lies wholly outside (arcs: does not lead out of what is
-    reached, nor down by more than one level), 4 the tree spans all that is reached and nothing else, 5 tree edges
-    are edges of the graph.
+    1 the tree has no cycle (every parent is one level above its child, the source its own parent), 2 tree
+    edges span one level, 3 every edge spans at most one level or lies wholly outside (arcs: does not lead out
+    of what is reached, nor down by more than one level), 4 the tree spans all that is reached and nothing
+    else, 5 tree edges are edges of the graph.
     """
     n = csr.rows
     if parent.shape != (n,) or parent.dtype != np.int32:
@@ -91,9 +91,9 @@ def check_tree(
 class BFS:
     """Levels from one source after another: a case is a source.
 
-    Input ``sources`` int32 ``[cases]``; output ``level`` int32 ``[n]``, -1 where the source does not reach, by the
-    ids of the input. Self-loops change nothing and are not counted as edges; edges that the input held twice are
-    one edge since it was read.
+    Input ``sources`` int32 ``[cases]``; output ``level`` int32 ``[n]``, -1 where the source does not reach,
+    by the ids of the input. Self-loops change nothing and are not counted as edges; edges that the input held
+    twice are one edge since it was read.
     """
 
     name = "bfs"
@@ -123,8 +123,8 @@ class BFS:
         oracle_seconds: float = 20.0,
         **_: Any,
     ) -> dict[str, npt.NDArray[Any]]:
-        """``levels`` int32 ``[some, n]`` of the first cases, as many as `oracle_seconds` (and 2 GiB) allow, one at
-        least; ``proper_degree`` int64 ``[n]``, out-edges without self-loops."""
+        """``levels`` int32 ``[some, n]`` of the first cases, as many as `oracle_seconds` (and 2 GiB) allow,
+        one at least; ``proper_degree`` int64 ``[n]``, out-edges without self-loops."""
         csr = matrix.csr
         begin, levels = time.monotonic(), []
         for source in inputs["sources"]:
@@ -153,8 +153,8 @@ class BFS:
     ) -> tuple[CheckResult, bool]:
         """The outcome, and whether an oracle was there for this case.
 
-        `output` is the levels, or levels and parents as two rows; parents are checked in every case. Levels beyond
-        the oracle's cases must be compared with those of another variant.
+        `output` is the levels, or levels and parents as two rows; parents are checked in every case. Levels
+        beyond the oracle's cases must be compared with those of another variant.
         """
         level = output[0] if output.ndim == 2 else output
         known = case < len(oracle["levels"])
@@ -191,7 +191,8 @@ class BFS:
         return Work(0, 0, packed.stored_bytes, 0)
 
     def rate(self, work: Work, seconds: float) -> float:
-        """GTEPS: 1e9 edges of the source's component per second (see results/traversal.py for several cases)."""
+        """GTEPS: 1e9 edges of the source's component per second (see results/traversal.py for several
+        cases)."""
         return work.operations / seconds / 1e9
 
 

@@ -15,7 +15,14 @@ from spgraph_bench.formats.common import ranges
 from spgraph_bench.formats.graphs import transpose
 from spgraph_bench.matrix import CSR, Matrix
 
-__all__ = ["LevelWork", "draw_sources", "level_work", "pattern_is_symmetric", "plain_levels", "proper_degrees"]
+__all__ = [
+    "LevelWork",
+    "draw_sources",
+    "level_work",
+    "pattern_is_symmetric",
+    "plain_levels",
+    "proper_degrees",
+]
 
 Levels = npt.NDArray[np.int32]
 
@@ -35,8 +42,8 @@ def proper_degrees(csr: CSR) -> npt.NDArray[np.int64]:
 
 
 def plain_levels(csr: CSR, source: int) -> Levels:
-    """Breadth-first levels from `source`, int32 ``[rows]``, -1 where it does not reach. Level by level, in numpy:
-    slow and plain, the oracle of every mode."""
+    """Breadth-first levels from `source`, int32 ``[rows]``, -1 where it does not reach. Level by level, in
+    numpy: slow and plain, the oracle of every mode."""
     level = np.full(csr.rows, -1, np.int32)
     level[source] = 0
     frontier, depth = np.array([source]), 0
@@ -75,8 +82,9 @@ def draw_sources(
     sources: int = 64,
     any_component: bool = False,
 ) -> npt.NDArray[np.int32]:
-    """The vertices to start from: `source`, or `sources` different ones drawn from PCG64's raw bits (the same for a
-    seed on any machine), with an out-edge that is no self-loop, from the largest component unless `any_component`;
+    """The vertices to start from: `source`, or `sources` different ones drawn from PCG64's raw bits (the same
+    for a seed on any machine), with an out-edge that is no self-loop, from the largest component unless
+    `any_component`;
     all such vertices, shuffled, where there are fewer. Raises InputError where there is none."""
     if csr.rows != csr.cols:
         raise InputError(
@@ -116,8 +124,8 @@ class LevelWork:
     edges: npt.NDArray[np.int64]
     """Their out-edges: what a top-down level looks at."""
     pull: npt.NDArray[np.int64]
-    """In-edges that a bottom-up level looks at: all of a vertex that will not be found in it, up to the first parent
-    of one that will. Zeros where the format has no in-edges."""
+    """In-edges that a bottom-up level looks at: all of a vertex that will not be found in it, up to the first
+    parent of one that will. Zeros where the format has no in-edges."""
 
     def inspected(self, how: str, level: int, nnz: int) -> int:
         """Edges that `level` looks at when it is done by `how` ("push", "one block", "pull", "edge")."""
@@ -127,7 +135,8 @@ class LevelWork:
 
 
 def level_work(packed: Packed, levels: Levels) -> LevelWork:
-    """From the graph as `packed` and the levels found (by the ids of the input), in one pass over the edges."""
+    """From the graph as `packed` and the levels found (by the ids of the input), in one pass over the
+    edges."""
     arrays: Mapping[str, Any] = packed.arrays
     level = levels[arrays["old_id"]] if "old_id" in arrays else levels
     depth = int(level.max(initial=0)) + 1
@@ -142,7 +151,8 @@ def level_work(packed: Packed, levels: Levels) -> LevelWork:
     if "col_ptr" in arrays:
         col_ptr, row = arrays["col_ptr"].astype(np.int64, copy=False), arrays["row"]
         in_degree = np.diff(col_ptr)
-        # For each vertex found at level l > 0: where its first in-neighbour at level l - 1 stands in its list.
+        # For each vertex found at level l > 0: where its first in-neighbour at level l - 1 stands in its
+        # list.
         target = np.repeat(np.arange(packed.rows, dtype=np.int32), in_degree)
         is_parent = np.flatnonzero((level[row] == level[target] - 1) & (level[target] > 0))
         children, first = np.unique(target[is_parent], return_index=True)

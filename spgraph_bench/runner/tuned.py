@@ -34,9 +34,7 @@ def load_tuned(problem: str, sha256: str, info: DeviceInfo) -> Tuned:
     return {str(name): dict(params) for name, params in found.items() if isinstance(params, dict)}
 
 
-def save_tuned(
-    problem: str, sha256: str, info: DeviceInfo, variant: str, params: Mapping[str, Any]
-) -> Path:
+def save_tuned(problem: str, sha256: str, info: DeviceInfo, variant: str, params: Mapping[str, Any]) -> Path:
     """Keep `params` for `variant` and return the file, which appears by one rename."""
     path = tuned_path(problem, sha256, info)
     kept = {**load_tuned(problem, sha256, info), variant: dict(params)}

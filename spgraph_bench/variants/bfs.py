@@ -122,7 +122,7 @@ def frontier(job: Job) -> Launch:
 
 
 @variant("bfs", "frontier-private", format="pattern-csr", source="bfs/frontier_private.cu", tunables=_PLAIN,
-         dtypes=_DTYPES, about="a queue per block in shared memory first, one reservation per block")  # fmt: skip
+         dtypes=_DTYPES, about="a queue per block in shared memory, one reservation per block")  # fmt: skip
 def frontier_private(job: Job) -> Launch:
     return _frontier(job, "bfs_frontier_private")
 
@@ -153,8 +153,8 @@ def balanced(job: Job) -> Launch:
     )
     steps = [
         per_level(lambda k, c=c: kernel.bind(  # type: ignore[misc]
-            grid, p["block"], levels.n, np.int32(k), np.int32(c), *classes, a["row_ptr"], a["col"], levels.level,
-            queues, sizes,
+            grid, p["block"], levels.n, np.int32(k), np.int32(c), *classes, a["row_ptr"], a["col"],
+            levels.level, queues, sizes,
         ))
         for c in range(4)
     ]  # fmt: skip
@@ -184,7 +184,7 @@ class _Frontiers:
         self.visited = levels.empty(copies * (-(-n // 32)), np.uint32)
         self.queue = levels.empty(2 * n, np.int32)
         self.start = levels.empty(2 * n, job.packed.offsets)
-        self.tally = levels.zeros(4, np.uint64)
+        self.tally = levels.zeros(7, np.uint64)
         self.args: tuple[Arg, ...] = (levels.level, self.visited, self.queue, self.start, self.tally)
 
 
@@ -203,8 +203,13 @@ def edge_balanced(job: Job) -> Launch:
     return levels.walked(counted(levels, begin, step, f.tally, "push"))
 
 
-_RULE = {"rule": Tunable("edges", "edges: by alpha and beta; plain: bottom-up while frontier vertices x mean degree "
-                         "> unvisited vertices", ("edges", "plain"))}  # fmt: skip
+_RULE = {
+    "rule": Tunable(
+        "edges",
+        "edges: by alpha and beta; plain: bottom-up while frontier vertices x mean degree > unvisited ones",
+        ("edges", "plain"),
+    )
+}
 
 
 @variant("bfs", "direction", format="adjacency", source="bfs/direction.cu", tunables=_PLAIN | _DIRECTION | _RULE,
@@ -224,8 +229,8 @@ def direction(job: Job) -> Launch:
 
     def bind_push(c: int) -> Callable[[int], None]:
         return per_level(lambda k: top_down.bind(
-            grid, block, levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, copies[c], f.queue, f.start,
-            f.tally,
+            grid, block, levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, copies[c], f.queue,
+            f.start, f.tally,
         ))  # fmt: skip
 
     def bind_pull(c: int) -> Callable[[int], None]:
@@ -236,7 +241,8 @@ def direction(job: Job) -> Launch:
 
     def bind_queue(c: int) -> Callable[[int], None]:
         return per_level(lambda k: requeue.bind(
-            grid, block, levels.n, np.int32(k), a["row_ptr"], f.visited, np.int32(c), f.queue, f.start, f.tally,
+            grid, block, levels.n, np.int32(k), a["row_ptr"], f.visited, np.int32(c), f.queue, f.start,
+            f.tally,
         ))  # fmt: skip
 
     pushes, pulls, queues = ([b(0), b(1)] for b in (bind_push, bind_pull, bind_queue))
@@ -317,8 +323,8 @@ def one_block(job: Job) -> Launch:
     return cooperative(
         levels, job.kernel("bfs_one_block"),
         lambda trace, traced: (
-            levels.n, levels.source, a["row_ptr"], a["col"], *f.args, handover, barrier, *_small(job.params), trace,
-            traced,
+            levels.n, levels.source, a["row_ptr"], a["col"], *f.args, handover, barrier, *_small(job.params),
+            trace, traced,
         ),
     )  # fmt: skip
 
@@ -375,7 +381,7 @@ def graph(job: Job) -> Launch:
 
 
 @variant("bfs", "graph-while", format="pattern-csr", source="bfs/graph.cu", tunables=_PLAIN, dtypes=_DTYPES,
-         missing=needs_graphs, about="a CUDA graph with a WHILE node (CUDA 12.4): no host between levels")  # fmt: skip
+         missing=needs_graphs, about="a CUDA graph with a WHILE node, no host between levels")  # fmt: skip
 def graph_while(job: Job) -> Launch:
     levels, begin, body, _ = _graph(job)
     repeat = job.device.repeat_while(body)
@@ -397,7 +403,7 @@ def auto(job: Job) -> Launch:
     return cooperative(
         levels, job.kernel("bfs_auto"),
         lambda trace, traced: (
-            levels.n, levels.source, a["row_ptr"], a["col"], a["col_ptr"], a["row"], *f.args, handover, barrier,
-            *choice, trace, traced,
+            levels.n, levels.source, a["row_ptr"], a["col"], a["col_ptr"], a["row"], *f.args, handover,
+            barrier, *choice, trace, traced,
         ),
     )  # fmt: skip

@@ -52,8 +52,9 @@ class Levels:
     ----------
     job : its format is pattern-csr, pattern-coo or adjacency, perhaps relabelled.
 
-    ``source`` is a device word with the vertex to start from and ``level`` the array that the mode fills, both by the
-    ids of the packed graph. Where these are not the input's, bringing the levels back is part of the run.
+    ``source`` is a device word with the vertex to start from and ``level`` the array that the mode fills,
+    both by the ids of the packed graph. Where these are not the input's, bringing the levels back is part of
+    the run.
     """
 
     def __init__(self, job: Job) -> None:
@@ -106,13 +107,13 @@ class Levels:
             self._parents.append(begin.bind(grid, block, self.n, self.source, old, self.parent))
             if "row_ptr" in arrays:
                 adopt = job.kernel("parents_rows", "graph/results.cu").bind(
-                    -(-32 * packed.rows // block), block, self.n, arrays["row_ptr"], arrays["col"], self.level, old,
-                    self.parent,
+                    -(-32 * packed.rows // block), block, self.n, arrays["row_ptr"], arrays["col"],
+                    self.level, old, self.parent,
                 )  # fmt: skip
             else:
                 adopt = job.kernel("parents_edges", "graph/results.cu").bind(
-                    -(-packed.nnz // block), block, packed.offsets.type(packed.nnz), arrays["row"], arrays["col"],
-                    self.level, old, self.parent,
+                    -(-packed.nnz // block), block, packed.offsets.type(packed.nnz), arrays["row"],
+                    arrays["col"], self.level, old, self.parent,
                 )  # fmt: skip
             self._parents.append(adopt)
         self._after += self._parents

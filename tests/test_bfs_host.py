@@ -1,0 +1,236 @@
+"""Every BFS mode against the battery of graphs: on the host always, on a GPU where there is one.
+
+The Makefile runs this file a second time under AddressSanitizer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from battery import matrix
+from graph_battery import graphs
+
+from spgraph_bench.device import open_device
+from spgraph_bench.device.base import Device
+from spgraph_bench.errors import DeviceError, SkipError
+from spgraph_bench.formats import get_format
+from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import get_problem
+from spgraph_bench.problems.bfs import check_levels, check_tree
+from spgraph_bench.problems.traversal import level_work, pattern_is_symmetric, plain_levels
+from spgraph_bench.runner.prepare import Prepared, prepare
+from spgraph_bench.variants import Variant, get_variant, variants
+
+BFS = get_problem("bfs")
+MODES = [v for v in variants("bfs") if v.kernel]
+INT32 = np.dtype(np.int32)
+COOPERATIVE = ("persistent", "one-block", "auto")
+
+
+@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    try:
+        opened = open_device(request.param)
+    except DeviceError as cause:
+        if request.param == "host":
+            raise
+        pytest.skip(str(cause))
+    yield opened
+    opened.close()
+
+
+def _prepare(
+    device: Device, mode: Variant, a: CSR, sources: tuple[int, ...], offsets: str = "int32", **params: Any
+) -> Prepared:
+    if mode.missing and (lack := mode.missing(device)):
+        pytest.skip(lack)
+    whole = matrix(a)
+    a = dataclasses.replace(a, symmetric=pattern_is_symmetric(whole))
+    form = get_format(mode.format)
+    own = {k: v for k, v in params.items() if k in form.tunables}
+    packed = form.pack(a, INT32, np.dtype(offsets), **own)
+    outputs = BFS.output_arrays(whole, INT32)
+    try:
+        return prepare(device, mode, packed, {"sources": np.array(sources, np.int32)}, outputs, params)
+    except SkipError as lack:
+        pytest.skip(str(lack))
+
+
+def _run(device: Device, prepared: Prepared, case: int) -> np.ndarray:
+    prepared.launch.select(case)
+    prepared.launch.reset()
+    prepared.launch.run()
+    device.synchronize()
+    return prepared.launch.output()
+
+
+def _check(device: Device, mode: Variant, name: str, offsets: str = "int32", **params: Any) -> None:
+    a, sources = graphs()[name]
+    prepared = _prepare(device, mode, a, sources, offsets, **params)
+    # The first once more at the end: nothing may be left over from the runs before.
+    for case in (*range(len(sources)), 0):
+        output = _run(device, prepared, case)
+        levels = output[0] if output.ndim == 2 else output
+        result = check_levels(levels, plain_levels(a, sources[case]))
+        assert result.ok, f"source {sources[case]}: {result.message}"
+        if output.ndim == 2:
+            result = check_tree(a, sources[case], output[0], output[1])
+            assert result.ok, f"source {sources[case]}: {result.message}"
+
+
+@pytest.mark.parametrize("name", graphs())
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_battery(device: Device, mode: Variant, name: str) -> None:
+    _check(device, mode, name)
+
+
+@pytest.mark.parametrize("name", ["hub-of-5000", "skewed-directed", "in-edges-matter", "isolated-source"])
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_int64_offsets_parents_and_relabelling(device: Device, mode: Variant, name: str) -> None:
+    _check(device, mode, name, "int64", parents=1, reorder="degree")
+
+
+@pytest.mark.parametrize("name", ["two-hubs-sharing-leaves", "random-directed", "one-vertex"])
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_parents(device: Device, mode: Variant, name: str) -> None:
+    _check(device, mode, name, parents=1)
+
+
+@pytest.mark.parametrize("name", ["skewed", "lattice", "star-of-chains"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"small_vertices": 0},  # always the grid
+        {"small_vertices": 0, "alpha": 1e9, "beta": 1e9},  # always bottom-up
+        {"small_vertices": 0, "alpha": 0.0},  # never bottom-up
+        {"small_vertices": 3, "small_edges": 9, "alpha": 1e9, "beta": 12.0},  # to and fro
+        {"small_vertices": 1024, "small_edges": 10**9},  # the block alone
+        {"alpha": 1e9, "beta": 3.0, "probes": 0, "small_vertices": 8},  # all scans by warps
+        {"block": 32}, {"block": 256, "probes": 1},
+    ],
+    ids=lambda p: ",".join(f"{k}={v:g}" for k, v in p.items()),
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["auto", "one-block"])
+def test_every_way_through_the_adaptive_modes(
+    device: Device, mode: str, params: dict[str, Any], name: str
+) -> None:
+    _check(device, get_variant("bfs", mode), name, **params)
+
+
+@pytest.mark.parametrize("name", ["skewed", "random-directed", "lattice"])
+@pytest.mark.parametrize(
+    "params", [{"alpha": 1e9, "beta": 1e9}, {"alpha": 0.0}, {"rule": "plain"}, {"alpha": 1e9, "beta": 12.0}]
+)
+def test_direction_by_every_rule(device: Device, params: dict[str, Any], name: str) -> None:
+    _check(device, get_variant("bfs", "direction"), name, **params)
+
+
+@pytest.mark.parametrize("name", ["hub-of-5000", "skewed", "complete"])
+@pytest.mark.parametrize("params", [(1, 2, 3), (2, 8, 32), (4, 4, 4), (1, 1, 1), (9999, 9999, 9999)])
+def test_balanced_by_every_class(device: Device, params: tuple[int, ...], name: str) -> None:
+    warp, block, grid = params
+    mode = get_variant("bfs", "balanced")
+    _check(device, mode, name, warp_from=warp, block_from=block, grid_from=grid)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("mode", [m for m in MODES if m.name != "edge"], ids=lambda v: v.name)
+def test_any_schedule_gives_the_same_levels(mode: Variant, seed: int) -> None:
+    device = open_device("host", seed=seed)
+    try:
+        for name in ("skewed", "star-of-chains", "two-hubs-sharing-leaves"):
+            _check(device, mode, name, parents=1)
+    finally:
+        device.close()
+
+
+def _counters(device: Device, mode: str, name: str, **params: Any) -> dict[str, int]:
+    a, sources = graphs()[name]
+    prepared = _prepare(device, get_variant("bfs", mode), a, sources, **params)
+    prepared.launch.select(0)
+    prepared.launch.reset()
+    device.reset_counters()
+    prepared.launch.run()
+    device.synchronize()
+    counted = device.counters()
+    assert counted is not None
+    return counted
+
+
+def test_private_queues_save_atomics_exactly() -> None:
+    """In the natural order a vertex is claimed by one atomicCAS. frontier adds one atomic per vertex found,
+    frontier-private one per block that found any, and one per vertex beyond a block's 1,024."""
+    device = open_device("host")
+    try:
+        found = 5000  # all leaves, by the one block that has the hub
+        plain = _counters(device, "frontier", "hub-of-5000")
+        private = _counters(device, "frontier-private", "hub-of-5000")
+        assert plain["global_atomics"] == 2 * found
+        assert private["global_atomics"] == found + 1 + (found - 1024)
+        assert private["shared_atomics"] == found
+        # Where everything fits, the fewer by the mean number of vertices that a block finds: here 1,500 and 1.
+        plain = _counters(device, "frontier", "star-of-chains", block=64)
+        private = _counters(device, "frontier-private", "star-of-chains", block=64)
+        levels = 12  # each finds 40 vertices, all by one block
+        assert plain["global_atomics"] == 2 * 480
+        assert private["global_atomics"] == 480 + levels
+    finally:
+        device.close()
+
+
+def test_a_grid_barrier_is_one_atomic_per_block() -> None:
+    device = open_device("host")
+    try:
+        counted = _counters(device, "persistent", "chain", block=64)
+        blocks, levels = 4, 300
+        # 300 vertices are 5 blocks of 64, of which 4 run; one barrier after the begin and one per level; a level of
+        # one vertex has one atomicOr (the other neighbour is seen to be visited) and one reservation.
+        assert counted["global_atomics"] == blocks * (levels + 1) + 2 * (levels - 1)
+        assert counted["kernel_launches"] == 1
+    finally:
+        device.close()
+
+
+# ---- traces ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_traces_tell_every_level(device: Device, mode: Variant) -> None:
+    a, sources = graphs()["lattice"]
+    prepared = _prepare(device, mode, a, sources)
+    if prepared.launch.trace is None:
+        pytest.skip("does not tell its levels apart")
+    prepared.launch.reset()
+    done = prepared.launch.trace()
+    depth = int(plain_levels(a, sources[0]).max()) + 1
+    assert len(done) == depth
+    assert all((t.ms is None) == (device.kind == "host") for t in done)
+    allowed = {
+        "pull": {"pull"}, "edge": {"edge"}, "direction": {"push", "pull"}, "one-block": {"push", "one block"},
+        "auto": {"push", "pull", "one block"},
+    }  # fmt: skip
+    assert {t.how for t in done} <= allowed.get(mode.name, {"push"})
+
+
+@pytest.mark.parametrize("reorder", ["none", "degree"])
+@pytest.mark.parametrize("name", ["skewed-directed", "lattice", "isolated-source"])
+def test_work_per_level_is_what_a_loop_counts(name: str, reorder: str) -> None:
+    a, sources = graphs()[name]
+    packed = get_format("adjacency").pack(a, reorder=reorder)
+    levels = plain_levels(a, sources[0])
+    work = level_work(packed, levels)
+    level = levels[packed.old_id] if reorder == "degree" else levels
+    for k in range(int(levels.max()) + 1):
+        looks = 0
+        for v in np.flatnonzero((level < 0) | (level > k)):
+            for u in packed.row[packed.col_ptr[v] : packed.col_ptr[v + 1]]:
+                looks += 1
+                if level[u] == k:
+                    break
+        assert work.pull[k] == looks
+        assert work.vertices[k] == np.sum(levels == k)
+        assert work.edges[k] == a.row_lengths()[levels == k].sum()
