@@ -17,7 +17,7 @@ from spgraph_bench.stats import Lengths, length_stats, row_blocks
 
 __all__ = [
     "BLOCK_FILL", "DISTINCT_LIMIT", "BlockFill", "Diagonals", "Structure", "Symmetry", "Values", "analyse",
-    "count_blocks", "distinct_pairs",
+    "count_blocks", "distinct_pairs", "transposed",
 ]  # fmt: skip
 
 BLOCK_SIZES = (2, 3, 4, 8)
@@ -225,7 +225,7 @@ def _changes(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
 
 def _symmetry(csr: CSR, progress: Progress) -> Symmetry:
     progress("transposing", None)
-    other = _transpose(csr)
+    other = transposed(csr)
     off = mirrored = equal = opposite = 0
     for block in row_blocks(csr):
         entries = slice(int(other.row_ptr[block.first]), int(other.row_ptr[block.last]))
@@ -254,7 +254,8 @@ def _symmetry(csr: CSR, progress: Progress) -> Symmetry:
     return Symmetry(mirrored / off, equal / off, opposite / off)
 
 
-def _transpose(csr: CSR) -> CSR:
+def transposed(csr: CSR) -> CSR:
+    """The transpose; linear in time."""
     from scipy.sparse import csr_array
 
     # scipy widens both index arrays to the wider of the two; 32 bits halve its time and memory.

@@ -252,7 +252,8 @@ def variants(problem: str | None = None) -> list[Variant]:
 
 def get_variant(problem: str, name: str) -> Variant:
     """The variant `name` of `problem`; KeyError if there is none."""
-    variants()
+    if (problem, name) not in _VARIANTS:
+        variants()
     return _VARIANTS[problem, name]
 
 

@@ -1,0 +1,77 @@
+"""SpMV across the stored order: y = A x from CSC, y = A^T x from CSC and CSR."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from spgraph_bench.device.base import Buffer
+from spgraph_bench.formats.base import Tunable
+from spgraph_bench.variants import spmv as _spmv  # noqa: F401  # registers what is turned here
+from spgraph_bench.variants.base import Job, Launch, get_variant, variant
+
+__all__: list[str] = []
+
+_SCATTER = {
+    "block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024)),
+    "threads": Tunable("auto", "threads per row or column", ("auto", 2, 4, 8, 16, 32)),
+}
+
+
+def _scatter(job: Job, lines: int, ptr: Buffer, index: Buffer) -> Launch:
+    a, y, block, threads = job.packed, job.buffers["y"], job.params["block"], job.params["threads"]
+    if threads == "auto":
+        mean = a.nnz / max(lines, 1)
+        threads = next((t for t in (2, 4, 8, 16) if t >= mean), 32)
+    defines = {} if threads == 8 else {"SPG_THREADS": str(threads)}  # 8 as in the kernel
+    add = job.kernel("scatter", **defines).bind(
+        -(-threads * lines // block), block,
+        np.int32(lines), ptr, index, job.arrays["val"], job.buffers["x"], y,
+    )  # fmt: skip
+
+    def run() -> None:
+        job.device.fill(y, 0)
+        add()
+
+    return job.launch(run, operations=2)
+
+
+@variant("spmv", "csc-scatter", format="csc", source="spmv/scatter.cu", tunables=_SCATTER,
+         about="a few threads per column, atomicAdd into y")  # fmt: skip
+def csc_scatter(job: Job) -> Launch:
+    return _scatter(job, job.packed.cols, job.arrays["col_ptr"], job.arrays["row"])
+
+
+@variant("spmv-transposed", "csr-scatter", format="csr", source="spmv/scatter.cu", tunables=_SCATTER,
+         about="a few threads per row, atomicAdd into y")  # fmt: skip
+def csr_scatter(job: Job) -> Launch:
+    return _scatter(job, job.packed.rows, job.arrays["row_ptr"], job.arrays["col"])
+
+
+# A's columns are the rows of A^T: CSC of A is CSR of A^T, and the CSR kernels do without atomics.
+
+
+def _turned(job: Job) -> Job:
+    """`job` with CSC read as CSR of the transpose."""
+    names = {"col_ptr": "row_ptr", "row": "col", "val": "val"}
+    a = job.packed
+    arrays = {names[name]: array for name, array in a.arrays.items()}
+    return dataclasses.replace(
+        job,
+        packed=dataclasses.replace(a, rows=a.cols, cols=a.rows, arrays=arrays),
+        arrays={names[name]: buffer for name, buffer in job.arrays.items()},
+    )
+
+
+def _register(name: str) -> None:
+    """Enter SpMV's CSR variant `name` as one of the transpose that reads CSC."""
+    entry = get_variant("spmv", f"csr-{name}")
+    variant("spmv-transposed", f"csc-{name}", format="csc", source=entry.source, tunables=entry.tunables,
+            about=f"CSC as CSR of the transpose: {entry.about}")(
+        lambda job: entry.prepare(_turned(job))
+    )  # fmt: skip
+
+
+for _name in ("scalar", "vector", "subwarp", "adaptive", "merge"):
+    _register(_name)

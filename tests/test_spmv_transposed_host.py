@@ -1,0 +1,109 @@
+"""y = A^T x: the problem against numpy, and every variant against the battery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from battery import battery, matrix
+
+from spgraph_bench.device import open_device
+from spgraph_bench.device.base import Device
+from spgraph_bench.errors import DeviceError
+from spgraph_bench.formats import get_format
+from spgraph_bench.problems import CheckResult, get_problem
+from spgraph_bench.runner.prepare import prepare
+from spgraph_bench.variants import Variant, get_variant, variants
+
+TRANSPOSED = get_problem("spmv-transposed")
+VARIANTS = variants("spmv-transposed")
+
+
+@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    try:
+        opened = open_device(request.param)
+    except DeviceError as cause:
+        if request.param == "host":
+            raise
+        pytest.skip(str(cause))
+    yield opened
+    opened.close()
+
+
+def _check(
+    device: Device, variant: Variant, name: str, dtype: str, offsets: str = "int32", **params: Any
+) -> CheckResult:
+    if variant.missing and (lack := variant.missing(device)):
+        pytest.skip(lack)
+    whole, kind = matrix(battery()[name]), np.dtype(dtype)
+    packed = get_format(variant.format).pack(whole.csr, kind, np.dtype(offsets))
+    inputs = TRANSPOSED.inputs(whole, kind, 1)
+    prepared = prepare(device, variant, packed, inputs, TRANSPOSED.output_arrays(whole, kind), params)
+    for _ in range(2):  # the second time nothing may be left over
+        prepared.launch.reset()
+        prepared.launch.run()
+    device.synchronize()
+    return TRANSPOSED.check(prepared.launch.output(), TRANSPOSED.oracle(whole, inputs, kind), kind)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["wide", "tall", "every-length-to-70", "pattern", "0x5", "5x0"])
+def test_oracle_is_numpys(name: str, dtype: str) -> None:
+    a = battery()[name]
+    inputs = TRANSPOSED.inputs(matrix(a), np.dtype(dtype), 1)
+    assert inputs["x"].shape == (a.rows,)
+    assert TRANSPOSED.output_arrays(matrix(a), np.dtype(dtype)) == {"y": ((a.cols,), np.dtype(dtype))}
+    dense = a.to_scipy(np.dtype(dtype)).toarray().astype(np.float64)
+    oracle = TRANSPOSED.oracle(matrix(a), inputs, np.dtype(dtype))
+    x = inputs["x"].astype(np.float64)
+    np.testing.assert_allclose(oracle["r"], dense.T @ x, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(oracle["absax"], np.abs(dense).T @ x, rtol=1e-14)
+    assert oracle["lengths"].tolist() == np.bincount(a.col_idx, minlength=a.cols).tolist()
+
+
+@pytest.mark.parametrize("name", battery())
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_battery(device: Device, variant: Variant, name: str) -> None:
+    for dtype in variant.dtypes:
+        result = _check(device, variant, name, dtype)
+        assert result.ok, result.message
+
+
+@pytest.mark.parametrize("name", ["0x0", "wide", "tall", "around-2048", "pattern"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_int64_offsets(device: Device, variant: Variant, name: str) -> None:
+    for dtype in variant.dtypes:
+        result = _check(device, variant, name, dtype, "int64")
+        assert result.ok, result.message
+
+
+@pytest.mark.parametrize(
+    ("variant", "param", "choice"),
+    [
+        pytest.param(v, name, choice, id=f"{v.name}-{name}-{choice}")
+        for v in VARIANTS
+        for name, tunable in v.tunables.items()
+        for choice in tunable.choices or ()
+        if choice != tunable.default
+    ],
+)
+def test_every_choice_of_every_tunable(device: Device, variant: Variant, param: str, choice: Any) -> None:
+    result = _check(device, variant, "one-full-row", "float32", **{param: choice})
+    assert result.ok, result.message
+
+
+def test_gathering_needs_no_atomics_where_scattering_needs_one_per_nonzero() -> None:
+    device = open_device("host")
+    a = battery()["random-257"]
+    counted = {}
+    for name in ("csr-scatter", "csc-adaptive"):
+        device.reset_counters()
+        assert _check(device, get_variant("spmv-transposed", name), "random-257", "float64").ok
+        counts = device.counters()
+        assert counts is not None
+        counted[name] = counts["global_atomics"]
+    assert counted == {"csr-scatter": 2 * a.nnz, "csc-adaptive": 0}
+    device.close()
