@@ -27,7 +27,7 @@ from spgraph_bench.results.statistics import FLOORS, Row, compare
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["WIDEST", "render"]
+__all__ = ["WIDEST", "Group", "render"]
 
 WIDEST = 100
 _STATE_STYLE = {"wrong": "bold red", "failed": "red", "skipped": "dim"}
@@ -48,6 +48,8 @@ def render(
     cache: Literal["cold", "hot"] = "cold",
 ) -> str:
     """The tables of `records`, one for each problem, matrix, dtype, device and run; ranked by `cache`."""
+    from spgraph_bench.report.traversal import TraversalGroup  # which builds on this module
+
     width = max(40, min(width, WIDEST))
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for r in records:
@@ -60,12 +62,13 @@ def render(
     for key, group in groups.items():
         if parts:
             parts.append("")
-        parts += _Group(group, width, terminal, cache).parts(with_head=key[:5] != before)
+        kind = TraversalGroup if any(r.cases for r in group) else Group
+        parts += kind(group, width, terminal, cache).parts(with_head=key[:5] != before)
         before = key[:5]
     return to_text(parts, width, terminal)
 
 
-class _Group:
+class Group:
     """One table."""
 
     def __init__(
@@ -274,6 +277,11 @@ class _Group:
                 "Intervals are of this run: another run, driver or set of input values can differ by more."
             )
         return [self._line(text) for text in said if text]
+
+    @staticmethod
+    def marks(row: Row) -> str:
+        """The signs of a row; the legend tells those that occur."""
+        return _marks(row)
 
     def _verdict(self) -> str:
         """Our best kernel against the best routine of a library."""

@@ -1,0 +1,241 @@
+"""Tables of traversals: times and rates over several sources, and the levels of one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from spgraph_bench.report.table import Group
+from spgraph_bench.report.text import Column, clean, fit, milliseconds, percent, significant, times, to_text
+from spgraph_bench.results.record import Record
+from spgraph_bench.results.traversal import Traversal, compare_traversals
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["TraversalGroup", "render_result", "render_trace", "render_tuning"]
+
+_BAR = 24
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+class TraversalGroup(Group):
+    """One table of records with sources."""
+
+    def __init__(
+        self, records: Sequence[Record], width: int, terminal: bool, cache: Literal["cold", "hot"]
+    ) -> None:
+        super().__init__(records, width, terminal, cache)
+        self.compared = [t for t in compare_traversals(records, cache) if t.record.status == "ok"]
+        self.row_of = {id(row.record): row for row in self.rows}
+        self.solved = next((r for r in records if r.cases), None)
+
+    def _head(self) -> list[RenderableType]:
+        head = super()._head()
+        if self.solved is not None:
+            head.append(self._line(_sources(self.solved)))
+        return head
+
+    def _mode(self, t: Traversal) -> str:
+        return self._name(self.row_of[id(t.record)])
+
+    def _levels(self, t: Traversal) -> str:
+        most = max((case["levels"] for case in t.record.cases), default=None)
+        return _count(most)
+
+    def _common(self, rows: Sequence[Traversal]) -> list[Column]:
+        return [
+            Column("levels", [self._levels(t) for t in rows], keep=5),
+            Column("inspected", [_count(t.record.inspected) for t in rows], keep=6),
+            Column(
+                "atomics", [_count((t.record.counters or {}).get("global_atomics")) for t in rows], keep=6
+            ),
+        ]
+
+    def _timed_table(self) -> RenderableType:
+        rows = [t for t in self.compared if t.median is not None]
+
+        def cells(of: Callable[[Traversal], str]) -> list[str]:
+            return [of(t) for t in rows]
+
+        ranks = [t.rank for t in rows]
+
+        def rank(t: Traversal) -> str:
+            return "?" if t.rank is None else f"{'=' if ranks.count(t.rank) > 1 else ''}{t.rank}"
+
+        columns = [
+            Column("#", cells(rank)),
+            Column("mode", cells(self._mode), "left", fold=True),
+            Column(f"{self.cache} ms", cells(lambda t: milliseconds(t.median))),
+            Column("quartiles", cells(lambda t: f"{significant(t.q1)} {significant(t.q3)}"), keep=4),
+            Column("GTEPS", cells(lambda t: significant(t.gteps))),
+            Column(
+                "quartiles", cells(lambda t: f"{significant(t.gteps_q1)} {significant(t.gteps_q3)}"), keep=3
+            ),
+            Column("+-", cells(lambda t: percent(t.cycle.half_width) if t.cycle else "?"), keep=2),
+            *self._common(rows),
+            Column("best", cells(lambda t: times(t.to_best)), keep=8),
+            Column("CPU", cells(lambda t: times(t.to_cpu)), keep=7),
+            Column("!", cells(lambda t: self._signs(t)), "left"),
+        ]
+        return self._fit(columns, ["bold green" if t.rank == 1 else "" for t in rows])
+
+    def _signs(self, t: Traversal) -> str:
+        return self.marks(self.row_of[id(t.record)])
+
+    def _untimed_table(self) -> list[RenderableType]:
+        rows = [t for t in self.compared if t.median is None]
+        counters = ("shared_atomics", "barriers", "kernel_launches")
+        columns = [
+            Column("mode", [self._mode(t) for t in rows], "left", fold=True),
+            Column("format", [clean(t.record.format) for t in rows], "left", keep=3),
+            Column("check", ["ok" if t.record.check.get("ok") else "-" for t in rows], "left"),
+            *self._common(rows),
+            *(
+                Column(key.replace("_", " ").replace("kernel ", ""),
+                       [_count((t.record.counters or {}).get(key)) for t in rows], keep=2)
+                for key in counters
+            ),
+        ]  # fmt: skip
+        title = "checked, not timed (levels of all sources; edges inspected and events of the first)"
+        return [self._line(title, "bold"), self._fit(columns, [""] * len(rows))]
+
+    def _verdict(self) -> str:
+        said = []
+        if checked := next((t.record.check for t in self.compared if t.record.check), None):
+            known, compared = checked.get("by_oracle", 0), checked.get("by_comparison", 0)
+            said.append(f"levels checked against a plain search from {known:,} sources")
+            if compared:
+                said[0] += f", from {compared:,} more against the first mode that was right there"
+        if any(t.median is not None for t in self.compared):
+            said.append(
+                "ms: median over sources of the median from each; GTEPS: harmonic mean over sources; best and CPU: "
+                "of the mean time"
+            )
+            if any(t.cycle is None and t.median is not None for t in self.compared):
+                said.append("?: fewer than 6 rounds through all sources, no interval (--time-limit)")
+        return "; ".join(said)
+
+
+def _sources(record: Record) -> str:
+    cases = record.cases
+    edges = sorted({case["edges"] for case in cases})
+    counted = "edges of its component" if record.matrix.get("symmetry") != "general" else "edges it reaches"
+    if len(cases) == 1:
+        c = cases[0]
+        return f"source {c['source']:,}: {c['reached']:,} vertices, {c['edges']:,} {counted}, {c['levels']:,} levels"
+    span = f"{edges[0]:,}" if len(edges) == 1 else f"{edges[0]:,} to {edges[-1]:,}"
+    return f"{len(cases)} sources (seed {record.seed}), {counted}: {span}"
+
+
+def render_result(record: Record, width: int, terminal: bool) -> str:
+    """What one mode found from each source and how long it took: `spgraph bfs`."""
+    group = TraversalGroup([record], width, terminal, "cold")
+    return to_text(group.parts(with_head=True), width, terminal)
+
+
+def _bar(value: float, most: float) -> str:
+    """A bar on a logarithmic scale: one edge is a sliver, the largest level is full."""
+    if value <= 0 or most <= 0:
+        return ""
+    return "#" * max(1, round(_BAR * math.log1p(value) / math.log1p(most)))
+
+
+def _shown(levels: Sequence[Any], terminal: bool, most: int = 40) -> list[int]:
+    """Which levels to show: all of few, else the first and last ones."""
+    count = len(levels)
+    return list(range(count)) if count <= most else [*range(most // 2), *range(count - most // 2, count)]
+
+
+def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Record] = ()) -> str:
+    """The levels of the first source as `record`'s mode did them, with a chart of their edges.
+
+    With `others` (traces of further modes from the same source), also which of all would have been fastest in
+    each level, and the regret: the time of `record`'s levels over that of the fastest of each.
+    """
+    from rich.text import Text
+
+    trace = record.trace
+    case = record.cases[0]
+    if not trace:
+        why = f"{record.variant} does not tell its levels apart"
+        return to_text([Text(why)], width, terminal)
+    rows = _shown(trace, terminal)
+    most = max(level["edges"] for level in trace)
+    rivals = [r for r in (record, *others) if len(r.trace) == len(trace)]
+    fastest = [_fastest(rivals, k) for k in range(len(trace))]
+
+    def cells(of: Callable[[Mapping[str, Any]], str]) -> list[str]:
+        return [of(trace[k]) for k in rows]
+
+    us = lambda level: "-" if level["ms"] is None else significant(level["ms"] * 1e3)  # noqa: E731
+    columns = [
+        Column("level", [f"{k:,}" for k in rows]),
+        Column("vertices", cells(lambda x: f"{x['vertices']:,}")),
+        Column("edges", cells(lambda x: f"{x['edges']:,}")),
+        Column("inspected", cells(lambda x: f"{x['inspected']:,}"), keep=7),
+        Column("direction", cells(lambda x: x["how"]), "left"),
+        Column("us", cells(us)),
+        Column(
+            "fastest", [_said(fastest[k]) for k in rows] if len(rivals) > 1 else ["" for _ in rows], "left"
+        ),
+        Column("edges of the frontier (log)", cells(lambda x: _bar(x["edges"], most)), "left", fold=True),
+    ]
+    parts: list[RenderableType] = [
+        Text(f"levels of {record.variant} from vertex {case['source']:,}", style="bold"),
+        fit(columns, [""] * len(rows), width, terminal),
+    ]
+    if len(rows) < len(trace):
+        parts.append(Text(f"{len(trace) - len(rows):,} levels between are left out (--json has them)"))
+    total = sum(level["ms"] or 0.0 for level in trace)
+    looked = sum(level["inspected"] for level in trace)
+    if total:
+        parts.append(
+            Text(f"in all {significant(total)} ms (watched; not the measured time), {looked:,} edges")
+        )
+    ideal = sum(found[1] for found in fastest if found)
+    if len(rivals) > 1 and total and ideal:
+        regret = total / ideal - 1
+        parts.append(
+            Text(f"taking the fastest mode in each level: {significant(ideal)} ms; regret {percent(regret)}")
+        )
+    return to_text(parts, width, terminal)
+
+
+def _fastest(records: Sequence[Record], level: int) -> tuple[str, float] | None:
+    timed = [(r.variant, r.trace[level]["ms"]) for r in records if r.trace[level]["ms"] is not None]
+    return min(timed, key=lambda pair: pair[1], default=None)
+
+
+def _said(found: tuple[str, float] | None) -> str:
+    return f"{found[0]} {significant(found[1] * 1e3)}" if found else "-"
+
+
+def render_tuning(
+    name: str, tried: Sequence[tuple[Mapping[str, Any], float | None]], width: int, terminal: bool
+) -> str:
+    """The regret curve of a sweep: each setting's time over the best one's, as a table with bars."""
+    from rich.text import Text
+
+    best = min((ms for _, ms in tried if ms), default=None)
+    shown = [
+        ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in p.items()) for p, _ in tried
+    ]
+    regret = [ms / best - 1 if ms and best else None for _, ms in tried]
+    most = max((r for r in regret if r), default=1.0)
+    columns = [
+        Column("setting", shown, "left", fold=True),
+        Column("ms", [milliseconds(ms) for _, ms in tried]),
+        Column("regret", [percent(r) for r in regret]),
+        Column("", ["" if not r else "#" * max(1, round(_BAR * r / most)) for r in regret], "left", keep=5),
+    ]
+    styles = ["bold green" if r == 0 else "" for r in regret]
+    return to_text(
+        [Text(f"{name}: settings tried", style="bold"), fit(columns, styles, width, terminal)],
+        width,
+        terminal,
+    )
