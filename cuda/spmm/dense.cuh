@@ -9,7 +9,7 @@
 #include "../common/stream.cuh"
 
 #ifndef SPG_VEC
-#define SPG_VEC 4
+#define SPG_VEC (16 / (int)sizeof(value_t))
 #endif
 #ifndef SPG_LANES
 #define SPG_LANES 8
@@ -25,6 +25,7 @@
 struct __align__(sizeof(value_t) * SPG_VEC) piece_t {
     value_t v[SPG_VEC];
 };
+static_assert(sizeof(piece_t) <= 16, "no load is wider than 16 bytes");
 
 // One load instruction, cached: rows of X are read again by other rows of A.
 __device__ __forceinline__ piece_t load_piece(const value_t* p) {

@@ -16,8 +16,8 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 
 __all__ = [
-    "CaseProblem", "CheckResult", "Configurable", "Option", "Problem", "Work", "filled_options", "get_problem",
-    "problems", "register",
+    "CaseProblem", "CheckResult", "Configurable", "Option", "Problem", "Work",
+    "filled_options", "get_problem", "problems", "register",
 ]  # fmt: skip
 
 
@@ -136,8 +136,8 @@ class CaseProblem(Problem, Protocol):
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
     ) -> tuple[CheckResult, bool]:
-        """The outcome, and whether the oracle knows this case; if not, :meth:`identity` of the output is compared
-        with that of another variant whose known cases were right."""
+        """The outcome, and whether the oracle knows this case; if not, :meth:`identity` of the output is
+        compared with that of another variant whose known cases were right."""
         ...
 
     def identity(self, output: npt.NDArray[Any]) -> npt.NDArray[Any]:

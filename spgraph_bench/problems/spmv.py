@@ -122,7 +122,8 @@ class SpMV:
         if written.any():
             message = (
                 f"{wrong_rows:,} of {len(r):,} rows wrong, the worst is {where}: y = {output[worst]:.9g}, "
-                f"expected {r[worst]:.9g}, error {found.error[worst]:.3g} exceeds its bound {found.bound[worst]:.3g}"
+                f"expected {r[worst]:.9g}, error {found.error[worst]:.3g} exceeds its bound "
+                f"{found.bound[worst]:.3g}"
             )
             if unwritten_rows:
                 message += f"; {unwritten_rows:,} never written"

@@ -49,9 +49,11 @@ def judge(
     absax: npt.NDArray[np.float64],
     lengths: npt.NDArray[np.int64],
     factor: float = BOUND_FACTOR,
+    sums: np.dtype[Any] | None = None,
 ) -> Judged:
     """Hold sums to `factor` (lengths + 2) eps absax around r, plus lengths times the smallest subnormal
-    (products may underflow). eps is that of `output`'s type, in which the sums were made.
+    (products may underflow). eps is that of `sums`, the type in which they were made (None: that of
+    `output`); where `output` is less precise, its own eps times |r| comes on top.
 
     Where r is NaN or Inf, the output must be the same. Where partial sums can pass the largest value, it may
     also be what an overflow makes of it: Inf of r's sign if all terms have one sign, else Inf or NaN. (Where
@@ -59,7 +61,9 @@ def judge(
     never written: no arithmetic gives that NaN. `lengths` has the shape of the others, or broadcasts to it.
     """
     limits = np.finfo(output.dtype)
-    eps, largest = float(limits.eps), float(limits.max)
+    made_in = np.finfo(sums or output.dtype)
+    eps, largest = float(made_in.eps), float(limits.max)
+    rounding = float(limits.eps) if made_in.eps < limits.eps else 0.0
     bits = np.ascontiguousarray(output).view(f"u{output.dtype.itemsize}")
     unwritten = bits == np.iinfo(bits.dtype).max
     y = output.astype(np.float64)
@@ -67,8 +71,10 @@ def judge(
         error = np.abs(y - r)
         slack = (lengths + 2) * eps
         bound = factor * slack * absax + lengths * float(limits.smallest_subnormal)
+        if rounding:
+            bound = bound + rounding * np.abs(r)
         right = (error <= bound) | (y == r) | (np.isnan(y) & np.isnan(r))
-        overflow = absax * (1 + slack) >= largest
+        overflow = absax * (1 + slack + rounding) >= largest
         if overflow.any():
             one_sign = np.abs(r) == absax
             allowed = np.where(one_sign, y == np.copysign(np.inf, r), ~np.isfinite(y))

@@ -45,10 +45,10 @@ class Pieces(NamedTuple):
 
 
 def pieces(k: int, value_bytes: int, columns: int | str = "auto", most: int = 4) -> Pieces:
-    """Pieces for `k` columns, `columns` of them at a time ("auto": all), a lane holding `most` pieces at most.
+    """Pieces for `k` columns, `columns` of them at a time ("auto": all), at most `most` pieces for a lane.
 
-    Loads are as wide as k allows; among the numbers of lanes (powers of 2 up to 32) the one that leaves the fewest
-    lanes idle is taken, of equal ones the largest.
+    Loads are as wide as k allows; among the numbers of lanes (powers of 2 up to 32) the one that leaves the
+    fewest lanes idle is taken, of equal ones the largest.
     """
     vec = next(v for v in (4, 2, 1) if k % v == 0 and v * value_bytes <= 16)
     wanted = min(k, k if columns == "auto" else int(columns))
@@ -135,7 +135,7 @@ def _row_major(job: Job, **defines: str) -> _RowMajor:
              ),
              "team": Tunable("auto", "threads per row of A (column-major)", ("auto", 1, 2, 4, 8, 16, 32)),
          },
-         about="lanes of a warp over the columns of a row (row-major) or its entries (column-major)")  # fmt: skip
+         about="lanes over the columns of a row (row-major) or over its entries (column-major)")  # fmt: skip
 def csr_row(job: Job) -> Launch:
     a, arrays, params, k = job.packed, job.arrays, job.params, job.options["k"]
     block, x, y = params["block"], job.buffers["x"], job.buffers["y"]
@@ -165,7 +165,7 @@ def csr_row(job: Job) -> Launch:
 @variant("spmm", "csr-tile", format="csr", source="spmm/csr_tile.cu",
          tunables={
              "block": Tunable(256, "threads per block", (128, 256)), **_COLUMNS,
-             "items": Tunable("auto", "row ends and entries for each group of lanes", ("auto", 8, 16, 32, 64)),
+             "items": Tunable("auto", "row ends and entries of a group of lanes", ("auto", 8, 16, 32, 64)),
          },
          about="rows and entries cut into equal shares, staged in shared memory")  # fmt: skip
 def csr_tile(job: Job) -> Launch:

@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 
 @variant("spmm", "scipy", format="csr", library="scipy", where="cpu",
-         about="scipy.sparse.csr_array @ X, one thread; column-major: X and Y are rearranged by it")  # fmt: skip
+         about="scipy.sparse.csr_array @ X, one thread; it rearranges column-major X and Y")  # fmt: skip
 def scipy_csr(job: Job) -> Launch:
     import scipy.sparse as sp
 
