@@ -232,6 +232,9 @@ class CudaDevice:
                 "shared_bytes_per_block": int(
                     self._device.get_attribute(attributes.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
                 ),
+                "shared_bytes_per_sm": int(
+                    self._device.get_attribute(attributes.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)
+                ),
                 "cuda_driver_api": f"{version // 1000}.{version % 1000 // 10}",
             },
         )
