@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spgraph_bench.runner.run import Progress
     from spgraph_bench.variants.base import Variant
 
-__all__ = ["command"]
+__all__ = ["command", "dtypes_for", "show_progress"]
 
 _DEFAULT_RECIPE = {"cuda": "rmat:scale=18", "host": "rmat:scale=11"}
 
@@ -55,7 +55,7 @@ def _problem_options() -> tuple[click.Option, ...]:
             between = option.between
             metavar[name] = f"{between[0]}..{between[1]}" if between else "|".join(option.choices or ())
     return tuple(
-        click.Option([f"--{name}", name], metavar=metavar[name], help="; ".join(help_of[name]) + ".")
+        click.Option([f"--{name.replace('_', '-')}", name], metavar=metavar[name], help="; ".join(help_of[name]) + ".")
         for name in help_of
     )
 
@@ -112,7 +112,9 @@ def command(
       spgraph bench spmv matrix.mtx
       spgraph bench spmv poisson2d:n=2048 --dtype both --variant 'csr*'
     """  # fmt: skip
+    from spgraph_bench.cli.traversal import DEFAULT_RECIPE, SOURCES
     from spgraph_bench.device.probe import choose_device
+    from spgraph_bench.problems import get_problem
 
     chosen = _choose(problem, options)
     dtypes, own = dtypes_for(problem, options), _options_for(problem, given)
@@ -132,7 +134,13 @@ def command(
             Session(choice.name, in_process=options.in_process, watchdog=options.watchdog, gate=gate)
         )
         kind = choice.name.partition(":")[0]
-        matrix = load_matrix(argument, read_options, _DEFAULT_RECIPE[kind])
+        default_recipe = _DEFAULT_RECIPE[kind]
+        if get_problem(problem).is_graph:
+            default_recipe = DEFAULT_RECIPE[kind]
+            if kind == "host" and "sources" not in own and own.get("source", -1) == -1:
+                own["sources"] = SOURCES[kind]
+                note(f"{SOURCES[kind]} sources, since kernels are emulated here (--sources)")
+        matrix = load_matrix(argument, read_options, default_recipe)
         for finding in matrix.findings:
             if finding.warning:
                 warn(f"{matrix.source.text}{f':{finding.line}' if finding.line else ''}: {finding.text}")
@@ -157,7 +165,7 @@ def command(
             if kept is not None:
                 kept.append(record)
 
-        with _progress() as progress:
+        with show_progress() as progress:
             try:
                 run(session, matrix, problem, chosen, settings, on_record, progress)
             except KeyboardInterrupt:
@@ -256,7 +264,7 @@ def _status(records: Sequence[Record]) -> int:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def show_progress() -> Iterator[Progress]:
     """What is being done: a changing line in a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda text: None

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import CheckResult, Work, register
-from spgraph_bench.problems.traversal import draw_sources, plain_levels, proper_degrees
+from spgraph_bench.problems.base import CheckResult, Option, Work, register
+from spgraph_bench.problems.traversal import SOURCE_OPTIONS, draw_sources, plain_levels, proper_degrees
 
 __all__ = ["BFS", "check_levels", "check_tree"]
 
@@ -102,12 +102,17 @@ class BFS:
     outputs: tuple[str, ...] = ("level",)
     dtypes: tuple[str, ...] = ("int32",)
     is_graph = True
+    options: Mapping[str, Option] = SOURCE_OPTIONS
+
+    def configured(self, options: Mapping[str, Any]) -> BFS:
+        """Itself: the options matter to inputs and oracle only, which are given them."""
+        return self
 
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
-        """`options`: source, sources and any_component, see :func:`draw_sources`."""
-        options.pop("oracle_seconds", None)
+        """`options`: source, sources and component, see :func:`draw_sources`."""
+        options.pop("check_seconds", None)
         return {"sources": draw_sources(matrix.csr, seed, **options)}
 
     def output_arrays(
@@ -120,17 +125,17 @@ class BFS:
         matrix: Matrix,
         inputs: Mapping[str, npt.NDArray[Any]],
         dtype: np.dtype[Any],
-        oracle_seconds: float = 20.0,
+        check_seconds: float = 20,
         **_: Any,
     ) -> dict[str, npt.NDArray[Any]]:
-        """``levels`` int32 ``[some, n]`` of the first cases, as many as `oracle_seconds` (and 2 GiB) allow,
+        """``levels`` int32 ``[some, n]`` of the first cases, as many as `check_seconds` (and 2 GiB) allow,
         one at least; ``proper_degree`` int64 ``[n]``, out-edges without self-loops."""
         csr = matrix.csr
         begin, levels = time.monotonic(), []
         for source in inputs["sources"]:
             levels.append(plain_levels(csr, int(source)))
             one_more = (time.monotonic() - begin) * (len(levels) + 1) / len(levels)
-            if one_more > oracle_seconds or (len(levels) + 1) * levels[0].nbytes > _ORACLE_BYTES:
+            if one_more > check_seconds or (len(levels) + 1) * levels[0].nbytes > _ORACLE_BYTES:
                 break
         return {"levels": np.stack(levels), "proper_degree": proper_degrees(csr)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.formats.common import ranges
 from spgraph_bench.formats.graphs import transpose
 from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.problems.base import Option
 
 __all__ = [
+    "SOURCE_OPTIONS",
     "LevelWork",
     "draw_sources",
     "level_work",
@@ -25,6 +28,19 @@ __all__ = [
 ]
 
 Levels = npt.NDArray[np.int32]
+
+SOURCE_OPTIONS: Mapping[str, Option] = MappingProxyType(
+    {
+        "source": Option(-1, "vertex to start from; -1: drawn", between=(-1, 2**31 - 2)),
+        "sources": Option(64, "vertices to start from in turn, drawn with --seed", between=(1, 2**31 - 1)),
+        "component": Option("largest", "component that sources are drawn from", choices=("largest", "any")),
+        "check_seconds": Option(
+            20, "seconds for plain searches to check against; the other sources are compared between modes",
+            between=(0, 86400),
+        ),
+    }
+)  # fmt: skip
+"""Options of problems that start from a vertex."""
 
 
 def pattern_is_symmetric(matrix: Matrix) -> bool:
@@ -78,13 +94,13 @@ def draw_sources(
     csr: CSR,
     seed: int,
     *,
-    source: int | None = None,
+    source: int = -1,
     sources: int = 64,
-    any_component: bool = False,
+    component: str = "largest",
 ) -> npt.NDArray[np.int32]:
-    """The vertices to start from: `source`, or `sources` different ones drawn from PCG64's raw bits (the same
+    """The vertices to start from: `source`, or if that is -1 `sources` different ones drawn from PCG64's raw bits (the same
     for a seed on any machine), with an out-edge that is no self-loop, from the largest component unless
-    `any_component`;
+    `component` is "any";
     all such vertices, shuffled, where there are fewer. Raises InputError where there is none."""
     if csr.rows != csr.cols:
         raise InputError(
@@ -93,18 +109,19 @@ def draw_sources(
         )
     if not csr.rows:
         raise InputError("the graph has no vertex to start from")
-    if source is not None:
+    if source != -1:
         if not 0 <= source < csr.rows:
             raise UsageError(f"there is no vertex {source}", remedy=f"--source 0 to {csr.rows - 1}")
         return np.array([source], np.int32)
     fitting = proper_degrees(csr) > 0
     if not fitting.any():
         raise InputError("no vertex has an edge to another one", remedy="name a vertex with --source")
-    if not any_component:
+    if component == "largest":
         fitting &= _largest_component(csr)
         if not fitting.any():  # its vertices have in-edges only
             raise InputError(
-                "no vertex of the largest component has an edge to another one", remedy="--any-component"
+                "no vertex of the largest component has an edge to another one",
+                remedy="draw them from any component",
             )
     left = np.flatnonzero(fitting).astype(np.int32)
     bits = np.random.PCG64(seed)

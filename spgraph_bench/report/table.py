@@ -89,8 +89,7 @@ class Group:
     def parts(self, with_head: bool) -> list[RenderableType]:
         out: list[RenderableType] = self._head() if with_head else []
         first = self.first
-        options = [f"{name} {value}" for name, value in first.options.items()]
-        told = [first.dtype, *options, f"{first.offsets} offsets", f"seed {first.seed}"]
+        told = [first.dtype, *self._options(), f"{first.offsets} offsets", f"seed {first.seed}"]
         out.append(self._line(", ".join(told), "bold"))
         if self.timed:
             out += ["", self._timed_table()]
@@ -105,6 +104,9 @@ class Group:
         return out
 
     # -- head
+
+    def _options(self) -> list[str]:
+        return [f"{name} {value}" for name, value in self.first.options.items()]
 
     def _line(self, text: str, style: str = "") -> RenderableType:
         from rich.text import Text

@@ -40,6 +40,9 @@ class TraversalGroup(Group):
             head.append(self._line(_sources(self.solved)))
         return head
 
+    def _options(self) -> list[str]:
+        return []  # the head tells the sources
+
     def _mode(self, t: Traversal) -> str:
         return self._name(self.row_of[id(t.record)])
 
