@@ -1,0 +1,316 @@
+"""Every SpMM variant against the battery: on the host always, on a GPU where there is one.
+
+Variants come from the registry, so a new one is covered by being registered. The Makefile runs this file a
+second time under AddressSanitizer. Numbers of columns and layouts go round over the matrices, so that each
+variant meets all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from battery import battery, csr, matrix, random_rows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spgraph_bench.device import open_device
+from spgraph_bench.device.base import Device
+from spgraph_bench.errors import DeviceError, SkipError
+from spgraph_bench.formats import get_format
+from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import CheckResult, get_problem
+from spgraph_bench.problems.base import Problem
+from spgraph_bench.runner.prepare import Prepared, prepare
+from spgraph_bench.stats import row_stats
+from spgraph_bench.variants import Variant, get_variant, variants
+from spgraph_bench.variants.spmm import pieces
+
+VARIANTS = variants("spmm")
+KERNELS = [v for v in VARIANTS if v.kernel]
+HUGE = 30_000_000
+SHAPES = (
+    (32, "row"), (3, "column"), (33, "row"), (1, "column"), (128, "column"),
+    (1, "row"), (32, "column"), (6, "row"), (33, "column"), (128, "row"), (20, "row"),
+)  # fmt: skip
+"""Numbers of columns that are whole pieces, odd ones, and such as no number of lanes fits."""
+
+
+@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    try:
+        opened = open_device(request.param)
+    except DeviceError as cause:
+        if request.param == "host":
+            raise
+        pytest.skip(str(cause))
+    yield opened
+    opened.close()
+
+
+def _problem(k: int, layout: str) -> Problem:
+    return get_problem("spmm", {"k": k, "layout": layout})
+
+
+@functools.cache
+def _answer(name: str, k: int, layout: str, dtype: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs and oracle: the same for all variants."""
+    whole, problem = matrix(battery()[name]), _problem(k, layout)
+    inputs = problem.inputs(whole, np.dtype(dtype), 1)
+    return inputs, problem.oracle(whole, inputs, np.dtype(dtype))
+
+
+def _prepare(
+    device: Device, variant: Variant, a: CSR, k: int, layout: str, dtype: str, offsets: str = "int32",
+    **params: Any,
+) -> Prepared:  # fmt: skip
+    if variant.missing and (lack := variant.missing(device)):
+        pytest.skip(lack)
+    form = get_format(variant.format)
+    own = {name: value for name, value in params.items() if name in form.tunables}
+    if form.predict_bytes(row_stats(a), 8, 8, **own) > HUGE:
+        pytest.skip(f"{form.name} would be too large")
+    packed = form.pack(a, np.dtype(dtype), np.dtype(offsets), **own)
+    whole, problem = matrix(a), _problem(k, layout)
+    inputs = problem.inputs(whole, np.dtype(dtype), 1)
+    outputs = problem.output_arrays(whole, np.dtype(dtype))
+    try:
+        return prepare(
+            device, variant, packed, inputs, outputs, params, options={"k": k, "layout": layout}
+        )
+    except SkipError as reason:
+        pytest.skip(str(reason))
+
+
+def _run(device: Device, prepared: Prepared) -> np.ndarray:
+    prepared.launch.reset()
+    prepared.launch.run()
+    device.synchronize()
+    return prepared.launch.output()
+
+
+def _check(
+    device: Device, variant: Variant, name: str, k: int, layout: str, dtype: str, offsets: str = "int32",
+    **params: Any,
+) -> CheckResult:  # fmt: skip
+    prepared = _prepare(device, variant, battery()[name], k, layout, dtype, offsets, **params)
+    oracle = _answer(name, k, layout, dtype)[1]
+    return _problem(k, layout).check(_run(device, prepared), oracle, np.dtype(dtype))
+
+
+def _shapes(number: int) -> list[tuple[int, str]]:
+    """Two shapes for matrix `number`, few columns where it is large."""
+    found = [SHAPES[(2 * number + i) % len(SHAPES)] for i in range(2)]
+    a = list(battery().values())[number]
+    return [(min(k, 3) if a.nnz > 4000 else k, layout) for k, layout in found]
+
+
+@pytest.mark.parametrize("name", battery())
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_battery(device: Device, variant: Variant, name: str) -> None:
+    number = list(battery()).index(name)
+    for turn, (k, layout) in enumerate(_shapes(number)):
+        dtype = variant.dtypes[(number + turn) % len(variant.dtypes)]
+        result = _check(device, variant, name, k, layout, dtype)
+        assert result.ok, f"k {k}, {layout}, {dtype}: {result.message}"
+
+
+@pytest.mark.parametrize("layout", ["row", "column"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_any_number_of_columns(device: Device, variant: Variant, layout: str) -> None:
+    for dtype in variant.dtypes:
+        for k in (2, 5, 8, 12, 16, 24, 48, 96, 100, 160, 257, 512):
+            result = _check(device, variant, "warps-and-one" if k < 30 else "duplicates-merged", k, layout, dtype)
+            assert result.ok, f"k {k}, {dtype}: {result.message}"
+
+
+@pytest.mark.parametrize("name", ["0x0", "every-length-to-70", "pattern", "random-257"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_int64_offsets(device: Device, variant: Variant, name: str) -> None:
+    for dtype in variant.dtypes:
+        for k, layout in ((8, "row"), (5, "column")):
+            result = _check(device, variant, name, k, layout, dtype, "int64")
+            assert result.ok, result.message
+
+
+@pytest.mark.parametrize("name", ["warps-and-one", "nan-and-inf", "random-257"])
+@pytest.mark.parametrize(
+    ("variant", "param", "choice"),
+    [
+        pytest.param(v, name, choice, id=f"{v.name}-{name}-{choice}")
+        for v in VARIANTS
+        for name, tunable in {**v.tunables, **get_format(v.format).tunables}.items()
+        for choice in tunable.choices or ()
+        if choice != tunable.default
+    ],
+)
+def test_every_choice_of_every_tunable(
+    device: Device, variant: Variant, param: str, choice: Any, name: str
+) -> None:
+    for k, layout in ((36, "row"), (12, "column")):
+        result = _check(device, variant, name, k, layout, variant.dtypes[0], **{param: choice})
+        assert result.ok, f"{layout}: {result.message}"
+
+
+@pytest.mark.parametrize("size", ["1x1", "2x3", 5, "8x8", "1x8"])
+@pytest.mark.parametrize("layout", ["row", "column"])
+def test_bsr_with_any_block(device: Device, size: Any, layout: str) -> None:
+    for name in ("every-length-to-70", "wide", "nan-and-inf"):
+        result = _check(device, get_variant("spmm", "bsr"), name, 40, layout, "float64", block_size=size)
+        assert result.ok, result.message
+
+
+@pytest.mark.parametrize("layout", ["row", "column"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_running_again_gives_the_answer_again(device: Device, variant: Variant, layout: str) -> None:
+    """Nothing is left over from the run before, whether or not outputs are poisoned in between."""
+    dtype, name, k = variant.dtypes[-1], "random-257", 9
+    prepared = _prepare(device, variant, battery()[name], k, layout, dtype)
+    problem, oracle = _problem(k, layout), _answer(name, k, layout, dtype)[1]
+    prepared.launch.reset()
+    for _ in range(3):
+        prepared.launch.run()
+    device.synchronize()
+    assert problem.check(prepared.launch.output(), oracle, np.dtype(dtype)).ok
+    prepared.launch.reset()
+    device.synchronize()
+    before = problem.check(prepared.launch.output(), oracle, np.dtype(dtype))
+    assert before.details["unwritten_entries"] == 257 * k
+    assert problem.check(_run(device, prepared), oracle, np.dtype(dtype)).ok
+
+
+@pytest.mark.parametrize("layout", ["row", "column"])
+@pytest.mark.parametrize("variant", KERNELS, ids=lambda v: v.name)
+def test_infinite_x_is_not_multiplied_with_padding(device: Device, variant: Variant, layout: str) -> None:
+    if not get_format(variant.format).keeps_zeros:
+        pytest.skip(f"{variant.format} fills in with zeros, and says so")
+    a = csr(5, 4, [0, 0, 1, 3, 3, 3], [1, 2, 2, 1, 2, 3], [1, 2, 3, 4, 5, 6])
+    for k in (1, 3, 8):
+        for dtype in variant.dtypes:
+            prepared = _prepare(device, variant, a, k, layout, dtype)
+            x = np.ones((4, k), dtype)
+            x[0] = np.inf  # column 0 of A has no entry
+            device.write(prepared.job.buffers["x"], np.ascontiguousarray(x if layout == "row" else x.T))
+            y = _run(device, prepared)
+            assert (y if layout == "row" else y.T).tolist() == [[v] * k for v in (3, 3, 0, 15, 0)]
+
+
+@pytest.mark.parametrize("name", ["two-hubs", "around-2048"])
+@pytest.mark.parametrize("variant", KERNELS, ids=lambda v: v.name)
+def test_any_order_of_blocks(variant: Variant, name: str) -> None:
+    """Blocks and warps in other orders: who adds first must not matter."""
+    for seed, (k, layout) in enumerate([(3, "row"), (2, "column"), (4, "row")], 1):
+        device = open_device("host", seed=seed)
+        result = _check(device, variant, name, k, layout, variant.dtypes[-1])
+        device.close()
+        assert result.ok, f"schedule {seed}: {result.message}"
+
+
+@pytest.mark.parametrize(("k", "block", "items"), [(1, 256, 8), (8, 128, 8), (32, 256, 8), (512, 128, 16)])
+def test_rows_across_groups_and_blocks_of_csr_tile(device: Device, k: int, block: int, items: int) -> None:
+    """Every way a row can lie: within a group of lanes, across groups, across blocks, over whole blocks."""
+    lanes = pieces(k, 8).lanes
+    staged = block // lanes * items
+    lengths = [0, items - 1, 1, 0, 0, items, items + 1, staged - 1, 3, 0, staged, staged + 1, 1, 5 * staged, 0, 2]
+    lengths += [0] * (2 * items + 1) + [40 * staged if k > 8 else 0, 1]
+    a = random_rows(lengths, max(lengths) + 3, 5)
+    whole, problem = matrix(a), _problem(k, "row")
+    inputs = problem.inputs(whole, np.dtype(np.float64), 1)
+    variant = get_variant("spmm", "csr-tile")
+    prepared = _prepare(device, variant, a, k, "row", "float64", block=block, items=items)
+    oracle = problem.oracle(whole, inputs, np.dtype(np.float64))
+    result = problem.check(_run(device, prepared), oracle, np.dtype(np.float64))
+    assert result.ok, result.message
+
+
+def test_atomics_are_as_many_as_the_kernels_say() -> None:
+    device = open_device("host")
+    a, k = battery()["two-hubs"], 4
+
+    def atomics(name: str, layout: str = "row") -> int:
+        variant = get_variant("spmm", name)
+        prepared = _prepare(device, variant, a, k, layout, variant.dtypes[0])
+        device.reset_counters()
+        _run(device, prepared)
+        counted = device.counters()
+        assert counted is not None
+        assert counted["kernel_launches"] == prepared.launch.operations
+        return counted["global_atomics"]
+
+    for name in ("csr-row", "ell", "bsr", "blocked-ell"):
+        assert atomics(name) == atomics(name, "column") == 0
+    # 2,048 entries and row ends a block: each hub crosses one border, each crossing is one atomic a column.
+    borders = -(-(a.rows + a.nnz) // 2048) - 1
+    assert 0 < atomics("csr-tile") <= k * borders
+    device.close()
+
+
+def test_half_precision_takes_values_as_rounded(device: Device) -> None:
+    """Values that half precision cannot hold: rounded, 0, Inf, for the kernel as for the oracle."""
+    a = csr(40, 40, [0, 1, 2, 3, 39, 39], [0, 1, 2, 3, 38, 39], [1 / 3, 1e-9, 1e6, 6e-8, 2049.0, -65504.0])
+    whole, dtype = matrix(a), np.dtype(np.float16)
+    for k, layout in ((16, "row"), (7, "column")):
+        problem = _problem(k, layout)
+        inputs = problem.inputs(whole, dtype, 1)
+        oracle = problem.oracle(whole, inputs, dtype)
+        assert np.isinf(oracle["r"][2]).all()
+        prepared = _prepare(device, get_variant("spmm", "blocked-ell"), a, k, layout, "float16")
+        result = problem.check(_run(device, prepared), oracle, dtype)
+        assert result.ok, result.message
+
+
+# ---- kernels that are wrong must be found wrong ----------------------------------------------------------
+
+
+def _broken(device: Device, source: str, k: int) -> CheckResult:
+    entry = get_variant("spmm", "csr-row")
+    kernel = (Path(__file__).parent / "kernels" / source).resolve()
+    wrong = dataclasses.replace(entry, name="broken", source=str(kernel))
+    return _check(device, wrong, "every-length-to-70", k, "row", "float32")
+
+
+def test_a_row_of_x_too_early_is_wrong(device: Device) -> None:
+    result = _broken(device, "spmm_wrong_row.cu", 8)
+    assert not result.ok
+    assert result.details["wrong_columns"] == 8
+    assert "exceeds its bound" in result.message
+
+
+def test_a_column_left_out_is_never_written(device: Device) -> None:
+    result = _broken(device, "spmm_misses_last_column.cu", 8)
+    assert not result.ok
+    assert result.message.startswith("71 of 568 entries never written, the first is row 0, column 7")
+
+
+# ---- pieces ----------------------------------------------------------------------------------------------
+
+
+@given(
+    k=st.integers(1, 512), value_bytes=st.sampled_from([4, 8]), most=st.integers(1, 4),
+    columns=st.sampled_from(["auto", 8, 16, 32, 64, 128, 256]),
+)  # fmt: skip
+def test_pieces_cover_the_columns(k: int, value_bytes: int, most: int, columns: int | str) -> None:
+    p = pieces(k, value_bytes, columns, most)
+    assert k % p.vec == 0  # rows of X begin on multiples of a piece
+    assert p.vec * value_bytes <= 16
+    assert p.lanes in (1, 2, 4, 8, 16, 32)
+    assert 1 <= p.vecs <= most
+    tile = p.vec * p.lanes * p.vecs
+    assert p.tiles == -(-k // tile)
+    if columns != "auto":
+        assert tile < 2 * max(int(columns), p.vec)
+
+
+def test_pieces_of_usual_sizes() -> None:
+    assert pieces(32, 4) == (4, 8, 1, 1)
+    assert pieces(32, 8) == (2, 16, 1, 1)
+    assert pieces(128, 4) == (4, 32, 1, 1)
+    assert pieces(512, 4) == (4, 32, 4, 1)
+    assert pieces(96, 4) == (4, 8, 3, 1)  # no lane idles
+    assert pieces(1, 4) == (1, 1, 1, 1)
+    assert pieces(64, 4, columns=16) == (4, 4, 1, 4)
