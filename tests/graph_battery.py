@@ -56,7 +56,7 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
         "directed-cycle-with-a-tail": (
             csr(260, 260, np.concatenate((i[:200], i[200:259], [199])),
                 np.concatenate(((i[:200] + 1) % 200, i[201:260], [200])), None), (0, 100, 230)),
-        # Pulling along out-edges would find level 1 everywhere and reach the vertices that point at the source.
+        # Pulling along out-edges would reach the vertices that point at the source.
         "in-edges-matter": (
             csr(202, 202, np.concatenate((np.zeros(100, int), np.arange(101, 201), [50])),
                 np.concatenate((np.arange(1, 101), np.zeros(100, int), [201])), None), (0, 50, 150)),
@@ -68,8 +68,8 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
         "loops-and-repeats": (
             csr(90, 90, np.concatenate((i[:90], i[:89], i[:89])),
                 np.concatenate((i[:90], i[1:90], i[1:90])), None), (0, 45)),
-        "disconnected": (_both(400, np.concatenate((i[:99], i[200:299])), np.concatenate((i[1:100], i[201:300]))),
-                         (0, 250)),
+        "disconnected": (
+            _both(400, np.concatenate((i[:99], i[200:299])), np.concatenate((i[1:100], i[201:300]))), (0, 250)),
         "random": (_both(700, *random), (0, 699)),
         "random-directed": (csr(700, 700, *random, None), (0, 699)),
         "sparse": (_both(900, *sparse), (int(sparse[0, 0]), 5)),

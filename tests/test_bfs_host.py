@@ -172,7 +172,7 @@ def test_private_queues_save_atomics_exactly() -> None:
         assert plain["global_atomics"] == 2 * found
         assert private["global_atomics"] == found + 1 + (found - 1024)
         assert private["shared_atomics"] == found
-        # Where everything fits, the fewer by the mean number of vertices that a block finds: here 1,500 and 1.
+        # Where everything fits: fewer by the mean number of vertices that a block finds, here 40.
         plain = _counters(device, "frontier", "star-of-chains", block=64)
         private = _counters(device, "frontier-private", "star-of-chains", block=64)
         levels = 12  # each finds 40 vertices, all by one block
@@ -187,8 +187,8 @@ def test_a_grid_barrier_is_one_atomic_per_block() -> None:
     try:
         counted = _counters(device, "persistent", "chain", block=64)
         blocks, levels = 4, 300
-        # 300 vertices are 5 blocks of 64, of which 4 run; one barrier after the begin and one per level; a level of
-        # one vertex has one atomicOr (the other neighbour is seen to be visited) and one reservation.
+        # 300 vertices are 5 blocks of 64, of which 4 run; one barrier after the begin and one per level; a level
+        # of one vertex has one atomicOr (the other neighbour is seen to be visited) and one reservation.
         assert counted["global_atomics"] == blocks * (levels + 1) + 2 * (levels - 1)
         assert counted["kernel_launches"] == 1
     finally:

@@ -106,10 +106,10 @@ _SWEEPS: Mapping[str, Sequence[tuple[str, Sequence[Any]]]] = {
 
 
 def _tune(
-    argument: str | None, mode: str, sources: Mapping[str, Any], params: Mapping[str, Any], options: RunOptions,
-    read_options: ReadOptions,
+    argument: str | None, mode: str, sources: Mapping[str, Any], params: Mapping[str, Any],
+    options: RunOptions, read_options: ReadOptions,
 ) -> int:  # fmt: skip
-    """One setting after another, each at its best before the next: not the whole grid, which would take hours."""
+    """One setting after another, each at its best before the next: the whole grid would take hours."""
     from spgraph_bench.device.base import DeviceInfo
     from spgraph_bench.report.traversal import render_tuning
     from spgraph_bench.results.traversal import traversal

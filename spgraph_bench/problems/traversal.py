@@ -98,10 +98,12 @@ def draw_sources(
     sources: int = 64,
     component: str = "largest",
 ) -> npt.NDArray[np.int32]:
-    """The vertices to start from: `source`, or if that is -1 `sources` different ones drawn from PCG64's raw bits (the same
-    for a seed on any machine), with an out-edge that is no self-loop, from the largest component unless
-    `component` is "any";
-    all such vertices, shuffled, where there are fewer. Raises InputError where there is none."""
+    """The vertices to start from: `source`, or if that is -1 `sources` different ones.
+
+    They are drawn from PCG64's raw bits (the same for a seed on any machine), have an out-edge that is no
+    self-loop, and come from the largest component unless `component` is "any"; where there are fewer such
+    vertices, all of them, shuffled. Raises InputError where there is none.
+    """
     if csr.rows != csr.cols:
         raise InputError(
             f"a graph needs a square matrix, this one is {csr.rows:,} x {csr.cols:,}",

@@ -130,7 +130,8 @@ def _sources(record: Record) -> str:
     counted = "edges of its component" if record.matrix.get("symmetry") != "general" else "edges it reaches"
     if len(cases) == 1:
         c = cases[0]
-        return f"source {c['source']:,}: {c['reached']:,} vertices, {c['edges']:,} {counted}, {c['levels']:,} levels"
+        told = f"{c['reached']:,} vertices, {c['edges']:,} {counted}, {c['levels']:,} levels"
+        return f"source {c['source']:,}: {told}"
     span = f"{edges[0]:,}" if len(edges) == 1 else f"{edges[0]:,} to {edges[-1]:,}"
     return f"{len(cases)} sources (seed {record.seed}), {counted}: {span}"
 

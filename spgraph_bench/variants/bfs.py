@@ -127,8 +127,8 @@ def frontier_private(job: Job) -> Launch:
     return _frontier(job, "bfs_frontier_private")
 
 
-@variant("bfs", "frontier-warp", format="pattern-csr", source="bfs/frontier_warp.cu", tunables=_PLAIN, dtypes=_DTYPES,
-         about="a queue, one reservation per warp")  # fmt: skip
+@variant("bfs", "frontier-warp", format="pattern-csr", source="bfs/frontier_warp.cu", tunables=_PLAIN,
+         dtypes=_DTYPES, about="a queue, one reservation per warp")  # fmt: skip
 def frontier_warp(job: Job) -> Launch:
     return _frontier(job, "bfs_frontier_warp")
 
@@ -140,7 +140,8 @@ _CLASSES = {
 }
 
 
-@variant("bfs", "balanced", format="pattern-csr", source="bfs/balanced.cu", tunables=_PLAIN | _CLASSES, dtypes=_DTYPES,
+@variant("bfs", "balanced", format="pattern-csr", source="bfs/balanced.cu", tunables=_PLAIN | _CLASSES,
+         dtypes=_DTYPES,
          about="the frontier by degree: a thread, warp, block or all blocks per vertex")  # fmt: skip
 def balanced(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
@@ -188,8 +189,8 @@ class _Frontiers:
         self.args: tuple[Arg, ...] = (levels.level, self.visited, self.queue, self.start, self.tally)
 
 
-@variant("bfs", "edge-balanced", format="pattern-csr", source="bfs/edge_balanced.cu", tunables=_PLAIN, dtypes=_DTYPES,
-         about="the frontier's edges cut into equal parts (merge-path)")  # fmt: skip
+@variant("bfs", "edge-balanced", format="pattern-csr", source="bfs/edge_balanced.cu", tunables=_PLAIN,
+         dtypes=_DTYPES, about="the frontier's edges cut into equal parts (merge-path)")  # fmt: skip
 def edge_balanced(job: Job) -> Launch:
     levels, a, block = Levels(job), job.arrays, job.params["block"]
     f = _Frontiers(levels, 1)
@@ -212,7 +213,8 @@ _RULE = {
 }
 
 
-@variant("bfs", "direction", format="adjacency", source="bfs/direction.cu", tunables=_PLAIN | _DIRECTION | _RULE,
+@variant("bfs", "direction", format="adjacency", source="bfs/direction.cu",
+         tunables=_PLAIN | _DIRECTION | _RULE,
          dtypes=_DTYPES, about="per level top-down or bottom-up, the host decides")  # fmt: skip
 def direction(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
@@ -314,8 +316,8 @@ def _small(params: Mapping[str, Any]) -> tuple[Arg, ...]:
     return np.int32(params["small_vertices"]), np.int64(params["small_edges"])
 
 
-@variant("bfs", "one-block", format="pattern-csr", source="bfs/one_block.cu", tunables=_GRID | _SMALL | PARENTS,
-         dtypes=_DTYPES, missing=needs_cooperative,
+@variant("bfs", "one-block", format="pattern-csr", source="bfs/one_block.cu",
+         tunables=_GRID | _SMALL | PARENTS, dtypes=_DTYPES, missing=needs_cooperative,
          about="small frontiers by a single block, larger ones by the grid, one launch")  # fmt: skip
 def one_block(job: Job) -> Launch:
     levels, a = Levels(job), job.arrays
@@ -352,7 +354,8 @@ def _graph(job: Job) -> tuple[Levels, Callable[[], None], Callable[[np.uint64], 
 _REPLAY = {"levels": Tunable(12, "levels in one graph; the host looks for the end after each")}
 
 
-@variant("bfs", "graph", format="pattern-csr", source="bfs/graph.cu", tunables=_PLAIN | _REPLAY, dtypes=_DTYPES,
+@variant("bfs", "graph", format="pattern-csr", source="bfs/graph.cu", tunables=_PLAIN | _REPLAY,
+         dtypes=_DTYPES,
          missing=needs_graphs, about="a CUDA graph of several levels, replayed until the end")  # fmt: skip
 def graph(job: Job) -> Launch:
     levels, begin, body, tally = _graph(job)
@@ -393,8 +396,8 @@ def graph_while(job: Job) -> Launch:
     return levels.launch(run, operations=2)
 
 
-@variant("bfs", "auto", format="adjacency", source="bfs/auto.cu", tunables=_GRID | _SMALL | _DIRECTION | PARENTS,
-         dtypes=_DTYPES, missing=needs_cooperative,
+@variant("bfs", "auto", format="adjacency", source="bfs/auto.cu",
+         tunables=_GRID | _SMALL | _DIRECTION | PARENTS, dtypes=_DTYPES, missing=needs_cooperative,
          about="one launch; one block, top-down or bottom-up, chosen for each level")  # fmt: skip
 def auto(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params

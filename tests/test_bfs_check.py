@@ -1,0 +1,366 @@
+"""The checks of BFS against corrupted results; sources; statistics over sources; the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from battery import csr, matrix
+from graph_battery import graphs
+
+from spgraph_bench.errors import InputError, UsageError
+from spgraph_bench.measure.sampling import Entry, Sample, sample_interleaved
+from spgraph_bench.measure.stopping import StoppingRule
+from spgraph_bench.problems import get_problem
+from spgraph_bench.problems.bfs import check_levels, check_tree
+from spgraph_bench.problems.traversal import draw_sources, pattern_is_symmetric, plain_levels
+from spgraph_bench.results.record import Record, Samples
+from spgraph_bench.results.traversal import case_medians, compare_traversals, cycles
+from spgraph_bench.variants.base import Launch
+from spgraph_bench.variants.bfs_cpu import levels_of_tree
+
+A, SOURCES = graphs()["lattice"]
+LEVELS = plain_levels(A, 0)
+
+
+def _tree(a, level, source):
+    """A right tree: the least neighbour one level above."""
+    parent = np.full(a.rows, -1, np.int32)
+    parent[source] = source
+    for u in range(a.rows):
+        for v in a.col_idx[a.row_ptr[u] : a.row_ptr[u + 1]]:
+            if level[u] >= 0 and level[v] == level[u] + 1 and parent[v] < 0:
+                parent[v] = u
+    return parent
+
+
+# ---- levels ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", graphs())
+def test_the_oracle_is_what_networkx_finds(name: str) -> None:
+    import networkx as nx
+
+    a, sources = graphs()[name]
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(a.rows))
+    row = np.repeat(np.arange(a.rows), a.row_lengths())
+    graph.add_edges_from(zip(row.tolist(), a.col_idx.tolist(), strict=True))
+    for source in sources:
+        expected = np.full(a.rows, -1)
+        for v, depth in nx.single_source_shortest_path_length(graph, source).items():
+            expected[v] = depth
+        assert np.array_equal(plain_levels(a, source), expected)
+
+
+@pytest.mark.parametrize(
+    ("vertex", "value", "said"),
+    [
+        (700, 51, "1 of 713 levels wrong, the first is of vertex 700: 51, expected 40"),
+        (40, -1, "vertex 40: unreached, expected 10"),
+        (0, -2139062144, "vertex 0: -2,139,062,144, expected 0"),
+    ],
+)
+def test_a_wrong_level_is_found(vertex: int, value: int, said: str) -> None:
+    broken = LEVELS.copy()
+    broken[vertex] = value
+    result = check_levels(broken, LEVELS)
+    assert not result.ok
+    assert said in result.message
+
+
+def test_an_unreached_vertex_marked_reached_is_found() -> None:
+    a, _ = graphs()["disconnected"]
+    right = plain_levels(a, 0)
+    broken = right.copy()
+    broken[250] = 3
+    assert "vertex 250: 3, expected unreached" in check_levels(broken, right).message
+    assert not check_levels(right.astype(np.int64), right).ok
+    assert not check_levels(right[:-1], right).ok
+    assert check_levels(right, right).ok
+
+
+# ---- trees: Graph500's rules -----------------------------------------------------------------------------
+
+
+def _corrupt(**changes: int):
+    parent = _tree(A, LEVELS, 0)
+    for vertex, value in changes.items():
+        parent[int(vertex[1:])] = value
+    return check_tree(A, 0, LEVELS, parent)
+
+
+def test_right_trees_pass_on_every_graph() -> None:
+    for name, (a, sources) in graphs().items():
+        level = plain_levels(a, sources[0])
+        assert check_tree(a, sources[0], level, _tree(a, level, sources[0])).ok, name
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"v1": 2, "v2": 1}, "rules 1 and 2"),  # a cycle
+        ({"v5": 5}, "rules 1 and 2"),  # its own parent
+        ({"v40": 41}, "rules 1 and 2"),  # a real edge, but within or down the levels
+        ({"v40": -1}, "rule 4"),
+        ({"v40": 999_999}, "rule 4"),
+        ({"v0": 1}, "rule 1"),
+        ({"v712": 370}, "rules 1 and 2"),
+    ],
+)
+def test_a_broken_tree_is_found(changes: dict[str, int], said: str) -> None:
+    result = _corrupt(**changes)
+    assert not result.ok
+    assert said in result.message
+
+
+def test_a_tree_edge_that_does_not_exist_is_found() -> None:
+    v = int(np.flatnonzero(LEVELS == 20)[0])
+    neighbours = A.col_idx[A.row_ptr[v] : A.row_ptr[v + 1]]
+    stranger = next(int(u) for u in np.flatnonzero(LEVELS == 19) if u not in neighbours)
+    result = _corrupt(**{f"v{v}": stranger})
+    assert result.message == f"there is no edge {stranger} -> {v} (rule 5)"
+
+
+def test_levels_that_an_edge_contradicts_are_found() -> None:
+    a = csr(4, 4, [0, 1, 2, 0], [1, 2, 3, 3])  # 3 is one step from 0, but is said to be three
+    result = check_tree(a, 0, np.array([0, 1, 2, 3], np.int32), np.array([0, 0, 1, 2], np.int32))
+    assert "the edge 0 -> 3 leads from level 0 to 3 (rule 3)" in result.message
+    outside = np.array([0, 1, 2, -1], np.int32)
+    assert "to unreached (rule 3)" in check_tree(a, 0, outside, np.array([0, 0, 1, -1], np.int32)).message
+
+
+# ---- sources ---------------------------------------------------------------------------------------------
+
+
+def _graph(a):
+    return dataclasses.replace(a, symmetric=pattern_is_symmetric(matrix(a)))
+
+
+def test_sources_have_edges_and_are_of_the_largest_component() -> None:
+    two = _graph(csr(50, 50, [*range(9), *range(1, 10), 20, 21, 30], [*range(1, 10), *range(9), 21, 20, 30]))
+    assert sorted(draw_sources(two, 1)) == list(range(10))
+    assert sorted(draw_sources(two, 1, component="any")) == [*range(10), 20, 21]  # 30 has a self-loop only
+    drawn = draw_sources(two, 7, sources=5)
+    assert len(set(drawn.tolist())) == 5
+    assert drawn.tolist() != draw_sources(two, 8, sources=5).tolist()
+    assert drawn.tolist() == draw_sources(two, 7, sources=5).tolist()
+    assert draw_sources(two, 7, sources=3).tolist() == drawn[:3].tolist()  # more sources only add some
+    assert draw_sources(two, 1, source=30).tolist() == [30]
+
+
+def test_drawn_sources_are_the_same_everywhere() -> None:
+    from spgraph_bench.recipes import make
+
+    assert draw_sources(_graph(make("grid:n=30").csr), 1, sources=4).tolist() == [460, 855, 131, 853]
+
+
+def test_directed_sources_have_out_edges() -> None:
+    a = _graph(graphs()["sink-source"][0])
+    assert sorted(draw_sources(a, 1)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("a", "options", "error", "said"),
+    [
+        (csr(0, 0, [], []), {}, InputError, "no vertex to start from"),
+        (csr(2, 3, [0], [1]), {}, InputError, "2 x 3"),
+        (csr(3, 3, [1], [1]), {}, InputError, "no vertex has an edge to another one"),
+        (csr(3, 3, [1], [2]), {"source": 3}, UsageError, "there is no vertex 3"),
+    ],
+)
+def test_impossible_sources(a, options, error, said) -> None:
+    with pytest.raises(error, match=said):
+        draw_sources(_graph(a), 1, **options)
+
+
+@pytest.mark.parametrize(("name", "halves"), [("skewed", 2), ("skewed-directed", 1)])
+def test_edges_count_undirected_ones_once_and_no_loops(name: str, halves: int) -> None:
+    bfs = get_problem("bfs")
+    whole = dataclasses.replace(matrix(_graph(graphs()[name][0])))
+    inputs = bfs.inputs(whole, np.dtype(np.int32), 1, sources=1)
+    oracle = bfs.oracle(whole, inputs, np.dtype(np.int32))
+    told = bfs.describe_case(0, oracle["levels"][0], whole.csr, inputs, oracle)
+    reached = oracle["levels"][0] >= 0
+    row = np.repeat(np.arange(whole.csr.rows), whole.csr.row_lengths())
+    arcs = np.sum(reached[row] & (row != whole.csr.col_idx))
+    assert told["edges"] * halves == arcs
+    assert told["reached"] == reached.sum()
+
+
+def test_levels_from_a_breadth_first_order() -> None:
+    import scipy.sparse as sp
+    from scipy.sparse.csgraph import breadth_first_order
+
+    for a, sources in graphs().values():
+        graph = sp.csr_array((np.ones(a.nnz), a.col_idx, a.row_ptr), shape=a.shape)
+        order, parent = breadth_first_order(graph, sources[0])
+        assert np.array_equal(levels_of_tree(order, parent, a.rows), plain_levels(a, sources[0]))
+
+
+# ---- timing several cases --------------------------------------------------------------------------------
+
+
+class _Clock:
+    name = "cpu"
+    evict_bytes = 0
+
+    def __init__(self, bad: tuple[int, ...] = ()) -> None:
+        self.taken, self.bad = 0, bad
+
+    def gates(self, launch: Launch) -> bool:
+        return False
+
+    def sample(self, launch: Launch, cache: str) -> Sample:
+        self.taken += 1
+        launch.run()
+        return Sample(self.now, valid=self.taken not in self.bad, reason="throttled")
+
+    now = 0.0
+
+
+def _sampled(limit: float, bad: tuple[int, ...] = (), cases: int = 3) -> Samples:
+    clock, chosen = _Clock(bad), []
+    ticks = iter(range(10**6))
+
+    def run() -> None:
+        clock.now = 1.0 + chosen[-1]
+
+    launch = Launch(
+        run=run, reset=lambda: None, output=lambda: np.empty(0), cases=cases, select=chosen.append
+    )
+    entry = Entry("bfs", launch, clock, caches=("cold",))
+    rule = StoppingRule(time_limit_s=limit)
+    *_, end = sample_interleaved([entry], rule, timer=lambda: float(next(ticks)), pause=lambda s: None)
+    return end.samples
+
+
+def test_cases_are_visited_in_turn_and_cycles_are_what_converges() -> None:
+    samples = _sampled(1e9)
+    assert samples.stopped == "converged"
+    assert samples.times_ms == (1.0, 2.0, 3.0) * 6  # six rounds, not twenty samples
+    assert samples.cases == (0, 1, 2) * 6
+    assert case_medians(samples, 3) == [1, 2, 3]
+    assert cycles(samples, 3) == [6.0] * 6
+
+
+def test_a_dropped_sample_is_taken_again_and_one_full_cycle_always_is() -> None:
+    samples = _sampled(0.0, bad=(5, 6))
+    assert samples.times_ms == (1.0, 2.0, 3.0)
+    assert samples.stopped == "time limit"
+    samples = _sampled(1e9, bad=(5, 6))
+    assert samples.cases == (0, 1, 2) * 6
+    assert samples.times_ms == (1.0, 2.0, 3.0) * 6
+    assert samples.dropped == {"throttled": 2}
+
+
+def _record(variant: str, times: tuple[float, ...], where: str = "gpu") -> Record:
+    samples = Samples("cold", times, "cuda-events", False, 3, "converged", cases=(0, 1) * (len(times) // 2))
+    cases = ({"source": 1, "edges": 2_000_000, "levels": 5}, {"source": 2, "edges": 8_000_000, "levels": 7})
+    return Record(
+        problem="bfs", variant=variant, format="adjacency", library=None, where=where, dtype="int32",  # type: ignore[arg-type]
+        matrix={}, device={}, environment={}, run="r", status="ok", samples=(samples,), cases=cases,
+    )  # fmt: skip
+
+
+def test_rates_are_harmonic_means_over_sources() -> None:
+    rows = compare_traversals([_record("slow", (4.0, 8.0) * 6), _record("fast", (1.0, 2.0) * 6),
+                               _record("cpu", (10.0, 20.0) * 6, "cpu")])  # fmt: skip
+    fast, slow, cpu = rows
+    assert [r.record.variant for r in rows] == ["fast", "slow", "cpu"]
+    assert fast.median == 1.5
+    assert (fast.q1, fast.q3) == (1.0, 2.0)
+    assert fast.gteps == pytest.approx(2 / (1 / 2 + 1 / 4))  # 2 and 4 GTEPS
+    assert (fast.rank, slow.rank, cpu.rank) == (1, 2, 3)
+    assert (fast.to_best, slow.to_best) == (1.0, 4.0)
+    assert (fast.to_cpu, cpu.to_cpu) == (10.0, 1.0)
+
+
+# ---- the command line ------------------------------------------------------------------------------------
+
+
+def spgraph(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "spgraph_bench", *args], capture_output=True, text=True, timeout=120, cwd=cwd
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_bfs_without_a_file() -> None:
+    done = spgraph("bfs", "--mode", "auto", "--device", "host", "--no-save", "--trace")
+    assert done.returncode == 0, done.stderr
+    assert "levels checked against a plain search from 4 sources" in done.stdout
+    assert "levels of auto from vertex" in done.stdout
+    assert "pull" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_bench_bfs_on_a_directed_graph_with_parents() -> None:
+    done = spgraph(
+        "bench", "bfs", "rmat:scale=7", "--device", "host", "--no-save", "--json", "--sources", "3",
+        "--check-seconds", "0", "--param", "parents=1", "--param", "reorder=degree",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    records = {r["variant"]: r for r in map(json.loads, done.stdout.splitlines())}
+    assert {r["status"] for r in records.values()} <= {"ok", "skipped"}
+    auto = records["auto"]
+    assert len(auto["cases"]) == 3
+    assert auto["inspected"] > 0
+    assert auto["check"]["by_oracle"] == 1
+    assert auto["check"]["by_comparison"] == 2
+    ok = [r for r in records.values() if r["status"] == "ok"]
+    assert len(ok) >= 12
+    assert all(r["cases"] == auto["cases"] for r in ok)
+    assert sum(r["check"]["compared_with"] == "" for r in ok) == 1  # the first is what the others are held to
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--mode", "pul"), "Did you mean pull?"),
+        (("--source", "9", "--sources", "2"), "--source names the vertex"),
+        (("--source", "25"), "there is no vertex 25"),
+        (("--all-modes",), "--trace"),
+        (("--variant", "push"), "--mode"),
+        (("--dtype", "float64"), "no value types"),
+        (("--tune", "--mode", "push"), "nothing to tune"),
+        (("--param", "alhpa=2"), "alpha"),
+    ],
+)
+def test_usage_errors(args: tuple[str, ...], said: str) -> None:
+    done = spgraph("bfs", "grid:n=5", "--device", "host", "--no-save", *args)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+
+
+def test_tuning_needs_times() -> None:
+    done = spgraph("bfs", "grid:n=5", "--device", "host", "--no-save", "--tune")
+    assert done.returncode == 1
+    assert "timed on a GPU only" in done.stderr
+
+
+def test_tuned_parameters_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from spgraph_bench.device import open_device
+    from spgraph_bench.recipes import make
+    from spgraph_bench.runner.tuned import load_tuned, save_tuned
+
+    monkeypatch.setenv("SPGRAPH_CACHE", str(tmp_path))
+    info = open_device("host").info()
+    sha = make("grid:n=5").sha256
+    save_tuned("bfs", sha, info, "auto", {"alpha": 3.5, "probes": 2})
+    path = save_tuned("bfs", sha, info, "direction", {"alpha": 9.0})
+    assert load_tuned("bfs", sha, info) == {"auto": {"alpha": 3.5, "probes": 2}, "direction": {"alpha": 9.0}}
+    for extra, alpha in (((), 3.5), (("--param", "alpha=7"), 7.0)):
+        done = spgraph("bfs", "grid:n=5", "--device", "host", "--no-save", "--json", *extra)
+        assert done.returncode == 0, done.stderr
+        (record,) = map(json.loads, done.stdout.splitlines())
+        assert record["params"]["alpha"] == alpha
+        assert record["params"]["probes"] == 2
+    path.write_text("not json")
+    assert load_tuned("bfs", sha, info) == {}
