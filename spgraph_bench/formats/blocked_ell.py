@@ -142,7 +142,7 @@ class BlockedELL(Format):
         blocks, width = int(lengths.sum()), int(lengths.max(initial=0))
         fill = stats.nnz / max(blocks * side * side, 1)
         why = (
-            f"blocks of {side}x{side} are {100 * fill:.2g} % full, the widest block row has {width:,} of "
+            f"blocks of {side}x{side} are {100 * fill:.3g} % full, the widest block row has {width:,} of "
             f"them, the mean of {human_count(len(lengths))} is {blocks / max(len(lengths), 1):.3g}"
         )
         if free_bytes is not None and need > free_bytes:
