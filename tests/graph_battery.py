@@ -69,7 +69,9 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
             csr(90, 90, np.concatenate((i[:90], i[:89], i[:89])),
                 np.concatenate((i[:90], i[1:90], i[1:90])), None), (0, 45)),
         "disconnected": (
-            _both(400, np.concatenate((i[:99], i[200:299])), np.concatenate((i[1:100], i[201:300]))), (0, 250)),
+            _both(400, np.concatenate((i[:99], i[200:299])), np.concatenate((i[1:100], i[201:300]))),
+            (0, 250),
+        ),
         "random": (_both(700, *random), (0, 699)),
         "random-directed": (csr(700, 700, *random, None), (0, 699)),
         "sparse": (_both(900, *sparse), (int(sparse[0, 0]), 5)),

@@ -96,7 +96,8 @@ _SWEEPS: Mapping[str, Sequence[tuple[str, Sequence[Any]]]] = {
     ),
     "direction": (("alpha", _ALPHAS), ("beta", _BETAS), ("probes", (1, 2, 4, 8))),
     "one-block": (
-        ("small_vertices", (0, 64, 128, 256, 512, 1024)), ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)),
+        ("small_vertices", (0, 64, 128, 256, 512, 1024)),
+        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)),
     ),
     "balanced": (
         ("warp_from", (4, 8, 16, 32, 64)), ("block_from", (256, 512, 1024, 4096)),

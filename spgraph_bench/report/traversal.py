@@ -116,8 +116,8 @@ class TraversalGroup(Group):
                 said[0] += f", from {compared:,} more against the first mode that was right there"
         if any(t.median is not None for t in self.compared):
             said.append(
-                "ms: median over sources of the median from each; GTEPS: harmonic mean over sources; best and CPU: "
-                "of the mean time"
+                "ms: median over sources of the median from each; GTEPS: harmonic mean over sources; "
+                "best and CPU: of the mean time"
             )
             if any(t.cycle is None and t.median is not None for t in self.compared):
                 said.append("?: fewer than 6 rounds through all sources, no interval (--time-limit)")

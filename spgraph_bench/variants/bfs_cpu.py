@@ -88,8 +88,8 @@ def _no_graphblas(device: Device) -> str | None:
 
 
 _PUSH_BELOW = 16
-"""Frontiers of fewer than n / 16 vertices go top-down: a product that starts from the frontier, instead of one
-that starts from the unvisited."""
+"""Frontiers of fewer than n / 16 vertices go top-down: a product that starts from the frontier, not from the
+unvisited."""
 
 
 @variant("bfs", "graphblas", format="adjacency", library="SuiteSparse:GraphBLAS", where="cpu",
