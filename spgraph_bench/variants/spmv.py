@@ -113,23 +113,24 @@ def _set(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names: st
 
 
 _ADAPTIVE = {
-    "block": Tunable(256, "threads per block", (128, 256, 512)),
-    "tile": Tunable("auto", "rows and entries per tile; auto: 2048, in double precision 1024",
-                    ("auto", 512, 1024, 2048, 4096)),
-    "threads": Tunable(1024, "threads per SM to leave registers for", (512, 1024, 1280, 1536, 2048)),
-}  # fmt: skip
+    "block": Tunable(128, "threads per block", (64, 128, 256)),
+    "tile": Tunable(512, "work of a warp: an entry counts 1, a row a 32nd of this", (256, 512, 1024)),
+    "threads": Tunable(1280, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
+}
 
 
 @variant("spmv", "csr-adaptive", format="csr", source="spmv/csr_adaptive.cu", tunables=_ADAPTIVE,
-         about="tiles of equal work: products in shared memory, rows summed there")  # fmt: skip
+         about="warps of equal work: products to shared memory, rows summed there")  # fmt: skip
 def csr_adaptive(job: Job) -> Launch:
-    a, arrays, block, device = job.packed, job.arrays, job.params["block"], job.device
-    value = a.dtype.itemsize
-    tile = 8192 // value if job.params["tile"] == "auto" else job.params["tile"]
-    defines = _set(job.params, _ADAPTIVE, SPG_BLOCK="block", SPG_THREADS="threads")
-    if tile != 2048:
-        defines["SPG_TILE"] = str(tile)
-    tiles = _blocks(a.rows + a.nnz, tile)
+    a, arrays, block, tile, device = (
+        job.packed,
+        job.arrays,
+        job.params["block"],
+        job.params["tile"],
+        job.device,
+    )
+    defines = _set(job.params, _ADAPTIVE, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
+    tiles = _blocks(a.rows * (tile // 32) + a.nnz, tile)
     table = [device.empty(tiles + 1, kind) for kind in (np.dtype(np.int32), a.offsets, np.dtype(np.int32))]
     fill = job.kernel("csr_adaptive_table", **defines).bind(
         _blocks(tiles + 1, 256) if tiles else 0, 256,
@@ -137,20 +138,15 @@ def csr_adaptive(job: Job) -> Launch:
     )  # fmt: skip
     partial, arrived = device.empty(2 * tiles, a.dtype), device.empty(tiles, np.uint32)
     device.fill(arrived, 0)
-    preprocess_ms = job.timed_ms(fill)
-    # Two halves, each with room for a tile and a row of a quarter tile (HALF in the kernel).
-    room = tile + tile // 4 + 8
-    shared = 2 * ((room + room // 32 * 4) * value + room * 4)
-    info = device.info()
-    per_sm = info.extra.get("shared_bytes_per_sm", 228 * 1024)
-    resident = max(1, min(per_sm // (shared + 2048), job.params["threads"] // block))
+    room = tile + tile // 2  # ROOM in the kernel: products of a tile and a row of half a tile, with gaps
+    shared = block // 32 * (room + room // 32 + 1) * a.dtype.itemsize
     return job.launch(
         job.kernel("csr_adaptive", **defines).bind(
-            min(tiles, resident * info.multiprocessors), block,
-            np.int64(tiles), a.offsets.type(a.nnz), *table, partial, arrived, arrays["row_ptr"],
+            _blocks(32 * tiles, block), block,
+            np.int64(tiles), *table, partial, arrived, arrays["row_ptr"],
             arrays["col"], arrays["val"], job.buffers["x"], job.buffers["y"], shared=shared,
         ),
-        preprocess_ms=preprocess_ms, extra_bytes=sum(t.nbytes for t in (*table, partial, arrived)),
+        preprocess_ms=job.timed_ms(fill), extra_bytes=sum(t.nbytes for t in (*table, partial, arrived)),
         keep=(table, partial, arrived),
     )  # fmt: skip
 
