@@ -29,6 +29,7 @@ __device__ __forceinline__ void begin_levels(index_t n, index_t source, const of
                                              index_t* queue, offset_t* start, word64_t* tally)
 {
     const int lane = threadIdx.x & 31;
+#pragma unroll 4
     for (long long word = warp_of_grid(); word < words_of(n); word += warps_of_grid()) {
         const long long v = word * 32 + lane;
         bool done = true;
@@ -48,50 +49,63 @@ __device__ __forceinline__ void begin_levels(index_t n, index_t source, const of
     }
 }
 
-// One lane's edge to `w` in a top-down level: marks it, and queues it if it is new. All 32 lanes come together.
+// Whether this thread is the one that visits `w`.
 //
 // Many threads may find w at once: atomicOr lets exactly one of them see its bit unset. The look before it may be
 // old (others set bits meanwhile, hence a relaxed load); a bit that is set stays set, so at worst an atomic is done
 // in vain. BLOCK: only this block works on the graph, so that L1 may answer.
-template <bool BLOCK, class Put>
-__device__ __forceinline__ void discover(bool active, index_t w, int next_level, const offset_t* __restrict__ row_ptr,
-                                         int* level, unsigned* visited, word64_t* tally, Put put)
+template <bool BLOCK>
+__device__ __forceinline__ bool visit(index_t w, unsigned* visited)
 {
-    offset_t degree = 0;
-    if (active) {
-        unsigned* word = visited + w / 32;
-        const unsigned bit = 1u << w % 32;
-        const unsigned seen = BLOCK ? load_block(word) : load_grid(word);
-        if (!(seen & bit)) {
-            // Asked for before the atomic's answer is there; most that get here are new.
-            const offset_t begin = row_ptr[w], end = row_ptr[w + 1];
-            if (!(atomicOr(word, bit) & bit)) {
-                level[w] = next_level;
-                degree = end - begin;
-            }
-        }
-    }
-    long long position = 0;
-    offset_t before = 0;
-    reserve(degree, tally, position, before);
-    if (degree > 0) put(position, w, before);
+    unsigned* word = visited + w / 32;
+    const unsigned bit = 1u << w % 32;
+    const unsigned seen = BLOCK ? load_block(word) : load_grid(word);
+    return !(seen & bit) && !(atomicOr(word, bit) & bit);
 }
 
 // Top-down, every edge of the frontier falls to some warp of the grid, the same number to each.
+//
+// What a warp finds it gathers in shared memory until 32 vertices are there, or the level's end: their degrees are
+// then loaded side by side, and one atomic reserves places for all of them. One per step of 32 edges, most of which
+// find a few vertices only, would make the tally the bottleneck of a large level.
 __device__ __forceinline__ void push_level(index_t n, int k, const offset_t* __restrict__ row_ptr,
                                            const index_t* __restrict__ col, int* level, unsigned* visited,
                                            index_t* queue, offset_t* start, word64_t* tally)
 {
+    SPG_SHARED_2D(index_t, gathered, 32, 64);
     const long long in = (long long)(k & 1) * n, out = (long long)(~k & 1) * n;
-    word64_t* next = tally + (k + 1) % 3;
+    const int lane = threadIdx.x & 31;
+    index_t* mine = gathered[threadIdx.x / 32];
+    int held = 0;
+    const auto flush = [&](int count) {
+        const bool has = lane < count;
+        const index_t v = has ? mine[lane] : 0;
+        const offset_t degree = has ? row_ptr[v + 1] - row_ptr[v] : 0;
+        long long position = 0;
+        offset_t before = 0;
+        reserve(degree, tally + (k + 1) % 3, position, before);
+        if (degree > 0) {
+            queue[out + position] = v;
+            start[out + position] = before;
+        }
+    };
     expand_edges(queue + in, start + in, tally[k % 3], row_ptr, col, warp_of_grid(), warps_of_grid(),
                  [&](bool active, index_t, index_t w) {
-                     discover<false>(active, w, k + 1, row_ptr, level, visited, next,
-                                     [&](long long position, index_t found, offset_t before) {
-                                         queue[out + position] = found;
-                                         start[out + position] = before;
-                                     });
+                     const bool won = active && visit<false>(w, visited);
+                     if (won) level[w] = k + 1;
+                     const unsigned winners = __ballot_sync(SPG_FULL_WARP, won);
+                     if (won) mine[held + __popc(winners & ((1u << lane) - 1))] = w;
+                     held += __popc(winners);
+                     __syncwarp();
+                     if (held < 32) return;
+                     flush(32);
+                     held -= 32;
+                     const index_t moved = lane < held ? mine[32 + lane] : 0;
+                     __syncwarp();
+                     if (lane < held) mine[lane] = moved;
+                     __syncwarp();
                  });
+    if (held > 0) flush(held);  // the warp as a whole
 }
 
 // Bottom-up: a warp per word of `before`, a lane per unvisited vertex, which stops at its first visited in-neighbour.

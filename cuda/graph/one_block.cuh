@@ -53,15 +53,21 @@ __device__ __forceinline__ int one_block_levels(index_t n, int k, small_frontier
         unexplored -= tally_edges(now);
         expand_edges(near_queue[k & 1], near_start[k & 1], now, row_ptr, col, threadIdx.x / 32, blockDim.x / 32,
                      [&](bool active, index_t, index_t w) {
-                         discover<true>(active, w, k + 1, row_ptr, level, visited, near_tally + (k + 1) % 3,
-                                        [&](long long position, index_t found, offset_t before) {
-                                            if (position < SPG_NEAR) {
-                                                near_queue[next][position] = found;
-                                                near_start[next][position] = before;
-                                            }
-                                            queue[(long long)next * n + position] = found;
-                                            start[(long long)next * n + position] = before;
-                                        });
+                         // Asked for before it is known to be wanted: a level is short, waiting is what it costs.
+                         offset_t degree = active ? row_ptr[w + 1] - row_ptr[w] : 0;
+                         const bool won = active && visit<true>(w, visited);
+                         if (won) level[w] = k + 1;
+                         if (!won) degree = 0;
+                         long long position = 0;
+                         offset_t before = 0;
+                         reserve(degree, near_tally + (k + 1) % 3, position, before);
+                         if (degree == 0) return;
+                         if (position < SPG_NEAR) {
+                             near_queue[next][position] = w;
+                             near_start[next][position] = before;
+                         }
+                         queue[(long long)next * n + position] = w;
+                         start[(long long)next * n + position] = before;
                      });
         __syncthreads();
         ++k;
