@@ -411,5 +411,18 @@ def test_break_even_against_the_best_csr_row(
     assert found == {"csr": None, "slow csr": None, "hyb": pays}
 
 
+def test_break_even_counts_reordering_against_the_own_order() -> None:
+    def reordered(variant: str, ms: float, **more: Any) -> Record:
+        times = {"reorder_ms": 40.0, "convert_ms": 5.0}
+        return record(variant, around(ms), reorder="degree", times=times, **more)
+
+    own = record("csr", around(1.0), times={"convert_ms": 5.0})
+    rows = compare([own, reordered("csr", 0.5), reordered("sell", 0.25, format="sell")])
+    assert [r.pays_after for r in rows] == [54, 80, None]  # 40 / 0.75 and 40 / 0.5
+    # Where all are reordered, all have paid for it.
+    rows = compare([reordered("csr", 0.5), reordered("sell", 0.25, format="sell")])
+    assert [r.pays_after for r in rows] == [0, None]
+
+
 def test_without_a_csr_row_there_is_no_break_even() -> None:
     assert compare([record("hyb", around(1.0), format="hyb")])[0].pays_after is None

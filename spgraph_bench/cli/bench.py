@@ -55,7 +55,9 @@ def _problem_options() -> tuple[click.Option, ...]:
             between = option.between
             metavar[name] = f"{between[0]}..{between[1]}" if between else "|".join(option.choices or ())
     return tuple(
-        click.Option([f"--{name.replace('_', '-')}", name], metavar=metavar[name], help="; ".join(help_of[name]) + ".")
+        click.Option(
+            [f"--{name.replace('_', '-')}", name], metavar=metavar[name], help="; ".join(help_of[name]) + "."
+        )
         for name in help_of
     )
 
@@ -81,6 +83,15 @@ class _Command(click.Command):
     help="Type of row offsets; auto takes int64 from 2^31 nonzeros on.",
 )
 @click.option(
+    "--reorder",
+    type=click.Choice(["none", "degree", "rcm"]),
+    multiple=True,
+    default=("none",),
+    show_default=True,
+    help="Order of rows and columns before packing; may be repeated to compare orders in one table.",
+)
+@click.option("--transpose", is_flag=True, help="spmv: y = A^T x, the problem spmv-transposed.")
+@click.option(
     "--gate/--no-gate",
     default=None,
     help="Queue short launches behind a gate, so that host time is not measured "
@@ -99,6 +110,8 @@ def command(
     options: RunOptions,
     read_options: ReadOptions,
     offsets: str,
+    reorder: tuple[str, ...],
+    transpose: bool,
     gate: bool | None,
     rank: str,
     **given: Any,
@@ -116,6 +129,9 @@ def command(
     from spgraph_bench.device.probe import choose_device
     from spgraph_bench.problems import get_problem
 
+    if transpose:
+        problem = _transposed(problem)
+    _check_reorder(problem, reorder)
     chosen = _choose(problem, options)
     dtypes, own = dtypes_for(problem, options), _options_for(problem, given)
     choice = choose_device(options.device)
@@ -156,6 +172,7 @@ def command(
             time_limit_s=options.time_limit,
             offsets=None if offsets == "auto" else offsets,
             options=own,
+            reorder=tuple(dict.fromkeys(reorder)),
         )
 
         def on_record(record: Record) -> None:
@@ -179,6 +196,23 @@ def command(
     return _status(records)
 
 
+def _transposed(problem: str) -> str:
+    """The problem with A^T in place of A. Raises UsageError where there is none."""
+    from spgraph_bench.problems import problems
+
+    name = f"{problem}-transposed"
+    if name not in problems():
+        raise UsageError(f"{problem} has no transposed form", remedy="leave --transpose out")
+    return name
+
+
+def _check_reorder(problem: str, orders: Sequence[str]) -> None:
+    from spgraph_bench.problems import Reorderable, get_problem
+
+    if set(orders) != {"none"} and not isinstance(get_problem(problem), Reorderable):
+        raise UsageError(f"{problem} cannot be reordered", remedy="leave --reorder out")
+
+
 def dtypes_for(problem: str, options: RunOptions) -> tuple[str, ...]:
     """Value types of the run: those asked for, or the one of a problem without a choice.
 
@@ -199,7 +233,7 @@ def dtypes_for(problem: str, options: RunOptions) -> tuple[str, ...]:
 
 
 def _options_for(problem: str, given: Mapping[str, Any]) -> dict[str, int | str]:
-    """The problem's own options that were given. Raises UsageError for bad ones and those of other problems."""
+    """The problem's own options that were given. Raises UsageError for bad or foreign ones."""
     from spgraph_bench.problems import Configurable, get_problem
 
     wanted = get_problem(problem)

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 
 __all__ = [
-    "CaseProblem", "CheckResult", "Configurable", "Option", "Problem", "Work",
+    "CaseProblem", "CheckResult", "Configurable", "Option", "Problem", "Reorderable", "Work",
     "filled_options", "get_problem", "problems", "register",
 ]  # fmt: skip
 
@@ -165,6 +165,14 @@ class Configurable(Problem, Protocol):
     def configured(self, options: Mapping[str, Any]) -> Problem:
         """This problem with these options, defaults for the others. Raises UsageError for bad ones."""
         ...
+
+
+@runtime_checkable
+class Reorderable(Problem, Protocol):
+    """A problem whose matrix may be put in another order before packing (``--reorder``)."""
+
+    axes: Mapping[str, Literal["rows", "cols"]]
+    """What the first axis of each input and output runs along: it is put in the same order."""
 
 
 def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int | str]:

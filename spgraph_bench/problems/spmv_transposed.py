@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ class TransposedSpMV(SpMV):
 
     name = "spmv-transposed"
     title = "sparse matrix, transposed, times dense vector, y = A^T x"
+    axes = MappingProxyType({"x": "rows", "y": "cols"})
 
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any

@@ -77,8 +77,8 @@ class Group:
         self.rows = compare(records, cache)
         self.first = records[0]
         self.width, self.terminal, self.cache = width, terminal, cache
-        seen = [(r.variant, r.format) for r in records]
-        self.twins = {pair for pair in seen if seen.count(pair) > 1}
+        seen = [(r.variant, r.format, r.reorder) for r in records]
+        self.twins = {key for key in seen if seen.count(key) > 1}
         self.timed = [r for r in self.rows if r.record.status == "ok" and r.main is not None]
         self.untimed = [r for r in self.rows if r.record.status == "ok" and r.main is None]
         self.lost = [r for r in self.rows if r.record.status != "ok"]
@@ -173,7 +173,9 @@ class Group:
         name = r.variant
         if r.library and r.library.lower() not in r.variant.lower():
             name += f" ({r.library})"
-        if (r.variant, r.format) in self.twins and r.params:
+        if r.reorder != "none":
+            name += f" by {r.reorder}"
+        if (r.variant, r.format, r.reorder) in self.twins and r.params:
             name += " " + ",".join(f"{k}={v}" for k, v in r.params.items())
         return clean(name)
 
@@ -244,8 +246,10 @@ class Group:
             nnz, stored = row.record.matrix.get("nnz", 0), row.record.bytes.get("stored")
             return significant(stored / nnz) if nnz and stored is not None else "-"
 
+        reordered = any(r.record.reorder != "none" for r in rows)
         columns = [
             *self._names(rows),
+            *([Column("reorder ms", ms("reorder_ms"), keep=7)] if reordered else []),
             Column("convert ms", ms("convert_ms"), keep=8),
             Column("upload ms", ms("upload_ms"), keep=3),
             Column("preprocess ms", ms("preprocess_ms"), keep=6),
@@ -270,9 +274,17 @@ class Group:
         said += [f"{', '.join(self._name(r) for r in self.rows if n in r.record.notes)}: {n}" for n in others]
         if self.dropped:
             said.append(f"left out at this width (--json has them): {', '.join(_unique(self.dropped))}")
+        orders = _unique(r.record.reorder for r in self.rows if r.record.reorder != "none")
+        if orders:
+            said.append(
+                f"by {', '.join(orders)}: rows and columns put in that order before packing; x and y stay in "
+                "it, as in a solver (permuting them is not in the times), and the check puts y back"
+            )
         if any(r.pays_after is not None for r in self.timed):
+            both = orders and any(r.record.reorder == "none" for r in self.timed)
             said.append(
                 "pays after: runs until conversion and preprocessing are won back against the best CSR row"
+                + (" in the matrix's own order" if both else "")
             )
         if self.timed:
             said.append(

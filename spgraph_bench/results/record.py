@@ -85,6 +85,8 @@ class Record:
     reason: str = ""
     offsets: str = "int32"
     params: Mapping[str, Any] = field(default_factory=dict)
+    reorder: str = "none"
+    """The order that rows and columns were put in before packing; x and y are kept in it, untimed."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the problem (spmm: k, layout): records with different ones are not compared."""
     seed: int = 0
@@ -93,7 +95,7 @@ class Record:
     operations: int = 0
     rate_unit: str = ""
     times: Mapping[str, float] = field(default_factory=dict)
-    """convert_ms, upload_ms, compile_ms, preprocess_ms."""
+    """reorder_ms, convert_ms, upload_ms, compile_ms, preprocess_ms."""
     samples: tuple[Samples, ...] = ()
     check: Mapping[str, Any] = field(default_factory=dict)
     """ok, message and the problem's details."""

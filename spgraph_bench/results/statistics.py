@@ -102,8 +102,8 @@ class Row:
 
     @property
     def preparation_ms(self) -> float:
-        """Conversion and preprocessing: what a user pays once per matrix."""
-        return self.record.times.get("convert_ms", 0.0) + self.record.times.get("preprocess_ms", 0.0)
+        """Reordering, conversion and preprocessing: what a user pays once per matrix."""
+        return sum(self.record.times.get(f"{step}_ms", 0.0) for step in ("reorder", "convert", "preprocess"))
 
 
 def _row(record: Record, cache: str) -> Row:
@@ -141,7 +141,8 @@ def compare(records: Sequence[Record], cache: Literal["cold", "hot"] = "cold") -
     spans = [span for _, span in timed]
     best = spans[0] if spans else None
     library = next((span for r, span in timed if r.record.library), None)
-    csr = next((r for r, _ in timed if r.record.where == "gpu" and r.record.format == "csr"), None)
+    plain = [r for r, _ in timed if r.record.where == "gpu" and r.record.format == "csr"]
+    csr = next((r for r in plain if r.record.reorder == "none"), plain[0] if plain else None)
     out = []
     for row in rows:
         span = row.main.interval if row.main is not None else None
@@ -169,13 +170,16 @@ def compare(records: Sequence[Record], cache: Literal["cold", "hot"] = "cold") -
 
 
 def break_even(row: Row, csr: Row) -> float | None:
-    """After how many runs the format of `row` has paid for itself against `csr`, the best CSR row.
+    """After how many runs the format and order of `row` have paid for themselves against `csr`.
+
+    That is the best CSR row in the matrix's own order, or the best one if all were reordered.
 
     ``inf``: never (not surely faster); 0: at once (surely faster, and no dearer to prepare); otherwise the
-    least whole N with ``prepare + N t <= prepare_csr + N t_csr``, with medians. None for CSR rows themselves
-    (they need no conversion), CPU rows and rows without an interval.
+    least whole N with ``prepare + N t <= prepare_csr + N t_csr``, with medians. None for CSR rows in the same
+    order (they need no conversion), CPU rows and rows without an interval.
     """
-    if row.record.format == "csr" or row.record.where != "gpu" or row.main is None or csr.main is None:
+    same = row.record.format == "csr" and row.record.reorder == csr.record.reorder
+    if same or row.record.where != "gpu" or row.main is None or csr.main is None:
         return None
     span, base = row.main.interval, csr.main.interval
     if span is None or base is None:

@@ -30,7 +30,7 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.measure.clocks import GpuMonitor
 from spgraph_bench.measure.sampling import Clock, CpuClock, Entry, Sample, Taken, sample_interleaved
 from spgraph_bench.measure.stopping import StoppingRule
-from spgraph_bench.problems import CaseProblem, CheckResult, get_problem
+from spgraph_bench.problems import CaseProblem, CheckResult, Reorderable, get_problem
 from spgraph_bench.problems.traversal import level_work
 from spgraph_bench.results.record import Ceiling, Status
 from spgraph_bench.runner import spool
@@ -47,10 +47,13 @@ class Cell:
 
     variant: str
     dtype: str
+    reorder: str = "none"
+    """The order of the matrix's rows and columns, one of spgraph_bench.reorder.ORDERS."""
 
     @property
     def key(self) -> str:
-        return f"{self.variant}/{self.dtype}"
+        order = "" if self.reorder == "none" else f"/{self.reorder}"
+        return f"{self.variant}/{self.dtype}{order}"
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,8 @@ class Bench:
         self._task: Task | None = None
         self._arrays: dict[str, npt.NDArray[Any]] = {}
         self._csr: CSR | None = None
-        self._stats: MatrixStats | None = None
+        self._matrices: dict[str, tuple[CSR, MatrixStats]] = {}
+        """The matrix in each order, "none" included."""
         self._packed: tuple[str, Packed, float] | None = None
         self._uploaded: dict[str, dict[str, Buffer]] = {}
         self._ready: dict[str, Prepared] = {}
@@ -167,20 +171,16 @@ class Bench:
         return asdict(self.device.info())
 
     def load(self, task: Task, arrays: Mapping[str, npt.NDArray[Any]] | Path) -> None:
-        """Take over a task: ``csr.row_ptr`` ..., ``in.<dtype>.<name>``, ``oracle.<dtype>.<name>``."""
+        """Take over a task: ``csr.row_ptr`` ..., ``in.<dtype>.<name>``, ``oracle.<dtype>.<name>``.
+
+        For each order that is wanted besides: ``<order>.row_ptr`` ..., and ``<order>.rows`` and
+        ``<order>.cols``: which row and column of the matrix each of the reordered one is.
+        """
         self._release()
         self._task = task
         self._arrays = spool.load(arrays) if isinstance(arrays, Path) else dict(arrays)
-        a = self._arrays
-        self._csr = CSR(
-            task.rows,
-            task.cols,
-            a["csr.row_ptr"],
-            a["csr.col_idx"],
-            None if task.pattern else a["csr.values"],
-            task.symmetric,
-        )
-        self._stats = row_stats(self._csr)
+        self._matrices.clear()
+        self._csr, _ = self._matrix("none")
 
     def check(self, cell: Cell) -> Outcome:
         """Prepare `cell`, run it once on poisoned output and compare with the oracle."""
@@ -258,9 +258,33 @@ class Bench:
 
     # ---- steps ------------------------------------------------------------------------------------------
 
+    def _matrix(self, reorder: str) -> tuple[CSR, MatrixStats]:
+        """The matrix in this order, and its statistics."""
+        if reorder not in self._matrices:
+            assert self._task is not None
+            task, a, name = self._task, self._arrays, "csr" if reorder == "none" else reorder
+            csr = CSR(
+                task.rows,
+                task.cols,
+                a[f"{name}.row_ptr"],
+                a[f"{name}.col_idx"],
+                None if task.pattern else a[f"{name}.values"],
+                task.symmetric,
+            )
+            self._matrices[reorder] = csr, row_stats(csr)
+        return self._matrices[reorder]
+
+    def _order(self, cell: Cell, buffer: str) -> npt.NDArray[np.int32] | None:
+        """Which place each place of `buffer` (x, y) has in the matrix's own order; None if the same."""
+        assert self._task is not None
+        problem = get_problem(self._task.problem)
+        if cell.reorder == "none" or not isinstance(problem, Reorderable):
+            return None
+        order: npt.NDArray[np.int32] = self._arrays[f"{cell.reorder}.{problem.axes[buffer]}"]
+        return order
+
     def _refusal(self, variant: Variant, cell: Cell) -> str | None:
         assert self._task is not None
-        assert self._stats is not None
         if cell.dtype not in variant.dtypes:
             return f"{variant.name} has no {cell.dtype}, only {' and '.join(variant.dtypes)}"
         if variant.missing and (lack := variant.missing(self.device)):
@@ -271,9 +295,8 @@ class Bench:
         # Room for one more copy beside what is kept: what is kept can be dropped.
         free = self.device.info().memory_bytes if self.device.kind == "cuda" else self.device.free_bytes()
         params = {k: v for k, v in self._task.params.items() if k in form.tunables}
-        return form.refuse(
-            self._stats, free, np.dtype(cell.dtype).itemsize, self._task.force_format, **params
-        )
+        _, stats = self._matrix(cell.reorder)
+        return form.refuse(stats, free, np.dtype(cell.dtype).itemsize, self._task.force_format, **params)
 
     def _checked(self, variant: Variant, cell: Cell) -> Outcome:
         assert self._task is not None
@@ -301,6 +324,9 @@ class Bench:
         else:
             output = self._run_once(launch, variant, outcome)
             self._emit(("stage", f"comparing {cell.key}", False))
+            if (order := self._order(cell, problem.outputs[0])) is not None:
+                moved, output = output, np.empty_like(output)
+                output[order] = moved
             result = problem.check(output, self._named(f"oracle.{cell.dtype}."), np.dtype(cell.dtype))
         outcome.check = {"ok": result.ok, "message": result.message, **result.details}
         if not result.ok:
@@ -358,9 +384,7 @@ class Bench:
             self._agreed[cell.dtype] = (variant.name, digests)
         return CheckResult(True, "", told)
 
-    def _trace(
-        self, launch: Launch, prepared: Prepared, levels: npt.NDArray[Any], outcome: Outcome
-    ) -> None:
+    def _trace(self, launch: Launch, prepared: Prepared, levels: npt.NDArray[Any], outcome: Outcome) -> None:
         """What each level of the case at hand was, and how it was done."""
         assert launch.trace is not None
         assert self._task is not None
@@ -385,12 +409,12 @@ class Bench:
         return {k.removeprefix(prefix): v for k, v in self._arrays.items() if k.startswith(prefix)}
 
     def _format_key(self, variant: Variant, cell: Cell) -> str:
-        return f"{variant.format}/{cell.dtype}"
+        return f"{variant.format}/{cell.dtype}/{cell.reorder}"
 
     def _pack(self, variant: Variant, cell: Cell) -> tuple[Packed, float]:
         """The packed matrix and the time of its conversion; only the last one is kept on the host."""
         assert self._task is not None
-        assert self._csr is not None
+        csr, _ = self._matrix(cell.reorder)
         key = self._format_key(variant, cell)
         if self._packed is None or self._packed[0] != key:
             self._packed = None
@@ -398,7 +422,7 @@ class Bench:
             params = {k: v for k, v in self._task.params.items() if k in form.tunables}
             self._emit(("stage", f"converting to {variant.format}", False))
             start = time.perf_counter()
-            packed = form.pack(self._csr, np.dtype(cell.dtype), np.dtype(self._task.offsets), **params)
+            packed = form.pack(csr, np.dtype(cell.dtype), np.dtype(self._task.offsets), **params)
             self._packed = (key, packed, (time.perf_counter() - start) * 1e3)
         return self._packed[1], self._packed[2]
 
@@ -407,7 +431,8 @@ class Bench:
         if cell.key in self._ready:
             return self._ready[cell.key]
         task = self._task
-        filled_params(variant, task.params_of(variant.name))  # before any work: a bad parameter is a usage error
+        # Before any work: a bad parameter is a usage error.
+        filled_params(variant, task.params_of(variant.name))
         packed, _ = self._pack(variant, cell)
         arrays: dict[str, Buffer] | None = None
         if variant.where == "gpu":
@@ -418,7 +443,10 @@ class Bench:
             arrays = self._uploaded[key]
         self._emit(("stage", f"preparing {cell.key}", True))
         outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
-        inputs = self._named(f"in.{cell.dtype}.")
+        inputs = {
+            name: array if (order := self._order(cell, name)) is None else array[order]
+            for name, array in self._named(f"in.{cell.dtype}.").items()
+        }
         params = task.params_of(variant.name)
         prepared = prepare(
             self.device, variant, packed, inputs, outputs, params, arrays=arrays, options=task.options

@@ -22,11 +22,12 @@ import numpy.typing as npt
 from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.device.modules import Request, build_all
 from spgraph_bench.errors import DeviceError, SpgraphError
-from spgraph_bench.matrix import Matrix
+from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.problems import filled_options, get_problem
 from spgraph_bench.problems.traversal import pattern_is_symmetric
+from spgraph_bench.reorder import reorder
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
 from spgraph_bench.results.record import Ceiling, Record, Samples
 from spgraph_bench.runner.bench import Cell, Outcome, Task
@@ -58,6 +59,8 @@ class Settings:
     """"int32", "int64" or None: int64 from 2^31 nonzeros on."""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The problem's own (bfs: source, sources, any_component, oracle_seconds)."""
+    reorder: tuple[str, ...] = ("none",)
+    """Orders of rows and columns to run in, of spgraph_bench.reorder.ORDERS."""
     trace: bool = False
     """Keep the levels of the first case in the records."""
 
@@ -162,8 +165,9 @@ class _Run:
         self.on_record, self.progress = on_record, progress
         # Cells of one format and type follow each other, so that each conversion happens once.
         self.cells = [
-            Cell(v.name, dtype)
+            Cell(v.name, dtype, order)
             for dtype in settings.dtypes
+            for order in settings.reorder
             for v in sorted(variants, key=lambda v: (v.where == "cpu", v.format))
         ]
         self.outcomes: dict[str, Outcome] = {}
@@ -171,6 +175,7 @@ class _Run:
         self.ended: defaultdict[str, dict[str, Ended]] = defaultdict(dict)
         self.recorded: set[str] = set()
         self.compile_ms: dict[str, float] = {}
+        self.reorder_ms: dict[str, float] = {}
         self.at: Cell | None = None
         self.ceiling: Ceiling | None = None
         self.notes: tuple[str, ...] = ()
@@ -222,6 +227,9 @@ class _Run:
         self.arrays: dict[str, npt.NDArray[Any]] = {"csr.row_ptr": csr.row_ptr, "csr.col_idx": csr.col_idx}
         if csr.values is not None:
             self.arrays["csr.values"] = csr.values
+        for order in settings.reorder:
+            if order != "none":
+                self._reorder(csr, order)
         outputs: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {}
         for dtype in settings.dtypes:
             self.progress(f"computing the {dtype} oracle")
@@ -247,6 +255,20 @@ class _Run:
             trace=settings.trace,
             options=filled_options(problem, settings.options),
         )
+
+    def _reorder(self, csr: CSR, order: str) -> None:
+        """Add the matrix in another order to the arrays. Raises UsageError where there is none."""
+        self.progress(f"reordering: {order}")
+        new = reorder(csr, order)
+        self.reorder_ms[order] = new.ms
+        self.arrays |= {
+            f"{order}.row_ptr": new.csr.row_ptr,
+            f"{order}.col_idx": new.csr.col_idx,
+            f"{order}.rows": new.row_order,
+            f"{order}.cols": new.col_order,
+        }
+        if new.csr.values is not None:
+            self.arrays[f"{order}.values"] = new.csr.values
 
     def _worker(self) -> Worker:
         """A worker that has the task."""
@@ -444,6 +466,8 @@ class _Run:
         self.recorded.add(cell.key)
         variant = self.variants[cell.variant]
         times = dict(outcome.times)
+        if cell.reorder != "none":
+            times["reorder_ms"] = self.reorder_ms.get(cell.reorder, 0.0)
         if variant.source is not None:
             times["compile_ms"] = self.compile_ms.get(f"{variant.source}/{cell.dtype}", 0.0)
         self.on_record(
@@ -459,6 +483,7 @@ class _Run:
                 reason=outcome.reason,
                 offsets=self.task.offsets,
                 params=outcome.params,
+                reorder=cell.reorder,
                 options=self.task.options,
                 seed=self.settings.seed,
                 bytes=outcome.bytes,

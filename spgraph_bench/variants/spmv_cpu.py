@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,7 @@ from spgraph_bench.variants.base import Job, Launch, variant
 __all__: list[str] = []
 
 
-@variant("spmv", "scipy", format="csr", library="scipy", where="cpu",
-         about="scipy.sparse.csr_array @ x, one thread")  # fmt: skip
-def scipy_csr(job: Job) -> Launch:
+def _scipy(job: Job, multiply: Callable[[Any, npt.NDArray[Any]], npt.NDArray[Any]], length: int) -> Launch:
     import scipy.sparse as sp
 
     a, x = job.packed, job.inputs["x"]
@@ -22,10 +21,22 @@ def scipy_csr(job: Job) -> Launch:
     results: list[npt.NDArray[Any]] = []
 
     def run() -> None:
-        results[:] = [matrix @ x]
+        results[:] = [multiply(matrix, x)]
 
     def output() -> npt.NDArray[Any]:
         # Before the first run: what a kernel that never wrote leaves.
-        return results[0] if results else np.full(a.rows * a.dtype.itemsize, 0xFF, np.uint8).view(a.dtype)
+        return results[0] if results else np.full(length * a.dtype.itemsize, 0xFF, np.uint8).view(a.dtype)
 
     return Launch(run=run, reset=results.clear, output=output)
+
+
+@variant("spmv", "scipy", format="csr", library="scipy", where="cpu",
+         about="scipy.sparse.csr_array @ x, one thread")  # fmt: skip
+def scipy_csr(job: Job) -> Launch:
+    return _scipy(job, lambda a, x: a @ x, job.packed.rows)
+
+
+@variant("spmv-transposed", "scipy", format="csr", library="scipy", where="cpu",
+         about="scipy.sparse.csr_array.T @ x, one thread")  # fmt: skip
+def scipy_transposed(job: Job) -> Launch:
+    return _scipy(job, lambda a, x: a.T @ x, job.packed.cols)

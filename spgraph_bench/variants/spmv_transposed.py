@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
 from spgraph_bench.device.base import Buffer
 from spgraph_bench.formats.base import Tunable
-from spgraph_bench.variants import spmv as _spmv  # noqa: F401  # registers what is turned here
+from spgraph_bench.variants import spmv
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
 
 __all__: list[str] = []
@@ -64,14 +65,35 @@ def _turned(job: Job) -> Job:
     )
 
 
-def _register(name: str) -> None:
-    """Enter SpMV's CSR variant `name` as one of the transpose that reads CSC."""
-    entry = get_variant("spmv", f"csr-{name}")
-    variant("spmv-transposed", f"csc-{name}", format="csc", source=entry.source, tunables=entry.tunables,
-            about=f"CSC as CSR of the transpose: {entry.about}")(
-        lambda job: entry.prepare(_turned(job))
-    )  # fmt: skip
+def _tunables(name: str) -> Mapping[str, Tunable]:
+    return get_variant("spmv", name).tunables
 
 
-for _name in ("scalar", "vector", "subwarp", "adaptive", "merge"):
-    _register(_name)
+@variant("spmv-transposed", "csc-scalar", format="csc", source="spmv/csr_scalar.cu",
+         tunables=_tunables("csr-scalar"), about="CSC as CSR of A^T: a thread per column")  # fmt: skip
+def csc_scalar(job: Job) -> Launch:
+    return spmv.csr_scalar(_turned(job))
+
+
+@variant("spmv-transposed", "csc-vector", format="csc", source="spmv/csr_vector.cu",
+         tunables=_tunables("csr-vector"), about="CSC as CSR of A^T: a warp per column")  # fmt: skip
+def csc_vector(job: Job) -> Launch:
+    return spmv.csr_vector(_turned(job))
+
+
+@variant("spmv-transposed", "csc-subwarp", format="csc", source="spmv/csr_subwarp.cu",
+         tunables=_tunables("csr-subwarp"), about="CSC as CSR of A^T: 2 to 32 threads per column")  # fmt: skip
+def csc_subwarp(job: Job) -> Launch:
+    return spmv.csr_subwarp(_turned(job))
+
+
+@variant("spmv-transposed", "csc-adaptive", format="csc", source="spmv/csr_adaptive.cu",
+         tunables=_tunables("csr-adaptive"), about="CSC as CSR of A^T: blocks of equal work")  # fmt: skip
+def csc_adaptive(job: Job) -> Launch:
+    return spmv.csr_adaptive(_turned(job))
+
+
+@variant("spmv-transposed", "csc-merge", format="csc", source="spmv/csr_merge.cu",
+         tunables=_tunables("csr-merge"), about="CSC as CSR of A^T: merge path")  # fmt: skip
+def csc_merge(job: Job) -> Launch:
+    return spmv.csr_merge(_turned(job))
