@@ -121,6 +121,12 @@ class TraversalGroup(Group):
             )
             if any(t.cycle is None and t.median is not None for t in self.compared):
                 said.append("?: fewer than 6 rounds through all sources, no interval (--time-limit)")
+        if parts := [
+            f"{self._mode(t)} {milliseconds(t.record.times['parents_ms'])}"
+            for t in self.compared
+            if "parents_ms" in t.record.times
+        ]:
+            said.append(f"of which finding parents, ms: {', '.join(parts)}")
         return "; ".join(said)
 
 

@@ -5,6 +5,7 @@ Messages go to `emit` while a call works:
 ``("stage", text, guarded)``   what is being done; guarded: on the device, under the watchdog
 ``("at", cell)``               the cell whose launch comes next
 ``("event", Taken | Ended)``   a sample, or the end of a series
+``("part", cell, name, ms)``   what a part of the cell's run takes alone
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from spgraph_bench.stats import MatrixStats, row_stats
 from spgraph_bench.variants.base import Launch, Variant, get_variant
 
 __all__ = ["Bench", "Cell", "Outcome", "Task"]
+
+_PART_SAMPLES = 9
 
 
 @dataclass(frozen=True)
@@ -242,6 +245,7 @@ class Bench:
             prepared = self._prepared(variant, cell)
             clock = _AnnouncingClock(self._clock(variant.where), cell, self._emit)
             entries.append(Entry(cell.key, prepared.launch, clock, taken=taken.get(cell.key, ())))
+            self._time_parts(cell, prepared.launch, clock)
         self._emit(("stage", "timing", True))
         gc.collect()
         self.stopping = False
@@ -249,6 +253,17 @@ class Bench:
             entries, rule, order_seed=seed, fatal=self._fatal, should_stop=lambda: self.stopping
         ):
             self._emit(("event", event))
+
+    def _time_parts(self, cell: Cell, launch: Launch, clock: Clock) -> None:
+        """Time the parts of `launch` alone, cold, on what a whole run of the first case left."""
+        for name, part in launch.parts.items():
+            launch.select(0)
+            launch.reset()
+            launch.run()
+            alone = Launch(run=part, reset=lambda: None, output=launch.output, operations=8, gated=True)
+            taken = [clock.sample(alone, "cold") for _ in range(_PART_SAMPLES)]
+            if valid := [sample.ms for sample in taken if sample.valid]:
+                self._emit(("part", cell, f"{name}_ms", float(np.median(valid))))
 
     def close(self) -> None:
         """Give everything back."""

@@ -399,6 +399,8 @@ class _Run:
         def on_message(message: tuple[Any, ...]) -> None:
             if message[0] == "at":
                 self.at = message[1]
+            elif message[0] == "part":
+                self.outcomes[message[1].key].times[message[2]] = message[3]
             elif message[0] == "event":
                 event = message[1]
                 if isinstance(event, Taken):
