@@ -82,7 +82,7 @@ def csc_vector(job: Job) -> Launch:
 
 
 @variant("spmv-transposed", "csc-subwarp", format="csc", source="spmv/csr_subwarp.cu",
-         tunables=_tunables("csr-subwarp"), about="CSC as CSR of A^T: 2 to 32 threads per column")  # fmt: skip
+         tunables=_tunables("csr-subwarp"), about="CSC as CSR of A^T: 2 to 32 threads a column")  # fmt: skip
 def csc_subwarp(job: Job) -> Launch:
     return spmv.csr_subwarp(_turned(job))
 
