@@ -251,7 +251,7 @@ def _options_for(problem: str, given: Mapping[str, Any]) -> dict[str, int | str]
 def _choose(problem: str, options: RunOptions) -> Sequence[Variant]:
     """The variants the user asked for. Raises UsageError for globs and parameters that fit none."""
     from spgraph_bench.formats import formats
-    from spgraph_bench.runner.prepare import filled_params
+    from spgraph_bench.runner.prepare import chosen_value, filled_params
     from spgraph_bench.variants import select, variants
 
     everything = variants(problem)
@@ -276,6 +276,9 @@ def _choose(problem: str, options: RunOptions) -> Sequence[Variant]:
             raise UsageError(f"no parameter is called {name!r}", remedy=remedy)
     for entry in chosen:
         filled_params(entry, options.params)
+        form = formats()[entry.format]
+        for name in form.tunables.keys() & options.params.keys():
+            chosen_value(form.name, name, form.tunables[name], options.params[name])
     return chosen
 
 

@@ -14,7 +14,7 @@ from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Packed, Tunable
 from spgraph_bench.variants.base import Job, Launch, Variant
 
-__all__ = ["Prepared", "defines_for", "filled_params", "prepare", "upload_packed"]
+__all__ = ["Prepared", "chosen_value", "defines_for", "filled_params", "prepare", "upload_packed"]
 
 _C_TYPES = {
     np.dtype(np.float16): "__half",
@@ -45,22 +45,25 @@ def filled_params(variant: Variant, params: Mapping[str, Any]) -> dict[str, Any]
 
     Text is brought to the type of the choices or the default. Raises UsageError for what is none of them.
     """
-    return {n: _value(variant, n, t, params.get(n, t.default)) for n, t in variant.tunables.items()}
+    return {
+        n: chosen_value(variant.name, n, t, params.get(n, t.default)) for n, t in variant.tunables.items()
+    }
 
 
-def _value(variant: Variant, name: str, tunable: Tunable, given: Any) -> Any:
+def chosen_value(owner: str, name: str, tunable: Tunable, given: Any) -> Any:
+    """`given` as a value of `tunable`, a parameter of the variant or format `owner`. Raises UsageError."""
     if tunable.choices is not None:
         for choice in tunable.choices:
             if given == choice or given == str(choice):
                 return choice
         allowed = ", ".join(str(c) for c in tunable.choices)
-        raise UsageError(f"{variant.name}: {name}={given} is not possible", remedy=f"one of {allowed}")
+        raise UsageError(f"{owner}: {name}={given} is not possible", remedy=f"one of {allowed}")
     if isinstance(given, str) and isinstance(tunable.default, int | float):
         try:
             return type(tunable.default)(given)
         except ValueError:
             remedy = f"{name}: {tunable.about}"
-            raise UsageError(f"{variant.name}: {name}={given} is not a number", remedy=remedy) from None
+            raise UsageError(f"{owner}: {name}={given} is not a number", remedy=remedy) from None
     return given
 
 

@@ -1,0 +1,99 @@
+"""`spgraph bench spmm`: its own options, in the command line, the table and the records."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spgraph_bench.report import render
+from tests.test_cli_main import spgraph
+from tests.test_results import around, record
+
+BENCH = ("--device", "host", "--no-save", "--time-limit", "0.1", "--in-process")
+
+
+def _records(*args: str) -> dict[str, Any]:
+    done = spgraph("bench", "spmm", *args, *BENCH, "--json")
+    assert done.returncode == 0, done.stderr
+    return {found["variant"]: found for found in map(json.loads, done.stdout.splitlines())}
+
+
+def test_options_stand_in_the_records() -> None:
+    found = _records(
+        "rmat:scale=5", "--k", "7", "--layout", "column", "--variant", "csr-*", "--variant", "scipy"
+    )
+    assert {r["status"] for r in found.values()} == {"ok"}
+    for kept in found.values():
+        assert kept["options"] == {"k": 7, "layout": "column"}
+        assert kept["operations"] == 2 * kept["matrix"]["nnz"] * 7
+    assert found["csr-row"]["params"]["width"] == 8
+
+
+def test_defaults_are_kept_too_and_skipped_rows_have_them() -> None:
+    found = _records("rmat:scale=5", "--variant", "ell", "--variant", "blocked-ell")
+    assert found["ell"]["options"] == {"k": 32, "layout": "row"}
+    assert found["blocked-ell"]["status"] == "skipped"
+    assert found["blocked-ell"]["reason"] == "blocked-ell has no float32, only float16"
+    assert found["blocked-ell"]["options"] == {"k": 32, "layout": "row"}
+
+
+def test_half_precision_runs_where_a_variant_has_it() -> None:
+    found = _records("blocks:n=6", "--k", "16", "--dtype", "float16")
+    assert found["blocked-ell"]["status"] == "ok"
+    assert {r["status"] for name, r in found.items() if name != "blocked-ell"} == {"skipped"}
+
+
+def test_the_table_says_the_options() -> None:
+    done = spgraph("bench", "spmm", "rmat:scale=5", "--k", "3", "--variant", "csr-row", *BENCH)
+    assert done.returncode == 0
+    assert "float32, k 3, layout row, int32 offsets, seed 1" in done.stdout
+    assert "csr-row" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said", "remedy"),
+    [
+        (["spmm", "--k", "0"], "--k cannot be '0'", "from 1 to 512"),
+        (["spmm", "--k", "513"], "--k cannot be '513'", "from 1 to 512"),
+        (["spmm", "--k", "1e2"], "--k cannot be '1e2'", "from 1 to 512"),
+        (["spmm", "--layout", "diagonal"], "--layout cannot be 'diagonal'", "row, column"),
+        (["spmv", "--k", "3"], "spmv has no option --k", "leave it out"),
+        (["spmv", "--dtype", "float16"], "spmv does not come in float16", "float32, float64"),
+        (
+            ["spmm", "--param", "ell_block=8", "--dtype", "float16"],
+            "blocked-ell: ell_block=8 is not possible",
+            "16, 32",
+        ),
+    ],
+)
+def test_what_cannot_be_is_usage(args: list[str], said: str, remedy: str) -> None:
+    done = spgraph("bench", *args, "rmat:scale=4", *BENCH)
+    assert done.returncode == 2, done.stdout
+    assert said in done.stderr
+    assert remedy in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_offers_them_without_slowing_the_start() -> None:
+    shown = spgraph("bench", "--help").stdout
+    assert "--k 1..512" in shown
+    assert "spmm: columns of X and Y [default: 32]" in " ".join(shown.split())
+    code = "import spgraph_bench.cli.bench, sys; sys.exit('spgraph_bench.problems' in sys.modules)"
+    root = str(Path(__file__).resolve().parent.parent)
+    assert subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
+
+
+def test_records_with_other_options_are_in_another_table() -> None:
+    cells = [
+        record("csr-row", around(1.0), problem="spmm", options={"k": k, "layout": layout})
+        for k, layout in ((8, "row"), (8, "column"), (16, "row"))
+    ]
+    text = render(cells)
+    assert text.count("csr-row") == 2 * 3  # timed and preparation, in each of three tables
+    for line in ("float32, k 8, layout row", "float32, k 8, layout column", "float32, k 16, layout row"):
+        assert line in text
