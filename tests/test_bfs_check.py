@@ -364,3 +364,22 @@ def test_tuned_parameters_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert record["params"]["probes"] == 2
     path.write_text("not json")
     assert load_tuned("bfs", sha, info) == {}
+
+
+def test_work_in_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph of half a billion edges is gone through in pieces; here pieces of seven edges."""
+    from spgraph_bench.formats import get_format
+    from spgraph_bench.problems import traversal
+
+    for name in ("skewed-directed", "hub-of-5000", "loops-and-repeats"):
+        a, sources = graphs()[name]
+        packed = get_format("adjacency").pack(a)
+        whole = traversal.plain_levels(a, sources[0])
+        work, degrees = traversal.level_work(packed, whole), traversal.proper_degrees(a)
+        with monkeypatch.context() as small:
+            small.setattr(traversal, "_EDGES_AT_ONCE", 7)
+            assert np.array_equal(traversal.plain_levels(a, sources[0]), whole)
+            assert np.array_equal(traversal.proper_degrees(a), degrees)
+            again = traversal.level_work(packed, whole)
+        assert np.array_equal(work.pull, again.pull)
+        assert degrees.sum() == a.nnz - np.sum(np.repeat(np.arange(a.rows), a.row_lengths()) == a.col_idx)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ from spgraph_bench.formats.common import ranges
 from spgraph_bench.formats.graphs import transpose
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.problems.base import Option
+from spgraph_bench.stats import row_blocks, row_ranges
 
 __all__ = [
     "SOURCE_OPTIONS",
@@ -28,6 +30,9 @@ __all__ = [
 ]
 
 Levels = npt.NDArray[np.int32]
+
+_EDGES_AT_ONCE = 1 << 24
+"""Edges held at a time: what is made of them is some 400 MB, whatever the graph."""
 
 SOURCE_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
@@ -53,8 +58,11 @@ def pattern_is_symmetric(matrix: Matrix) -> bool:
 
 def proper_degrees(csr: CSR) -> npt.NDArray[np.int64]:
     """Out-edges of each vertex, self-loops left out, int64 ``[rows]``."""
-    row = np.repeat(np.arange(csr.rows, dtype=np.int32), csr.row_lengths())
-    return csr.row_lengths() - np.bincount(row[row == csr.col_idx], minlength=csr.rows)
+    degrees = csr.row_lengths()
+    for block in row_blocks(csr, _EDGES_AT_ONCE):
+        row = block.row_ids()
+        degrees[row[row == block.cols]] -= 1  # an edge occurs once
+    return degrees
 
 
 def plain_levels(csr: CSR, source: int) -> Levels:
@@ -65,10 +73,15 @@ def plain_levels(csr: CSR, source: int) -> Levels:
     frontier, depth = np.array([source]), 0
     while len(frontier):
         starts = csr.row_ptr[frontier]
-        neighbours = csr.col_idx[ranges(starts, csr.row_ptr[frontier + 1] - starts)]
-        found = neighbours[level[neighbours] == -1]
+        lengths = csr.row_ptr[frontier + 1] - starts
         depth += 1
-        level[found] = depth
+        cuts = np.searchsorted(np.cumsum(lengths), np.arange(_EDGES_AT_ONCE, lengths.sum(), _EDGES_AT_ONCE))
+        parts = []
+        for begin, end in pairwise([0, *np.unique(cuts).tolist(), len(frontier)]):
+            neighbours = csr.col_idx[ranges(starts[begin:end], lengths[begin:end])]
+            parts.append(neighbours[level[neighbours] == -1])
+            level[parts[-1]] = depth
+        found = np.concatenate(parts)
         # Each once: sorting is dearer than looking through all vertices when many were found.
         frontier = np.flatnonzero(level == depth) if 32 * len(found) > csr.rows else np.unique(found)
     return level
@@ -170,13 +183,16 @@ def level_work(packed: Packed, levels: Levels) -> LevelWork:
     if "col_ptr" in arrays:
         col_ptr, row = arrays["col_ptr"].astype(np.int64, copy=False), arrays["row"]
         in_degree = np.diff(col_ptr)
-        # For each vertex found at level l > 0: where its first in-neighbour at level l - 1 stands in its
-        # list.
-        target = np.repeat(np.arange(packed.rows, dtype=np.int32), in_degree)
-        is_parent = np.flatnonzero((level[row] == level[target] - 1) & (level[target] > 0))
-        children, first = np.unique(target[is_parent], return_index=True)
-        looks = is_parent[first] - col_ptr[children] + 1
-        own = np.bincount(level[children] - 1, looks, minlength=depth).astype(np.int64)[:depth]
+        own = np.zeros(depth, np.int64)
+        for begin, end in row_ranges(col_ptr, _EDGES_AT_ONCE):
+            # For each vertex found at level l > 0: where its first in-neighbour at level l - 1 stands.
+            first, last = int(col_ptr[begin]), int(col_ptr[end])
+            target = np.repeat(np.arange(begin, end), in_degree[begin:end])
+            wanted = level[target] - 1
+            is_parent = np.flatnonzero((level[row[first:last]] == wanted) & (wanted >= 0))
+            children, at = np.unique(target[is_parent], return_index=True)
+            looks = is_parent[at] + first - col_ptr[children] + 1
+            own += np.bincount(level[children] - 1, looks, minlength=depth).astype(np.int64)
         # In vain in every level before: level l's vertices in levels 0 to l - 2, the unreached in all.
         later = level.copy()
         later[~found] = depth + 1

@@ -32,7 +32,7 @@ from spgraph_bench.measure.clocks import GpuMonitor
 from spgraph_bench.measure.sampling import Clock, CpuClock, Entry, Sample, Taken, sample_interleaved
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.problems import CaseProblem, CheckResult, Reorderable, get_problem
-from spgraph_bench.problems.traversal import level_work
+from spgraph_bench.problems.traversal import LevelWork, level_work
 from spgraph_bench.results.record import Ceiling, Status
 from spgraph_bench.runner import spool
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare, upload_packed
@@ -164,6 +164,7 @@ class Bench:
         self._packed: tuple[str, Packed, float] | None = None
         self._uploaded: dict[str, dict[str, Buffer]] = {}
         self._ready: dict[str, Prepared] = {}
+        self._level_work: dict[str, LevelWork] = {}
         self._agreed: dict[str, tuple[str, list[bytes]]] = {}
         """dtype -> the first variant whose known cases were all right, and digests of its answers."""
 
@@ -404,9 +405,14 @@ class Bench:
         assert launch.trace is not None
         assert self._task is not None
         packed = prepared.job.packed
-        work = level_work(packed, levels)
+        key = f"{packed.format}/{packed.meta.get('reorder')}"
+        if key not in self._level_work:  # the levels are the same for all modes
+            self._level_work[key] = level_work(packed, levels)
+        work = self._level_work[key]
+        self._emit(("stage", f"watching the levels of {prepared.job.variant.name}", True))
         launch.reset()
         done = launch.trace()
+        self._emit(("stage", "counting what was inspected", False))
         depth = len(work.vertices)
         # A mode notices the end by a level that finds nothing, or that it has no frontier for.
         looked = [work.inspected(t.how, k, packed.nnz) if k < depth else 0 for k, t in enumerate(done)]
@@ -483,6 +489,8 @@ class Bench:
 
     def _release(self) -> None:
         self._ready.clear()
+        self._level_work.clear()
+        self._agreed.clear()
         self._packed = None
         self._drop_unused()
 
