@@ -113,38 +113,30 @@ def _set(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names: st
 
 
 _ADAPTIVE = {
-    "block": Tunable(128, "threads per block", (64, 128, 256)),
-    "tile": Tunable(512, "work of a warp: an entry counts 1, a row a 32nd of this", (256, 512, 1024)),
-    "threads": Tunable(1280, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
+    "block": Tunable(256, "threads per block", (128, 256, 512)),
+    "tile": Tunable(2048, "rows and entries per block", (512, 1024, 2048)),
+    "threads": Tunable(1536, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
 }
 
 
 @variant("spmv", "csr-adaptive", format="csr", source="spmv/csr_adaptive.cu", tunables=_ADAPTIVE,
-         about="warps of equal work: products to shared memory, rows summed there")  # fmt: skip
+         about="blocks of equal work: products to shared memory, rows summed there")  # fmt: skip
 def csr_adaptive(job: Job) -> Launch:
-    a, arrays, block, tile, device = (
-        job.packed,
-        job.arrays,
-        job.params["block"],
-        job.params["tile"],
-        job.device,
-    )
+    a, arrays, block, tile, device = job.packed, job.arrays, job.params["block"], job.params["tile"], job.device
     defines = _set(job.params, _ADAPTIVE, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
-    tiles = _blocks(a.rows * (tile // 32) + a.nnz, tile)
-    table = [device.empty(tiles + 1, kind) for kind in (np.dtype(np.int32), a.offsets, np.dtype(np.int32))]
+    blocks = _blocks(a.rows + a.nnz, tile)
+    table = [device.empty(blocks + 1, kind) for kind in (np.dtype(np.int32), a.offsets, np.dtype(np.int32))]
     fill = job.kernel("csr_adaptive_table", **defines).bind(
-        _blocks(tiles + 1, 256) if tiles else 0, 256,
-        np.int32(a.rows), np.int32(tiles), arrays["row_ptr"], *table,
+        _blocks(blocks + 1, 256) if blocks else 0, 256,
+        np.int32(a.rows), np.int32(blocks), arrays["row_ptr"], *table,
     )  # fmt: skip
-    partial, arrived = device.empty(2 * tiles, a.dtype), device.empty(tiles, np.uint32)
+    partial, arrived = device.empty(2 * blocks, a.dtype), device.empty(blocks, np.uint32)
     device.fill(arrived, 0)
-    room = tile + tile // 2  # ROOM in the kernel: products of a tile and a row of half a tile, with gaps
-    shared = block // 32 * (room + room // 32 + 1) * a.dtype.itemsize
     return job.launch(
         job.kernel("csr_adaptive", **defines).bind(
-            _blocks(32 * tiles, block), block,
-            np.int64(tiles), *table, partial, arrived, arrays["row_ptr"],
-            arrays["col"], arrays["val"], job.buffers["x"], job.buffers["y"], shared=shared,
+            blocks, block,
+            a.offsets.type(a.nnz), *table, partial, arrived, arrays["row_ptr"], arrays["col"], arrays["val"],
+            job.buffers["x"], job.buffers["y"],
         ),
         preprocess_ms=job.timed_ms(fill), extra_bytes=sum(t.nbytes for t in (*table, partial, arrived)),
         keep=(table, partial, arrived),
