@@ -16,11 +16,9 @@ __all__: list[str] = []
 
 # Defaults as in cuda/spmv/adaptive.cuh: what nobody changed needs no module of its own.
 _ADAPTIVE = {
-    "block": Tunable(256, "threads per block", (128, 256, 512)),
-    "tile": Tunable(2048, "rows and entries per block", (512, 1024, 2048, 4096)),
-    "threads": Tunable(
-        1280, "threads per SM that the compiler leaves registers for", (1024, 1280, 1536, 2048)
-    ),
+    "block": Tunable(128, "threads per block", (64, 128, 256)),
+    "tile": Tunable(512, "work of a warp: an entry counts 1, a row a 32nd of this", (256, 512, 1024)),
+    "threads": Tunable(1280, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
 }
 _SELL = {
     "block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024)),
@@ -35,19 +33,21 @@ def _changed(job: Job, tunables: dict[str, Tunable], **macros: str) -> dict[str,
 def _adaptive(job: Job, kernel: str, entries: Sequence[Any]) -> Launch:
     """`kernel`, which is made of adaptive.cuh; `entries` are its arguments between row_ptr and x."""
     a, device, row_ptr = job.packed, job.device, job.arrays["row_ptr"]
-    x, y = job.buffers["x"], job.buffers["y"]
+    block, tile = job.params["block"], job.params["tile"]
     defines = _changed(job, _ADAPTIVE, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
-    blocks = -(-(a.rows + a.nnz) // job.params["tile"])
-    table = [device.empty(blocks + 1, kind) for kind in (np.int32, a.offsets, np.int32)]
+    tiles = -(-(a.rows * (tile // 32) + a.nnz) // tile)
+    table = [device.empty(tiles + 1, kind) for kind in (np.dtype(np.int32), a.offsets, np.dtype(np.int32))]
     fill = job.kernel(f"{kernel}_table", **defines).bind(
-        -(-(blocks + 1) // 256) if blocks else 0, 256, np.int32(a.rows), np.int32(blocks), row_ptr, *table
+        -(-(tiles + 1) // 256) if tiles else 0, 256, np.int32(a.rows), np.int32(tiles), row_ptr, *table
     )
-    partial, arrived = device.empty(2 * blocks, a.dtype), device.empty(blocks, np.uint32)
+    partial, arrived = device.empty(2 * tiles, a.dtype), device.empty(tiles, np.uint32)
     device.fill(arrived, 0)
+    room = tile + tile // 2  # ROOM in the kernel: products of a tile and a row of half a tile, with gaps
     return job.launch(
         job.kernel(kernel, **defines).bind(
-            blocks, job.params["block"],
-            a.offsets.type(a.nnz), *table, partial, arrived, row_ptr, *entries, x, y,
+            -(-32 * tiles // block), block,
+            np.int64(tiles), *table, partial, arrived, row_ptr, *entries, job.buffers["x"], job.buffers["y"],
+            shared=block // 32 * (room + room // 32 + 1) * a.dtype.itemsize,
         ),
         preprocess_ms=job.timed_ms(fill), extra_bytes=sum(b.nbytes for b in (*table, partial, arrived)),
         keep=(table, partial, arrived),
