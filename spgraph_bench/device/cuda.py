@@ -140,7 +140,8 @@ class CudaKernel:
         )
         error, name = self._device.driver.Error, self.name
 
-        def launch() -> None:
+        def launch(_keep: Any = args) -> None:
+            # `values` are addresses: a buffer that only this launch knows must live as long as it.
             try:
                 enqueue()
             except error as cause:

@@ -53,6 +53,7 @@ class _Arguments:
     """Kernel arguments as the driver takes them: an array of pointers to values that live as long as this."""
 
     def __init__(self, kernel: str, args: Sequence[Arg]) -> None:
+        self._args = tuple(args)  # buffers: a kernel must never outlive what it was given
         self._values = [self._bytes(kernel, position, arg) for position, arg in enumerate(args)]
         self._pointers = (ctypes.c_void_p * max(1, len(args)))(*(ctypes.addressof(v) for v in self._values))
         self.address = ctypes.addressof(self._pointers)
@@ -108,12 +109,13 @@ class Library:
         return run
 
 
-def _instantiated(driver: Any, graph: Any, stream: Any) -> Callable[[], None]:
+def _instantiated(driver: Any, graph: Any, stream: Any, work: Callable[[], None]) -> Callable[[], None]:
+    """`work` is kept with the graph: the graph holds addresses of its buffers, and nothing else might."""
     executable = checked(driver.cuGraphInstantiate(graph, 0), "instantiating a graph")
     checked(driver.cuGraphUpload(executable, stream), "uploading a graph")
     launch = driver.cuGraphLaunch
 
-    def run(_keep: Any = (graph, executable)) -> None:
+    def run(_keep: Any = (graph, executable, work)) -> None:
         (status,) = launch(executable, stream)
         if int(status) != 0:
             raise LaunchError(f"launching a graph: {status.name}")
@@ -134,7 +136,7 @@ def capture(stream: int, work: Callable[[], None]) -> Callable[[], None]:
         work()
     finally:
         ended = driver.cuStreamEndCapture(handle)
-    return _instantiated(driver, checked(ended, "ending a capture"), handle)
+    return _instantiated(driver, checked(ended, "ending a capture"), handle, work)
 
 
 def repeat_while(stream: int, body: Callable[[np.uint64], Callable[[], None]]) -> Callable[[], None]:
@@ -176,4 +178,4 @@ def repeat_while(stream: int, body: Callable[[np.uint64], Callable[[], None]]) -
     finally:
         ended = driver.cuStreamEndCapture(handle)
     checked(ended, "ending a capture")
-    return _instantiated(driver, graph, handle)
+    return _instantiated(driver, graph, handle, work)
