@@ -7,7 +7,7 @@
 // Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, so no block has to
 //          be told: F vertices and E edges of the frontier, U edges of vertices not yet in any frontier.
 //            F and E small                               block 0 alone (graph/one_block.cuh), the others wait
-//            E > U / alpha, until F < n / beta           bottom-up over the bitmap
+//            E > U / alpha and growing, until F < n / beta    bottom-up over the bitmap
 //            else                                        top-down, the frontier's edges cut into equal parts
 //          A level costs one grid barrier; turning from bottom-up costs one more, for the queue.
 // Wins     on every kind of graph that one of its parts wins on; that is what it is for.
@@ -29,7 +29,8 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restr
     unsigned* other = visited + words_of(n);  // after a bottom-up level: what was visited before it
     word64_t* tally = tallies;
     long long unexplored = row_ptr[n];
-    bool bottom_up = false;  // how the level before went
+    bool bottom_up = false;   // how the level before went
+    double edges_before = 0;  // of the last frontier that the grid had
     begin_levels(n, *source, row_ptr, col_ptr, level, seen, queue, start, tally);
     grid_barrier(barrier);
     int k = 0;
@@ -38,7 +39,10 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restr
         if (now == 0) break;
         const bool alone = small.holds(now);
         const double count = (double)tally_count(now), edges = (double)tally_edges(now);
-        const bool pull = !alone && (bottom_up ? count * beta >= n : edges * alpha > unexplored - edges);
+        // Where the frontier shrinks U does too: at the end of a lattice E > U / alpha again, and bottom-up loses.
+        const bool pull =
+            !alone && (bottom_up ? count * beta >= n : edges > edges_before && edges * alpha > unexplored - edges);
+        edges_before = edges;
         if (bottom_up && !pull) {
             queue_found(n, k, row_ptr, other, seen, queue, start, tallies + 6);
             bottom_up = false;
@@ -56,6 +60,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restr
             }
             grid_barrier(barrier);
             tally = after;
+            edges_before = 0;
             k = (int)handover[0];
             unexplored = handover[1];
             continue;

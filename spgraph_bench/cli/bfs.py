@@ -74,13 +74,15 @@ def command(
         from spgraph_bench.variants import variants
 
         names += [v.name for v in variants("bfs") if v.kernel and v.name != mode]
-    records = run_modes("bfs", argument, names, sources, params, options, read_options, trace=trace)
-    if not options.json:
-        out = console()
+    records: list[Record] = []
+    try:
+        run_modes("bfs", argument, names, sources, params, options, read_options, into=records, trace=trace)
+    finally:  # an interrupt ends with what is finished
         found = next((r for r in records if r.variant == mode), None)
-        if found is not None:
+        if found is not None and not options.json:
+            out = console()
             click.echo(render_result(found, out.width, out.is_terminal), nl=False)
-            if trace and found.trace:
+            if trace and found.status == "ok":
                 others = [r for r in records if r is not found and r.status == "ok"]
                 text = render_trace(found, out.width, out.is_terminal, others)
                 click.echo(f"\n{text}", nl=False)

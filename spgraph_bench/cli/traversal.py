@@ -105,12 +105,15 @@ def run_modes(
     options: RunOptions,
     read_options: ReadOptions,
     *,
+    into: list[Record] | None = None,
     trace: bool = False,
     sweep: Callable[[Callable[[Mapping[str, Any]], Record]], None] | None = None,
 ) -> list[Record]:
     """Read the graph, check and time the modes `names` on it, keep and return their records.
 
-    With `sweep` it is called instead, with a function that runs the one mode with the parameters it is given.
+    They are put into `into` as they come, so that a caller has them after an interrupt too. With `sweep` it
+    is called instead, with a function that runs the one mode with the parameters it is given; the first such
+    run is checked against plain searches as far as asked for, later ones from one source.
     """
     from spgraph_bench.cli.bench import dtypes_for, show_progress
     from spgraph_bench.device.probe import choose_device
@@ -134,7 +137,7 @@ def run_modes(
         note(choice.note)
     kind = choice.name.partition(":")[0]
     chosen = problem_options(sources, kind)
-    records: list[Record] = []
+    records: list[Record] = [] if into is None else into
     with ExitStack() as stack:
         session = stack.enter_context(
             Session(choice.name, in_process=options.in_process, watchdog=options.watchdog)
@@ -161,7 +164,7 @@ def run_modes(
                 seed=options.seed,
                 force_format=options.force_format,
                 time_limit_s=options.time_limit,
-                options=chosen,
+                options={**chosen, "check_seconds": 0} if records else chosen,
                 trace=trace,
             )
             with show_progress() as progress:

@@ -34,7 +34,7 @@ _GRID = {
     "blocks_per_multiprocessor": Tunable(0, "blocks that a multiprocessor gets; 0: as many as fit"),
 }
 _DIRECTION = {
-    "alpha": Tunable(15.0, "bottom-up from frontier edges > unexplored edges / alpha on"),
+    "alpha": Tunable(15.0, "bottom-up once frontier edges > unexplored edges / alpha and growing"),
     "beta": Tunable(24.0, "top-down again when frontier vertices < vertices / beta"),
     "probes": Tunable(4, "in-edges that a lane looks at alone before its warp helps"),
 }
@@ -252,7 +252,7 @@ def direction(job: Job) -> Launch:
     def walk() -> Iterator[str | None]:
         begin()
         yield None
-        k, copy, pulled, unexplored, unvisited = 0, 0, False, nnz, n
+        k, copy, pulled, unexplored, unvisited, edges_before = 0, 0, False, nnz, n, 0
         while True:
             tally = job.device.download(f.tally)[k % 3]
             count, edges = (
@@ -267,7 +267,7 @@ def direction(job: Job) -> Launch:
             elif pulled:
                 pull_now = count * p["beta"] >= n
             else:
-                pull_now = edges * p["alpha"] > unexplored
+                pull_now = edges > edges_before and edges * p["alpha"] > unexplored
             if pull_now:
                 pulls[copy](k)
                 copy = 1 - copy
@@ -275,7 +275,7 @@ def direction(job: Job) -> Launch:
                 if pulled:
                     queues[copy](k)
                 pushes[copy](k)
-            pulled = pull_now
+            pulled, edges_before = pull_now, edges
             k += 1
             yield "pull" if pull_now else "push"
             if k > n:
