@@ -31,7 +31,7 @@
 #define SPG_BLOCK 256
 #endif
 #ifndef SPG_AHEAD
-#define SPG_AHEAD 2
+#define SPG_AHEAD 3
 #endif
 
 constexpr int SIZE = SPG_ROWS * SPG_COLS;

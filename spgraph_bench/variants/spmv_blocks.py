@@ -9,16 +9,22 @@ from spgraph_bench.variants.base import Job, Launch, variant
 
 __all__: list[str] = []
 
+# As in the kernels: what is not changed needs no module of its own.
+_DEFAULTS = {"SPG_ROWS": 3, "SPG_COLS": 3, "SPG_BLOCK": 256, "SPG_AHEAD": 3}
+
 _BLOCK = {"block": Tunable(256, "threads per block", (64, 128, 256, 512))}
+
+
+def _defines(**macros: int) -> dict[str, str]:
+    return {name: str(value) for name, value in macros.items() if value != _DEFAULTS[name]}
 
 
 @variant("spmv", "bsr", format="bsr", source="spmv/bsr.cu", tunables=_BLOCK,
          about="blocks of r x c, a thread per row")  # fmt: skip
 def bsr(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
-    size = {"SPG_ROWS": str(a.block_rows), "SPG_COLS": str(a.block_cols)}
     return job.launch(
-        job.kernel("bsr", **size).bind(
+        job.kernel("bsr", **_defines(SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols)).bind(
             -(-a.rows // block), block,
             np.int32(a.rows), np.int32(a.cols), arrays["block_ptr"], arrays["block_col"], arrays["block_val"],
             job.buffers["x"], job.buffers["y"],
@@ -36,10 +42,7 @@ def bsr_sliced(job: Job) -> Launch:
     a, arrays, block, ahead = job.packed, job.arrays, job.params["block"], job.params["ahead"]
     if ahead == "auto":  # so many as stay within 40 registers
         ahead = max(1, min(3, 160 // (a.block_rows * a.block_cols * a.dtype.itemsize)))
-    defines = {
-        "SPG_ROWS": str(a.block_rows), "SPG_COLS": str(a.block_cols),
-        "SPG_BLOCK": str(block), "SPG_AHEAD": str(ahead),
-    }  # fmt: skip
+    defines = _defines(SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols, SPG_BLOCK=block, SPG_AHEAD=ahead)
     return job.launch(
         job.kernel("bsr_sliced", **defines).bind(
             -(-a.rows // (a.block_rows * block)), block,
