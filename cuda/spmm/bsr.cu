@@ -23,9 +23,9 @@
 #define SPG_BLOCK_COLS 3
 #endif
 
-SPG_KERNEL bsr(index_t rows, index_t cols, index_t k, const offset_t* __restrict__ block_ptr,
-               const index_t* __restrict__ block_col, const value_t* __restrict__ block_val,
-               const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) bsr(index_t rows, index_t cols, index_t k,
+    const offset_t* __restrict__ block_ptr, const index_t* __restrict__ block_col,
+    const value_t* __restrict__ block_val, const value_t* __restrict__ x, value_t* __restrict__ y) {
     const long long block_row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_LANES;
     const long long row = block_row * SPG_BLOCK_ROWS;
     if (row >= rows) return;
@@ -42,10 +42,8 @@ SPG_KERNEL bsr(index_t rows, index_t cols, index_t k, const offset_t* __restrict
         if (e + 1 < end) next = block_col[e + 1];
         pieces_t piece[SPG_BLOCK_COLS];
 #pragma unroll
-        for (int j = 0; j < SPG_BLOCK_COLS; ++j) {
-            piece[j].clear();
-            if (top + j < cols) piece[j].load(x + (top + j) * k, first, k);  // a block may reach beyond the matrix
-        }
+        for (int j = 0; j < SPG_BLOCK_COLS; ++j)  // a block may reach beyond the matrix
+            piece[j].load(x + (top + j) * k, first, k, top + j < cols);
 #pragma unroll
         for (int i = 0; i < SPG_BLOCK_ROWS; ++i)
 #pragma unroll

@@ -25,8 +25,9 @@
 #define SPG_ROW_LANES (SPG_LANES * SPG_SHARE)
 #define SPG_STEP (SPG_AHEAD < SPG_LANES ? SPG_AHEAD : SPG_LANES)
 
-SPG_KERNEL csr_row(index_t rows, index_t k, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-                   const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) csr_row(index_t rows, index_t k,
+    const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col, const value_t* __restrict__ val,
+    const value_t* __restrict__ x, value_t* __restrict__ y) {
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_ROW_LANES;
     const unsigned lane = threadIdx.x % SPG_ROW_LANES, group = lane / SPG_LANES;
     const index_t first = first_column();
@@ -60,8 +61,7 @@ SPG_KERNEL csr_row(index_t rows, index_t k, const offset_t* __restrict__ row_ptr
                 const unsigned from = (j + u) * SPG_SHARE + group;
                 const index_t there = __shfl_sync(SPG_FULL_WARP, c, from, SPG_ROW_LANES);
                 factor[u] = __shfl_sync(SPG_FULL_WARP, a, from, SPG_ROW_LANES);
-                piece[u].clear();
-                if (at + from < length) piece[u].load(x + (long long)there * k, first, k);
+                piece[u].load(x + (long long)there * k, first, k, at + from < length);
             }
 #pragma unroll
             for (int u = 0; u < SPG_STEP; ++u) sum.add(factor[u], piece[u]);  // beyond the row's end: 0 x 0
@@ -84,9 +84,9 @@ SPG_KERNEL csr_row(index_t rows, index_t k, const offset_t* __restrict__ row_ptr
 #define SPG_WIDTH 8
 #endif
 
-SPG_KERNEL csr_row_columns(index_t rows, index_t cols, index_t k, const offset_t* __restrict__ row_ptr,
-                           const index_t* __restrict__ col, const value_t* __restrict__ val,
-                           const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) csr_row_columns(index_t rows, index_t cols, index_t k,
+    const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col, const value_t* __restrict__ val,
+    const value_t* __restrict__ x, value_t* __restrict__ y) {
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_TEAM;
     const unsigned lane = threadIdx.x % SPG_TEAM;
     const index_t first = (index_t)blockIdx.y * SPG_WIDTH;

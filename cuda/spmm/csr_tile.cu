@@ -23,9 +23,6 @@
 #ifndef SPG_ITEMS
 #define SPG_ITEMS 32
 #endif
-#ifndef SPG_BLOCK
-#define SPG_BLOCK 256
-#endif
 #define SPG_TEAMS (SPG_BLOCK / SPG_LANES)
 #define SPG_STAGED (SPG_TEAMS * SPG_ITEMS)
 
@@ -46,13 +43,13 @@ SPG_KERNEL csr_tile_rows(index_t rows, long long total, index_t teams, index_t i
     team_row[t] = low;
 }
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK) csr_tile(index_t k, long long total, index_t teams,
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) csr_tile(index_t k, long long total, index_t teams,
                                                  const index_t* __restrict__ team_row, value_t* __restrict__ carry,
                                                  const offset_t* __restrict__ row_ptr,
                                                  const index_t* __restrict__ col, const value_t* __restrict__ val,
                                                  const value_t* __restrict__ x, value_t* __restrict__ y) {
-    SPG_SHARED(index_t, columns, SPG_STAGED);
-    SPG_SHARED(value_t, values, SPG_STAGED);
+    SPG_SHARED(index_t, columns, SPG_STAGED + SPG_AHEAD);  // read beyond the end, without effect
+    SPG_SHARED(value_t, values, SPG_STAGED + SPG_AHEAD);
     SPG_SHARED(int, ends, SPG_STAGED);
     SPG_SHARED(pieces_t, rest, SPG_BLOCK);  // what each team has of the row that it does not finish
     const long long team0 = (long long)blockIdx.x * SPG_TEAMS;
@@ -86,12 +83,9 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK) csr_tile(index_t k, long long total, ind
             value_t factor[SPG_AHEAD];
 #pragma unroll
             for (int u = 0; u < SPG_AHEAD; ++u) {
-                piece[u].clear();
-                factor[u] = 0;
-                if (at + u < stop) {
-                    factor[u] = values[at + u];
-                    piece[u].load(x + (long long)columns[at + u] * k, first, k);
-                }
+                const bool there = at + u < stop;
+                factor[u] = there ? values[at + u] : 0;
+                piece[u].load(x + (long long)columns[at + u] * k, first, k, there);
             }
 #pragma unroll
             for (int u = 0; u < SPG_AHEAD; ++u) {
@@ -155,8 +149,7 @@ SPG_KERNEL csr_tile_carry(index_t rows, index_t k, index_t teams, index_t blocks
     sum.clear();
     for (long long other = b; other < blocks && (other == b || (other % 32 != 0 && row_of(other) == row)); ++other) {
         pieces_t piece;
-        piece.clear();
-        piece.load(carry + other * k, first, k);
+        piece.load(carry + other * k, first, k, true);
         sum.add(piece);
     }
 #pragma unroll

@@ -17,6 +17,10 @@
 #ifndef SPG_VECS
 #define SPG_VECS 1
 #endif
+#ifndef SPG_BLOCK
+#define SPG_BLOCK 256  // threads. Told to expect one block at least, ptxas keeps loads together for which it
+                       // otherwise saves registers.
+#endif
 #define SPG_TILE_K (SPG_VEC * SPG_LANES * SPG_VECS)
 // Rows of X on their way at a time: some eight loads a thread, without spilling.
 #define SPG_AHEAD (SPG_VECS >= 8 ? 1 : 8 / SPG_VECS)
@@ -27,23 +31,64 @@ struct __align__(sizeof(value_t) * SPG_VEC) piece_t {
 };
 static_assert(sizeof(piece_t) <= 16, "no load is wider than 16 bytes");
 
-// One load instruction, cached: rows of X are read again by other rows of A.
-__device__ __forceinline__ piece_t load_piece(const value_t* p) {
+// One load, or zeros where there is nothing to load. Cached: rows of X are read again by other rows of A.
+//
+// The predicate is in the load itself: an `if` around it becomes a branch, and loads that have branches between
+// them are not all under way at once. Volatile asm keeps its order, ahead of the first use (see stream.cuh).
+#ifdef SPG_HOST
+static inline piece_t load_piece(const value_t* p, bool there) {
+    piece_t r = {};
+    if (there) r = *reinterpret_cast<const piece_t*>(p);
+    return r;
+}
+#else
+__device__ __forceinline__ void load_if(float4& r, const void* p, bool there) {
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %5, 0; @q ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+f"(r.x), "+f"(r.y), "+f"(r.z), "+f"(r.w)
+                 : "l"(p), "r"((int)there));
+}
+__device__ __forceinline__ void load_if(double2& r, const void* p, bool there) {
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %3, 0; @q ld.global.nc.v2.f64 {%0, %1}, [%2]; }"
+                 : "+d"(r.x), "+d"(r.y)
+                 : "l"(p), "r"((int)there));
+}
+__device__ __forceinline__ void load_if(float2& r, const void* p, bool there) {
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %3, 0; @q ld.global.nc.v2.f32 {%0, %1}, [%2]; }"
+                 : "+f"(r.x), "+f"(r.y)
+                 : "l"(p), "r"((int)there));
+}
+__device__ __forceinline__ void load_if(float& r, const void* p, bool there) {
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.f32 %0, [%1]; }"
+                 : "+f"(r)
+                 : "l"(p), "r"((int)there));
+}
+__device__ __forceinline__ void load_if(double& r, const void* p, bool there) {
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.f64 %0, [%1]; }"
+                 : "+d"(r)
+                 : "l"(p), "r"((int)there));
+}
+
+__device__ __forceinline__ piece_t load_piece(const value_t* p, bool there) {
     piece_t r;
     if constexpr (sizeof(piece_t) == 16 && SPG_VEC == 4) {
-        const float4 q = *reinterpret_cast<const float4*>(p);
+        float4 q = make_float4(0, 0, 0, 0);
+        load_if(q, p, there);
         r.v[0] = q.x, r.v[1] = q.y, r.v[2] = q.z, r.v[3] = q.w;
     } else if constexpr (sizeof(piece_t) == 16 && SPG_VEC == 2) {
-        const double2 q = *reinterpret_cast<const double2*>(p);
+        double2 q = make_double2(0, 0);
+        load_if(q, p, there);
         r.v[0] = q.x, r.v[1] = q.y;
     } else if constexpr (sizeof(piece_t) == 8 && SPG_VEC == 2) {
-        const float2 q = *reinterpret_cast<const float2*>(p);
+        float2 q = make_float2(0, 0);
+        load_if(q, p, there);
         r.v[0] = q.x, r.v[1] = q.y;
     } else {
-        r.v[0] = *p;
+        r.v[0] = 0;
+        load_if(r.v[0], p, there);
     }
     return r;
 }
+#endif
 
 __device__ __forceinline__ void store_piece(value_t* p, const piece_t& r) {
     if constexpr (sizeof(piece_t) == 16 && SPG_VEC == 4)
@@ -66,11 +111,14 @@ struct pieces_t {
 #pragma unroll
             for (int j = 0; j < SPG_VEC; ++j) p[i].v[j] = 0;
     }
-    // `first`: column of this lane's first piece. Pieces beyond column k are left alone.
-    __device__ __forceinline__ void load(const value_t* row, index_t first, index_t k) {
+    // The lane's pieces of a row of X, zeros beyond column k and where there is no row. `first`: column of the
+    // lane's first piece.
+    __device__ __forceinline__ void load(const value_t* row, index_t first, index_t k, bool there) {
 #pragma unroll
-        for (int i = 0; i < SPG_VECS; ++i)
-            if (first + i * SPG_LANES * SPG_VEC < k) p[i] = load_piece(row + first + i * SPG_LANES * SPG_VEC);
+        for (int i = 0; i < SPG_VECS; ++i) {
+            const index_t column = first + i * SPG_LANES * SPG_VEC;
+            p[i] = load_piece(row + column, there && column < k);
+        }
     }
     __device__ __forceinline__ void store(value_t* row, index_t first, index_t k) const {
 #pragma unroll

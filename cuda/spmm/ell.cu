@@ -15,8 +15,9 @@
 //          (row-major: the three neighbours within a row of the mesh).
 #include "dense.cuh"
 
-SPG_KERNEL ell_rows(index_t rows, index_t slots, index_t k, const index_t* __restrict__ col,
-                    const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) ell_rows(index_t rows, index_t slots, index_t k,
+    const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
+    value_t* __restrict__ y) {
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_LANES;
     if (row >= rows) return;
     const index_t first = first_column();
@@ -36,10 +37,7 @@ SPG_KERNEL ell_rows(index_t rows, index_t slots, index_t k, const index_t* __res
             }
         }
 #pragma unroll
-        for (int u = 0; u < SPG_AHEAD; ++u) {
-            piece[u].clear();
-            if (c[u] >= 0) piece[u].load(x + (long long)c[u] * k, first, k);
-        }
+        for (int u = 0; u < SPG_AHEAD; ++u) piece[u].load(x + (long long)c[u] * k, first, k, c[u] >= 0);
 #pragma unroll
         for (int u = 0; u < SPG_AHEAD; ++u) sum.add(a[u], piece[u]);  // padding: 0 x 0
         if (c[SPG_AHEAD - 1] < 0) break;                              // entries fill a row's first slots
@@ -51,8 +49,9 @@ SPG_KERNEL ell_rows(index_t rows, index_t slots, index_t k, const index_t* __res
 #define SPG_WIDTH 8
 #endif
 
-SPG_KERNEL ell_columns(index_t rows, index_t cols, index_t slots, index_t k, const index_t* __restrict__ col,
-                       const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) ell_columns(index_t rows, index_t cols, index_t slots, index_t k,
+    const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
+    value_t* __restrict__ y) {
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     const index_t first = (index_t)blockIdx.y * SPG_WIDTH;

@@ -142,7 +142,7 @@ def csr_row(job: Job) -> Launch:
     mean = a.nnz / max(a.rows, 1)
     if job.options["layout"] == "column":
         team = _power(mean / 2, 32) if params["team"] == "auto" else params["team"]
-        defines = {"SPG_TEAM": str(team), "SPG_WIDTH": str(params["width"])}
+        defines = {"SPG_TEAM": str(team), "SPG_WIDTH": str(params["width"]), "SPG_BLOCK": str(block)}
         return job.launch(
             job.kernel("csr_row_columns", **defines).bind(
                 (_blocks(a.rows * team, block), _blocks(k, params["width"])), block,
@@ -155,7 +155,7 @@ def csr_row(job: Job) -> Launch:
     share = _power(mean / 8, 32) if params["share"] == "auto" else params["share"]
     share = min(share, 32 // p.lanes)
     return job.launch(
-        job.kernel("csr_row", **p.defines, SPG_SHARE=str(share)).bind(
+        job.kernel("csr_row", **p.defines, SPG_SHARE=str(share), SPG_BLOCK=str(block)).bind(
             (_blocks(a.rows * p.lanes * share, block), p.tiles), block,
             np.int32(a.rows), np.int32(k), arrays["row_ptr"], arrays["col"], arrays["val"], x, y,
         )
@@ -210,7 +210,7 @@ def ell(job: Job) -> Launch:
     block, x, y = params["block"], job.buffers["x"], job.buffers["y"]
     if job.options["layout"] == "column":
         return job.launch(
-            job.kernel("ell_columns", SPG_WIDTH=str(params["width"])).bind(
+            job.kernel("ell_columns", SPG_WIDTH=str(params["width"]), SPG_BLOCK=str(block)).bind(
                 (_blocks(a.rows, block), _blocks(k, params["width"])), block,
                 np.int32(a.rows), np.int32(a.cols), np.int32(a.slots), np.int32(k),
                 arrays["col"], arrays["val"], x, y,
@@ -218,7 +218,7 @@ def ell(job: Job) -> Launch:
         )  # fmt: skip
     p = pieces(k, a.dtype.itemsize, params["columns"])
     return job.launch(
-        job.kernel("ell_rows", **p.defines).bind(
+        job.kernel("ell_rows", **p.defines, SPG_BLOCK=str(block)).bind(
             (_blocks(a.rows * p.lanes, block), p.tiles), block,
             np.int32(a.rows), np.int32(a.slots), np.int32(k), arrays["col"], arrays["val"], x, y,
         )
@@ -233,7 +233,8 @@ def bsr(job: Job) -> Launch:
     most = max(1, min(4, 384 // (16 * (a.block_rows + a.block_cols))))
     p = pieces(int(k), a.dtype.itemsize, job.params["columns"], most)
     defines = {
-        **p.defines, "SPG_BLOCK_ROWS": str(a.block_rows), "SPG_BLOCK_COLS": str(a.block_cols),
+        **p.defines, "SPG_BLOCK": str(block),
+        "SPG_BLOCK_ROWS": str(a.block_rows), "SPG_BLOCK_COLS": str(a.block_cols),
     }  # fmt: skip
     dense = _row_major(job, **defines)
     multiply = job.kernel("bsr", **defines).bind(
