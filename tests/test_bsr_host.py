@@ -11,12 +11,13 @@ from battery import battery, csr, matrix
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
 from spgraph_bench.errors import DeviceError, UsageError
-from spgraph_bench.formats import get_format
+from spgraph_bench.formats import bsr, get_format
 from spgraph_bench.formats.bsr import choose_block_size
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.runner.prepare import prepare
 from spgraph_bench.stats import row_ranges, row_stats
+from spgraph_bench.structure import count_blocks
 from spgraph_bench.variants import get_variant
 
 SPMV = get_problem("spmv")
@@ -72,18 +73,37 @@ def _places(a: CSR, r: int, c: int) -> tuple[list[int], list[int]]:
 
 
 def test_refusals() -> None:
-    bsr, stats = get_format("bsr"), row_stats(battery()["arrow"])
+    form, stats = get_format("bsr"), row_stats(battery()["arrow"])
     assert (
-        bsr.refuse(stats, None) == "bsr: no size of blocks is 60% full on average; --force-format overrides"
+        form.refuse(stats, None) == "bsr: no size of blocks is 60% full on average; --force-format overrides"
     )
-    assert bsr.refuse(stats, None, block_size=3) == (
+    assert form.refuse(stats, None, block_size=3) == (
         "bsr: blocks of 3x3 are not 60% full on average; --force-format overrides"
     )
-    assert bsr.refuse(stats, None, force=True) is None
-    assert "needs 1.16 kB and more; device has 1 kB free" in str(bsr.refuse(stats, 1000, force=True))
+    assert form.refuse(stats, None, force=True) is None
+    assert "needs 1.16 kB and more; device has 1 kB free" in str(form.refuse(stats, 1000, force=True))
     for bad in ("wide", 0, 9, "3x", "3x9", -2):
         with pytest.raises(UsageError, match="block_size cannot be"):
             choose_block_size(battery()["dense"], bad)
+
+
+def test_a_matrix_is_counted_once_for_predictions_and_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+    monkeypatch.setattr(
+        bsr,
+        "count_blocks",
+        lambda rows, cols, sizes: counted.append(sizes) or count_blocks(rows, cols, sizes),
+    )
+    stats, form = row_stats(_scattered(3, 3)), get_format("bsr")
+    assert form.refuse(stats, None) is None
+    sizes = [form.predict_bytes(stats, width) for width in (4, 8, 4)]
+    assert sizes[0] == sizes[2] != sizes[1]
+    assert counted == [bsr.SIZES]
+    assert form.refuse(row_stats(battery()["arrow"]), None) is not None
+    assert form.predict_bytes(stats) == sizes[0]  # a refusal that stopped early is not remembered
+    assert len(counted) == 2
+    form.predict_bytes(stats, block_size=2)
+    assert counted[2:] == [((2, 2),)]
 
 
 def test_plain_layout() -> None:

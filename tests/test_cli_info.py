@@ -59,7 +59,8 @@ def test_bytes_are_those_of_the_packed_formats(text: str, capsys: pytest.Capture
         form = formats()[told["format"]]
         assert told["refused"] == form.refuse(row_stats(csr), None)
         for dtype, size in told["bytes"].items():
-            assert form.pack(csr, dtype).stored_bytes == size
+            stored = form.pack(csr, dtype).stored_bytes
+            assert stored == size or (stored < size and not form.predicts_exactly)
 
 
 def test_refusal_is_told_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:

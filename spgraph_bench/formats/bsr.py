@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -37,6 +38,9 @@ WIDE_BYTES = 16
 _MASK = 0xFFFFFFFF
 
 
+_Sizes = tuple[tuple[int, int], ...]
+
+
 class _Size(NamedTuple):
     rows: int
     cols: int
@@ -66,7 +70,7 @@ def _given(text: Any) -> tuple[int, int] | None:
     return r, c
 
 
-def _counts(csr: CSR, sizes: tuple[tuple[int, int], ...], until_none_fills: bool = False) -> list[_Size]:
+def _counts(csr: CSR, sizes: _Sizes, until_none_fills: bool = False) -> list[_Size]:
     """Occupied blocks of each of `sizes`.
 
     With `until_none_fills` counting ends, with an empty list, as soon as all sizes have so many blocks that
@@ -82,13 +86,36 @@ def _counts(csr: CSR, sizes: tuple[tuple[int, int], ...], until_none_fills: bool
     return [_Size(r, c, n) for (r, c), n in blocks.items()]
 
 
-def choose_block_size(csr: CSR, block_size: Any = "auto", value_bytes: int = 4) -> _Size:
+_last: tuple[weakref.ref[npt.NDArray[np.int32]], _Sizes, list[_Size]] | None = None
+
+
+def _remembered(csr: CSR, sizes: _Sizes, until_none_fills: bool = False) -> list[_Size]:
+    """As _counts, but the matrix that was counted last is not counted again.
+
+    Predictions and refusals ask for one matrix in several types. Packing counts afresh: its time is shown.
+    """
+    global _last
+    if _last is not None and _last[0]() is csr.col_idx and _last[1] == sizes:
+        found = _last[2]
+        return found if not until_none_fills or any(size.fills(csr.nnz) for size in found) else []
+    found = _counts(csr, sizes, until_none_fills)
+    if found:
+        _last = weakref.ref(csr.col_idx), sizes, found
+    return found
+
+
+def choose_block_size(
+    csr: CSR,
+    block_size: Any = "auto",
+    value_bytes: int = 4,
+    count: Callable[[CSR, _Sizes], list[_Size]] = _counts,
+) -> _Size:
     """The size (rows, cols, blocks): the one given, or of those at least 60 % full the one of least bytes.
 
     Where none is that full: the one of least bytes. Raises UsageError for what is no size.
     """
     given = _given(block_size)
-    found = _counts(csr, (given,) if given else SIZES)
+    found = count(csr, (given,) if given else SIZES)
     good = [size for size in found if size.fills(csr.nnz)] or found
     return min(good, key=lambda size: size.bytes(value_bytes))
 
@@ -182,7 +209,7 @@ class BSR(Format):
     ) -> int:
         """Counts the blocks, which takes a pass over the column indices."""
         assert stats.csr is not None, "the number of blocks depends on the columns"
-        size = choose_block_size(stats.csr, params.get("block_size", "auto"), value_bytes)
+        size = choose_block_size(stats.csr, params.get("block_size", "auto"), value_bytes, _remembered)
         return (-(-stats.rows // size.rows) + 1) * offset_bytes + size.bytes(value_bytes)
 
     def refuse(
@@ -201,7 +228,7 @@ class BSR(Format):
             return (
                 f"{self.name} needs {human_bytes(least)} and more; device has {human_bytes(free_bytes)} free"
             )
-        if not force and stats.nnz and not _counts(stats.csr, (given,) if given else SIZES, True):
+        if not force and stats.nnz and not _remembered(stats.csr, (given,) if given else SIZES, True):
             tried = f"blocks of {given[0]}x{given[1]} are not" if given else "no size of blocks is"
             return f"{self.name}: {tried} {BLOCK_FILL:.0%} full on average; --force-format overrides"
         return super().refuse(stats, free_bytes, value_bytes, force, **params)
