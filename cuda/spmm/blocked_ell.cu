@@ -6,8 +6,8 @@
 // Mapping  A warp takes a block row and 16 * SPG_FRAGMENTS columns of Y, whose sums it keeps in float32 fragments.
 //          For every 16 columns of A it stages 16 rows of its piece of X in shared memory of its own (16 bytes a
 //          load where k, or cols if column-major, is a multiple of 8; zeros beyond the edges), while the next 16 are
-//          already on their way in registers; then SPG_SIDE / 16 * SPG_FRAGMENTS products of 16 x 16 x 16. Blocks
-//          of A are read once by each warp, as whole lines. Neighbouring warps take neighbouring columns of one
+//          already on their way in registers, and their 16 columns of A too; then SPG_SIDE / 16 * SPG_FRAGMENTS
+//          products of 16 x 16 x 16. Blocks of A are read once by each warp, as whole lines. Neighbouring warps take neighbouring columns of one
 //          block row, so that A comes out of L1.
 // Wins     where 16 x 16 blocks are well filled: a block takes one instruction where csr-row takes up to 256 rows of X.
 // Loses    on everything else: a block costs 512 bytes and 4,096 multiply-adds a fragment whatever is in it.
@@ -111,10 +111,19 @@ struct tile_t {
     }
 };
 
+// 16 columns of a block of A, all its rows.
+struct half_column_t {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> part[SPG_HALVES];
+
+    __device__ __forceinline__ void load(const half* from) {
+#pragma unroll
+        for (int i = 0; i < SPG_HALVES; ++i) wmma::load_matrix_sync(part[i], from + i * 16 * SPG_SIDE, SPG_SIDE);
+    }
+};
+
 SPG_KERNEL __launch_bounds__(32 * SPG_WARPS) blocked_ell(index_t rows, index_t cols, index_t k, index_t width,
-                                                         const index_t* __restrict__ block_col,
-                                                         const half* __restrict__ block_val,
-                                                         const half* __restrict__ x, float* __restrict__ y) {
+    const index_t* __restrict__ block_col, const half* __restrict__ block_val, const half* __restrict__ x,
+    float* __restrict__ y) {
     SPG_SHARED(stage_t, stages, SPG_WARPS);
     uint4* stage = stages[threadIdx.x / 32].eights;
     const int lane = threadIdx.x % 32;
@@ -132,36 +141,41 @@ SPG_KERNEL __launch_bounds__(32 * SPG_WARPS) blocked_ell(index_t rows, index_t c
 #pragma unroll
         for (int f = 0; f < SPG_FRAGMENTS; ++f) wmma::fill_fragment(sum[h][f], 0.0f);
 
-    // Step s: 16 columns of A, the (s % SPG_HALVES)-th of block s / SPG_HALVES.
+    // A step is 16 columns of A: column h of 16 of the block in `slot`. What the next step needs is on its way
+    // before the products of this one.
     tile_t tile;
-    index_t next = width > 0 ? block_col[0] : -1;
-    if (next >= 0) tile.load(x, cols, k, (long long)next * SPG_SIDE, left);
-    for (index_t slot = 0; next >= 0; ++slot) {
-        const index_t now = next;
-        next = slot + 1 < width ? block_col[slot + 1] : -1;
+    half_column_t a, ahead;
+    index_t now = width > 0 ? block_col[0] : -1;
+    if (now >= 0) {
+        tile.load(x, cols, k, (long long)now * SPG_SIDE, left);
+        a.load(block_val);
+    }
+    for (index_t slot = 0; now >= 0; ++slot) {
+        const index_t next = slot + 1 < width ? block_col[slot + 1] : -1;
 #pragma unroll
         for (int h = 0; h < SPG_HALVES; ++h) {
-            wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a[SPG_HALVES];
-            const half* block = block_val + (long long)slot * (SPG_SIDE * SPG_SIDE) + 16 * h;
-#pragma unroll
-            for (int i = 0; i < SPG_HALVES; ++i)
-                wmma::load_matrix_sync(a[i], block + i * 16 * SPG_SIDE, SPG_SIDE);
             __syncwarp();  // the tile before has been read
             tile.stage(stage);
             __syncwarp();
-            if (h + 1 < SPG_HALVES)
+            const half* block = block_val + (long long)slot * (SPG_SIDE * SPG_SIDE);
+            if (h + 1 < SPG_HALVES) {
                 tile.load(x, cols, k, (long long)now * SPG_SIDE + 16 * (h + 1), left);
-            else if (next >= 0)
+                ahead.load(block + 16 * (h + 1));
+            } else if (next >= 0) {
                 tile.load(x, cols, k, (long long)next * SPG_SIDE, left);
+                ahead.load(block + SPG_SIDE * SPG_SIDE);
+            }
 #pragma unroll
             for (int f = 0; f < SPG_FRAGMENTS; ++f) {
                 wmma::fragment<wmma::matrix_b, 16, 16, 16, half, x_order> b;
                 const half* from = reinterpret_cast<const half*>(stage) + f * 16 * (SPG_COLUMN_MAJOR ? SPG_PITCH : 1);
                 wmma::load_matrix_sync(b, from, SPG_PITCH);
 #pragma unroll
-                for (int i = 0; i < SPG_HALVES; ++i) wmma::mma_sync(sum[i][f], a[i], b, sum[i][f]);
+                for (int i = 0; i < SPG_HALVES; ++i) wmma::mma_sync(sum[i][f], a.part[i], b, sum[i][f]);
             }
+            a = ahead;
         }
+        now = next;
     }
 
 #if SPG_COLUMN_MAJOR
