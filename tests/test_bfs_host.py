@@ -187,8 +187,8 @@ def test_a_grid_barrier_is_one_atomic_per_block() -> None:
     try:
         counted = _counters(device, "persistent", "chain", block=64)
         blocks, levels = 4, 300
-        # 300 vertices are 5 blocks of 64, of which 4 run. A barrier after the begin and one per level. A level
-        # of one vertex: one atomicOr (the other neighbour is seen to be visited) and one reservation.
+        # 300 vertices are 5 blocks of 64, of which 4 run. A barrier after the begin and one per level. A
+        # level of one vertex: one atomicOr (the other neighbour is seen to be visited) and one reservation.
         assert counted["global_atomics"] == blocks * (levels + 1) + 2 * (levels - 1)
         assert counted["kernel_launches"] == 1
     finally:
