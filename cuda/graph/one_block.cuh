@@ -3,7 +3,8 @@
 
 #include "levels.cuh"
 
-#define SPG_NEAR 1024  // frontier vertices that fit in shared memory
+#define SPG_NEAR 1024    // frontier vertices that fit in shared memory
+#define SPG_CLAIMS 2048  // slots that tell duplicates of a thin level apart
 
 // What a small frontier is: at most `vertices` (never more than SPG_NEAR) with at most `edges` out-edges.
 struct small_frontier {
@@ -14,6 +15,125 @@ struct small_frontier {
         return tally_count(tally) <= min(vertices, SPG_NEAR) && tally_edges(tally) <= edges;
     }
 };
+
+// A frontier of low degrees: little is lost when a thread takes a vertex with all its edges.
+__device__ __forceinline__ bool is_thin(word64_t tally, index_t n)
+{
+    // Not on tiny graphs: a vertex may get into the queue twice (see claim), which must never fill more than n.
+    return n >= 8192 && tally_edges(tally) <= 4 * tally_count(tally) + 64;
+}
+
+// Whether this thread is the one that found w in this level: the first to put it into its slot of a table in shared
+// memory. No slot need ever be cleared, since a vertex found in an earlier level is not asked for again. Two vertices
+// that take turns in one slot may each be found twice; that costs a little time, and nothing else.
+__device__ __forceinline__ bool claim(index_t w, index_t* table)
+{
+    return atomicExch(table + w % SPG_CLAIMS, w) != w;
+}
+
+// Thin levels from k on, for as long as they are thin and small; returns the level it stopped before, and in `now`
+// its tally. The queue is then in near_queue / near_start and in global memory, as after any other level.
+//
+// Waiting is all that such a level costs (2,000 of them on a lattice of 1,000 x 1,000), so nothing in it goes to L2
+// and comes back: what is visited is asked of `level`, which L1 may answer since only this block works on the graph;
+// duplicates are told apart in shared memory; the bits of `visited` are set by atomics that nobody waits for.
+__device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier small, word64_t& now,
+                                           const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                           int* level, unsigned* visited, index_t* queue, offset_t* start,
+                                           index_t* near_queue, offset_t* near_start, long long& unexplored,
+                                           long long* trace, int trace_levels, int how)
+{
+    SPG_SHARED(index_t, table, SPG_CLAIMS);
+    SPG_SHARED(unsigned, counts, 3);  // vertices of a level, at index level % 3
+    SPG_SHARED(word64_t, sums, 3);    // edges of a level
+    for (int i = threadIdx.x; i < SPG_CLAIMS; i += blockDim.x) table[i] = -1;
+    if (threadIdx.x == 0) {
+        counts[(k + 1) % 3] = 0;
+        sums[(k + 1) % 3] = 0;
+    }
+    __syncthreads();
+    const int lane = threadIdx.x & 31;
+    unsigned count = (unsigned)tally_count(now);
+    long long edges = tally_edges(now);
+    for (;;) {
+        if (threadIdx.x == 0) {
+            counts[(k + 2) % 3] = 0;
+            sums[(k + 2) % 3] = 0;
+            if (k < trace_levels) {
+                trace[2 * k] = spg_nanoseconds();
+                trace[2 * k + 1] = how;
+            }
+        }
+        unexplored -= edges;
+        const index_t* in = near_queue + (k & 1) * SPG_NEAR;
+        index_t* out = near_queue + (~k & 1) * SPG_NEAR;
+        unsigned* found = counts + (k + 1) % 3;
+        word64_t degrees = 0;  // of what this thread finds
+        for (unsigned i = threadIdx.x; i < count; i += blockDim.x) {
+            const index_t v = in[i];
+            const offset_t end = row_ptr[v + 1];
+            for (offset_t e = row_ptr[v]; e < end; ++e) {
+                const index_t w = col[e];
+                if (load_block(level + w) >= 0 || !claim(w, table)) continue;
+                store_block(level + w, k + 1);
+                atomicOr(visited + w / 32, 1u << w % 32);
+                const unsigned degree = (unsigned)(row_ptr[w + 1] - row_ptr[w]);
+                if (degree == 0) continue;
+                degrees += degree;
+                // One atomic for all lanes that happen to be here.
+                const unsigned here = __activemask();
+                const int leader = __ffs((int)here) - 1;
+                unsigned position = 0;
+                if (lane == leader) position = atomicAdd(found, (unsigned)__popc(here));
+                position = __shfl_sync(here, position, leader) + __popc(here & ((1u << lane) - 1));
+                if (position < SPG_NEAR)
+                    out[position] = w;
+                else
+                    queue[(long long)(~k & 1) * n + position] = w;
+            }
+        }
+        __syncwarp();
+        if (__any_sync(SPG_FULL_WARP, degrees != 0)) {
+            for (int distance = 16; distance > 0; distance /= 2)
+                degrees += __shfl_down_sync(SPG_FULL_WARP, degrees, distance);
+            if (lane == 0) atomicAdd(sums + (k + 1) % 3, degrees);
+        }
+        __syncthreads();
+        ++k;
+        count = counts[k % 3];
+        edges = (long long)sums[k % 3];
+        now = count ? tally_of(count, edges) : 0;
+        if (now == 0 || !small.holds(now) || !is_thin(now, n)) break;
+    }
+    // The offsets that others need, and the queue in global memory: a prefix sum of the degrees in queue order, by the
+    // first warp (at most 4 x 1,024 + 64 vertices).
+    if (threadIdx.x < 32) {
+        const long long side = (long long)(k & 1) * n;
+        offset_t before = 0;
+        for (unsigned base = 0; base < count; base += 32) {
+            const unsigned i = base + lane;
+            index_t v = 0;
+            offset_t degree = 0;
+            if (i < count) {
+                v = i < SPG_NEAR ? near_queue[(k & 1) * SPG_NEAR + i] : queue[side + i];
+                degree = row_ptr[v + 1] - row_ptr[v];
+            }
+            offset_t sum = degree;
+            for (int distance = 1; distance < 32; distance *= 2) {
+                const offset_t below = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
+                if (lane >= distance) sum += below;
+            }
+            if (i < count) {
+                queue[side + i] = v;
+                start[side + i] = before + sum - degree;
+                if (i < SPG_NEAR) near_start[(k & 1) * SPG_NEAR + i] = before + sum - degree;
+            }
+            before += __shfl_sync(SPG_FULL_WARP, sum, 31);
+        }
+    }
+    __syncthreads();
+    return k;
+}
 
 // Runs level after level from level k on, as long as the frontier is small and not empty; returns the level it
 // stopped before, whose queue is then in global memory as any other level's and whose tally is in `after`. That is
@@ -42,6 +162,13 @@ __device__ __forceinline__ int one_block_levels(index_t n, int k, small_frontier
     }
     __syncthreads();
     while (now != 0 && small.holds(now)) {
+        if (is_thin(now, n)) {
+            k = thin_levels(n, k, small, now, row_ptr, col, level, visited, queue, start, &near_queue[0][0],
+                            &near_start[0][0], unexplored, trace, trace_levels, how);
+            if (threadIdx.x == 0) near_tally[(k + 1) % 3] = 0;
+            __syncthreads();
+            continue;
+        }
         if (threadIdx.x == 0) {
             near_tally[(k + 2) % 3] = 0;
             if (k < trace_levels) {

@@ -13,6 +13,7 @@ typedef unsigned long long word64_t;
 template <class T> static inline T load_grid(const T* p) { return *(const volatile T*)p; }
 template <class T> static inline T load_block(const T* p) { return *(const volatile T*)p; }
 template <class T> static inline void store_grid(T* p, T value) { *(volatile T*)p = value; }
+template <class T> static inline void store_block(T* p, T value) { *(volatile T*)p = value; }
 static inline unsigned load_acquire(const unsigned* p) { return __ldcv(p); }  // yields, so that others get on
 static inline unsigned add_release(unsigned* p, unsigned value) { return atomicAdd(p, value); }
 #else
@@ -33,6 +34,16 @@ __device__ __forceinline__ unsigned load_block(const unsigned* p)
     unsigned v;
     asm volatile("ld.relaxed.cta.u32 %0, [%1];" : "=r"(v) : "l"(p));
     return v;
+}
+__device__ __forceinline__ int load_block(const int* p)
+{
+    int v;
+    asm volatile("ld.relaxed.cta.s32 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+__device__ __forceinline__ void store_block(int* p, int value)
+{
+    asm volatile("st.relaxed.cta.s32 [%0], %1;" : : "l"(p), "r"(value));
 }
 __device__ __forceinline__ void store_grid(int* p, int value)
 {
