@@ -28,11 +28,11 @@
 #define SPG_TILE 2048
 #endif
 #ifndef SPG_BLOCK
-#define SPG_BLOCK 256
+#define SPG_BLOCK 128
 #endif
 // Threads on an SM that the compiler leaves registers for.
 #ifndef SPG_THREADS
-#define SPG_THREADS 1536
+#define SPG_THREADS 1024
 #endif
 // A longer row is cut where it leaves its block. Shared memory must hold a whole row of this length besides.
 #define SPG_LONG (SPG_TILE / 2)
@@ -43,6 +43,9 @@
 // Place of product i in shared memory. One gap every 32 words keeps rows of 8, 16, 32, ... entries, which
 // neighbouring threads walk in step, out of each other's banks.
 #define PLACE(i) ((i) + ((i) >> 5))
+
+// Quads that a thread loads before it uses the first.
+constexpr int DEPTH = SPG_TILE / (4 * SPG_BLOCK) < 1 ? 1 : SPG_TILE / (4 * SPG_BLOCK) > 4 ? 4 : SPG_TILE / (4 * SPG_BLOCK);
 
 // The table: entry b for block b, one more for the end.
 SPG_KERNEL csr_adaptive_table(index_t rows, index_t blocks, const offset_t* __restrict__ row_ptr,
@@ -151,25 +154,44 @@ csr_adaptive(offset_t nnz, const index_t* __restrict__ block_row, const offset_t
         const long long base = entry & ~(offset_t)3;
         const int count = (int)(stop - base);
         int row = thread / width;
-        int from = 0, to = 0;
+        // Asked for now, looked at when the products are there: a subtraction here would wait for them.
+        offset_t row_from = 0, row_to = 0;
         if (row < rows) {
-            from = (int)(row_ptr[first + row] - base);
-            to = (int)(row_ptr[first + row + 1] - base);
+            row_from = row_ptr[first + row];
+            row_to = row_ptr[first + row + 1];
         }
         // Quads end at the last multiple of 4 within the arrays; the matrix's last entries are read singly.
         const long long inside = (nnz - base) & ~3LL;
         const int quads = inside < count ? (int)inside : count;
-#pragma unroll 2
-        for (int i = 4 * thread; i < quads; i += 4 * SPG_BLOCK) {
-            const index_quad c = read_quad(col, base + i);
-            const value_quad v = read_quad(val, base + i);
+        for (int i = 4 * thread; i < quads; i += 4 * DEPTH * SPG_BLOCK) {
+            index_quad c[DEPTH];
+            value_quad v[DEPTH];
 #pragma unroll
-            for (int u = 0; u < 4; ++u) products[PLACE(i + u)] = v.at[u] * x[c.at[u]];
+            for (int k = 0; k < DEPTH; ++k) {
+                const int at = i + 4 * k * SPG_BLOCK;
+                if (at < quads) c[k] = stream_quad(col, base + at);
+                if (at < quads) v[k] = stream_quad(val, base + at);
+            }
+#pragma unroll
+            for (int k = 0; k < DEPTH; ++k)
+                if (i + 4 * k * SPG_BLOCK < quads) {
+#pragma unroll
+                    for (int u = 0; u < 4; ++u) v[k].at[u] *= spg_gather(x + c[k].at[u]);
+                }
+#pragma unroll
+            for (int k = 0; k < DEPTH; ++k) {
+                const int at = i + 4 * k * SPG_BLOCK;
+                if (at < quads) {
+#pragma unroll
+                    for (int u = 0; u < 4; ++u) products[PLACE(at + u)] = v[k].at[u];
+                }
+            }
         }
         for (int i = quads + thread; i < count; i += SPG_BLOCK)
             products[PLACE(i)] = val[base + i] * x[col[base + i]];
         __syncthreads();
 
+        int from = row < rows ? (int)(row_from - base) : 0, to = row < rows ? (int)(row_to - base) : 0;
         for (int start = 0; start < rows; start += groups) {  // every thread stays until all rows are done
             const bool mine = row < rows;
             // A thread that adds up a thousand products would keep 255 others waiting.

@@ -113,9 +113,9 @@ def _set(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names: st
 
 
 _ADAPTIVE = {
-    "block": Tunable(256, "threads per block", (128, 256, 512)),
+    "block": Tunable(128, "threads per block", (128, 256, 512)),
     "tile": Tunable(2048, "rows and entries per block", (512, 1024, 2048)),
-    "threads": Tunable(1536, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
+    "threads": Tunable(1024, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
 }
 
 
