@@ -8,9 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from battery import battery, matrix
 
+from spgraph_bench.problems import get_problem
 from spgraph_bench.report import render
+from spgraph_bench.runner.bench import Bench, Cell, Task
 from tests.test_cli_main import spgraph
 from tests.test_results import around, record
 
@@ -97,3 +101,34 @@ def test_records_with_other_options_are_in_another_table() -> None:
     assert text.count("csr-row") == 2 * 3  # timed and preparation, in each of three tables
     for line in ("float32, k 8, layout row", "float32, k 8, layout column", "float32, k 16, layout row"):
         assert line in text
+
+
+def test_room_for_x_and_y_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No room for X and Y, or none for the matrix beside them, is told before anything is allocated."""
+    bench = Bench("host", lambda message: None)
+    a, dtype = battery()["tridiagonal"], np.dtype(np.float32)
+    problem = get_problem("spmm", {"k": 100})
+    whole = matrix(a)
+    outputs = {
+        name: (shape, str(kind)) for name, (shape, kind) in problem.output_arrays(whole, dtype).items()
+    }
+    inputs = problem.inputs(whole, dtype, 1)
+    arrays = {
+        "csr.row_ptr": a.row_ptr, "csr.col_idx": a.col_idx, "csr.values": a.value_array(),
+        "in.float32.x": inputs["x"],
+        **{f"oracle.float32.{name}": array for name, array in problem.oracle(whole, inputs, dtype).items()},
+    }  # fmt: skip
+    task = Task("spmm", 300, 300, False, {"float32": outputs}, options={"k": 100, "layout": "row"})
+    bench.load(task, arrays)
+    cell = Cell("csr-row", "float32")
+    dense, stored = 2 * 300 * 100 * 4, 301 * 4 + 898 * 8
+    for free, said in (
+        (dense - 1, "inputs and outputs need 240 kB; device has 240 kB"),
+        (dense + stored - 1, "csr needs 8.39 kB; device has 8.39 kB free"),
+    ):
+        monkeypatch.setattr(bench.device, "free_bytes", lambda free=free: free)
+        outcome = bench.check(cell)
+        assert (outcome.status, outcome.reason) == ("skipped", said)
+    monkeypatch.setattr(bench.device, "free_bytes", lambda: dense + stored)
+    assert bench.check(cell).status == "ok"
+    bench.close()

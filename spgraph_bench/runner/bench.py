@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import math
 import os
 import time
 import traceback
@@ -27,6 +28,7 @@ from spgraph_bench.device import open_device, parse_device
 from spgraph_bench.device.base import Buffer, Device
 from spgraph_bench.errors import LaunchError, SkipError, SpgraphError
 from spgraph_bench.formats import Packed, get_format
+from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.matrix import CSR
 from spgraph_bench.measure.clocks import GpuMonitor
 from spgraph_bench.measure.sampling import Clock, CpuClock, Entry, Sample, Taken, sample_interleaved
@@ -310,6 +312,12 @@ class Bench:
         form = get_format(variant.format)
         # Room for one more copy beside what is kept: what is kept can be dropped.
         free = self.device.info().memory_bytes if self.device.kind == "cuda" else self.device.free_bytes()
+        outputs = self._task.outputs[cell.dtype].values()
+        dense = sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in outputs)
+        dense += sum(array.nbytes for array in self._named(f"in.{cell.dtype}.").values())
+        if dense > free:
+            return f"inputs and outputs need {human_bytes(dense)}; device has {human_bytes(free)}"
+        free -= dense
         params = {k: v for k, v in self._task.params.items() if k in form.tunables}
         _, stats = self._matrix(cell.reorder)
         return form.refuse(stats, free, np.dtype(cell.dtype).itemsize, self._task.force_format, **params)
