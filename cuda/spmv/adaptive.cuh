@@ -1,5 +1,10 @@
-// adaptive.cuh: csr-adaptive's division of work (its contract is in csr_adaptive.cu) for rows whose entries are
-// stored in other ways; shared by csr_16.cu and pattern_csr.cu.
+// adaptive.cuh: equal work for every warp, whatever the rows are like; shared by csr_16.cu and pattern_csr.cu.
+//
+// As csr-adaptive divides it (csr_adaptive.cu), but among warps, which wait for nobody. An entry costs 1, a row
+// SPG_TILE / 32, so a tile of SPG_TILE has at most 32 rows and empty rows cannot pile up in one. A warp takes the rows
+// that begin in its tile: its lanes read neighbouring entries and put the products into the warp's part of shared
+// memory, and each row is summed from there by as many lanes as there are for it. A row longer than SPG_LONG that
+// crosses into the next tile is cut there; the warp that finishes last adds the pieces up.
 //
 // What differs is how an entry is read. A kernel file gives a type with
 //   entry                             what one entry is in memory
@@ -130,10 +135,11 @@ __device__ __forceinline__ void adaptive_rows(const Entries& all, long long tile
         // Lanes per row: a power of 2, and all rows at once.
         const int width = 32 / (rows > 1 ? 1 << (32 - __clz(rows - 1)) : 1);
         const int row = lane / width, part = lane % width;
-        int from = 0, to = 0;
+        // Asked for now, looked at when the products are there: a subtraction here would wait for them.
+        offset_t row_from = base, row_to = base;
         if (row < rows) {
-            from = (int)(row_ptr[first + row] - base);
-            to = (int)(row_ptr[first + row + 1] - base);
+            row_from = row_ptr[first + row];
+            row_to = row_ptr[first + row + 1];
         }
         const Entries a = all.from(base);
         for (int i = lane; i - lane < count; i += 32 * DEPTH) {
@@ -162,6 +168,7 @@ __device__ __forceinline__ void adaptive_rows(const Entries& all, long long tile
         }
         __syncwarp();
 
+        const int from = (int)(row_from - base), to = (int)(row_to - base);
         // A lane that adds up a hundred products alone would keep 31 others waiting.
         const bool patient = to - from <= SPG_PATIENCE * width;
         value_t sum = 0;

@@ -1,4 +1,4 @@
-// csr-16: y = A x, A in CSR with 16-bit column offsets, work divided as by csr-adaptive.
+// csr-16: y = A x, A in CSR with 16-bit column offsets, warps of equal work (adaptive.cuh).
 //
 // Layout   row_ptr offset_t [rows + 1]; offset uint16 [nnz], base int32 [ceil(nnz / 128)], val [nnz]: entry e is
 //          in column base[e / 128] + offset[e]. x [cols], y [rows]. The table of tiles and the workspace are those

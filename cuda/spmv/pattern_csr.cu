@@ -1,4 +1,5 @@
-// pattern-csr: y = A x where all stored values are the same: CSR without values, work divided as by csr-adaptive.
+// pattern-csr: y = A x where all stored values are the same: CSR without values, warps of equal
+//              work (adaptive.cuh).
 //
 // Layout   row_ptr offset_t [rows + 1], col int32 [nnz], `value` the one value; x [cols], y [rows]. The table of
 //          tiles and the workspace are those of adaptive.cuh.

@@ -65,13 +65,13 @@ def _value(job: Job) -> Any:
 
 
 @variant("spmv", "csr-16", format="csr-16", source="spmv/csr_16.cu", tunables=_ADAPTIVE,
-         about="as csr-adaptive, columns in 16 bits")  # fmt: skip
+         about="columns in 16 bits, warps of equal work")  # fmt: skip
 def csr_16(job: Job) -> Launch:
     return _adaptive(job, "csr_16", [job.arrays[name] for name in ("offset", "base", "val")])
 
 
 @variant("spmv", "pattern-csr", format="pattern-csr", source="spmv/pattern_csr.cu", tunables=_ADAPTIVE,
-         about="as csr-adaptive, one value for all entries")  # fmt: skip
+         about="one value for all entries, warps of equal work")  # fmt: skip
 def pattern_csr(job: Job) -> Launch:
     value = _value(job)
     if job.packed.reorder != "none":
