@@ -31,12 +31,68 @@ __device__ __forceinline__ bool claim(index_t w, index_t* table)
     return atomicExch(table + w % SPG_CLAIMS, w) != w;
 }
 
+// Sum over a warp, for all lanes.
+__device__ __forceinline__ unsigned warp_total(unsigned value)
+{
+#if defined(SPG_HOST) || __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(SPG_FULL_WARP, value);
+#else
+    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(SPG_FULL_WARP, value, distance);
+    return value;
+#endif
+}
+
+// One warp's part of a thin level: a lane takes the vertex `v` with the edges from `e` to `end`, four at a time, so
+// that their neighbours, what is known of those, and the degrees of the new ones are each waited for once. `place`
+// gives the first of so many places in the queue to the whole warp, `put` stores a vertex there. Returns the degrees
+// found by this lane (each counted as a million at most: more is not thin anyway). All lanes come together.
+template <class Place, class Put>
+__device__ __forceinline__ unsigned thin_vertices(offset_t e, offset_t end, int k, const offset_t* __restrict__ row_ptr,
+                                                  const index_t* __restrict__ col, int* level, unsigned* visited,
+                                                  index_t* table, Place place, Put put)
+{
+    const unsigned below = (1u << (threadIdx.x & 31)) - 1;
+    unsigned degrees = 0;
+    for (; __any_sync(SPG_FULL_WARP, e < end); e += 4) {
+        index_t w[4];
+        int known[4];
+        unsigned degree[4];
+#pragma unroll
+        for (int u = 0; u < 4; ++u) w[u] = e + u < end ? col[e + u] : -1;
+#pragma unroll
+        for (int u = 0; u < 4; ++u) known[u] = w[u] >= 0 ? load_block(level + w[u]) : 0;
+#pragma unroll
+        for (int u = 0; u < 4; ++u) {
+            degree[u] = 0;
+            if (known[u] >= 0 || !claim(w[u], table)) continue;
+            store_block(level + w[u], k + 1);
+            atomicOr(visited + w[u] / 32, 1u << w[u] % 32);
+            degree[u] = (unsigned)min(row_ptr[w[u] + 1] - row_ptr[w[u]], (offset_t)(1 << 20));
+        }
+        int mine = 0, all = 0;  // places before this lane's, places in all
+#pragma unroll
+        for (int u = 0; u < 4; ++u) {
+            const unsigned wanting = __ballot_sync(SPG_FULL_WARP, degree[u] != 0);
+            mine += __popc(wanting & below);
+            all += __popc(wanting);
+            degrees += degree[u];
+        }
+        if (all == 0) continue;
+        unsigned position = place(all) + mine;
+#pragma unroll
+        for (int u = 0; u < 4; ++u)
+            if (degree[u] != 0) put(position++, w[u]);
+    }
+    return degrees;
+}
+
 // Thin levels from k on, for as long as they are thin and small; returns the level it stopped before, and in `now`
 // its tally. The queue is then in near_queue / near_start and in global memory, as after any other level.
 //
 // Waiting is all that such a level costs (2,000 of them on a lattice of 1,000 x 1,000), so nothing in it goes to L2
-// and comes back: what is visited is asked of `level`, which L1 may answer since only this block works on the graph;
-// duplicates are told apart in shared memory; the bits of `visited` are set by atomics that nobody waits for.
+// and comes back where L1 can answer: what is visited is asked of `level`, since only this block works on the graph;
+// duplicates are told apart in shared memory; the bits of `visited` are set by atomics that nobody waits for. A
+// frontier of 32 vertices is one warp's affair, which needs no barrier at all.
 __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier small, word64_t& now,
                                            const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
                                            int* level, unsigned* visited, index_t* queue, offset_t* start,
@@ -45,66 +101,99 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
 {
     SPG_SHARED(index_t, table, SPG_CLAIMS);
     SPG_SHARED(unsigned, counts, 3);  // vertices of a level, at index level % 3
-    SPG_SHARED(word64_t, sums, 3);    // edges of a level
-    for (int i = threadIdx.x; i < SPG_CLAIMS; i += blockDim.x) table[i] = -1;
-    if (threadIdx.x == 0) {
-        counts[(k + 1) % 3] = 0;
-        sums[(k + 1) % 3] = 0;
-    }
-    __syncthreads();
+    SPG_SHARED(unsigned, sums, 3);    // its edges
+    SPG_SHARED(word64_t, shared_now, 1);
+    SPG_SHARED(long long, shared_unexplored, 1);
+    SPG_SHARED(int, shared_level, 1);
     const int lane = threadIdx.x & 31;
-    unsigned count = (unsigned)tally_count(now);
-    long long edges = tally_edges(now);
-    for (;;) {
-        if (threadIdx.x == 0) {
-            counts[(k + 2) % 3] = 0;
-            sums[(k + 2) % 3] = 0;
-            if (k < trace_levels) {
-                trace[2 * k] = spg_nanoseconds();
-                trace[2 * k + 1] = how;
-            }
+    for (int i = threadIdx.x; i < SPG_CLAIMS; i += blockDim.x) table[i] = -1;
+    if (threadIdx.x == 0) counts[(k + 1) % 3] = sums[(k + 1) % 3] = 0;
+    __syncthreads();
+    unsigned count = (unsigned)tally_count(now), edges = (unsigned)tally_edges(now);
+    const auto goes_on = [&] {
+        const word64_t tally = count ? tally_of(count, edges) : 0;
+        return tally != 0 && small.holds(tally) && is_thin(tally, n);
+    };
+    const auto note = [&] {
+        if (threadIdx.x == 0 && k < trace_levels) {
+            trace[2 * k] = spg_nanoseconds();
+            trace[2 * k + 1] = how;
         }
+    };
+    do {
+        if (count <= 32) {
+            if (threadIdx.x < 32) {
+                do {
+                    note();
+                    unexplored -= edges;
+                    index_t* out = near_queue + (~k & 1) * SPG_NEAR;
+                    offset_t e = 0, end = 0;
+                    if (lane < (int)count) {
+                        const index_t v = near_queue[(k & 1) * SPG_NEAR + lane];
+                        e = row_ptr[v];
+                        end = row_ptr[v + 1];
+                    }
+                    unsigned found = 0;
+                    edges = warp_total(thin_vertices(
+                        e, end, k, row_ptr, col, level, visited, table,
+                        [&](int all) {
+                            found += all;
+                            return found - all;
+                        },
+                        [&](unsigned position, index_t w) { out[position] = w; }));
+                    count = found;
+                    ++k;
+                    __syncwarp();
+                } while (count <= 32 && goes_on());
+                if (lane == 0) {
+                    shared_now[0] = tally_of(count, edges);
+                    shared_unexplored[0] = unexplored;
+                    shared_level[0] = k;
+                    counts[(k + 1) % 3] = sums[(k + 1) % 3] = 0;
+                }
+            }
+            __syncthreads();
+            count = (unsigned)tally_count(shared_now[0]);
+            edges = (unsigned)tally_edges(shared_now[0]);
+            unexplored = shared_unexplored[0];
+            k = shared_level[0];
+            continue;
+        }
+        if (threadIdx.x == 0) counts[(k + 2) % 3] = sums[(k + 2) % 3] = 0;
+        note();
         unexplored -= edges;
         const index_t* in = near_queue + (k & 1) * SPG_NEAR;
         index_t* out = near_queue + (~k & 1) * SPG_NEAR;
         unsigned* found = counts + (k + 1) % 3;
-        word64_t degrees = 0;  // of what this thread finds
-        for (unsigned i = threadIdx.x; i < count; i += blockDim.x) {
-            const index_t v = in[i];
-            const offset_t end = row_ptr[v + 1];
-            for (offset_t e = row_ptr[v]; e < end; ++e) {
-                const index_t w = col[e];
-                if (load_block(level + w) >= 0 || !claim(w, table)) continue;
-                store_block(level + w, k + 1);
-                atomicOr(visited + w / 32, 1u << w % 32);
-                const unsigned degree = (unsigned)(row_ptr[w + 1] - row_ptr[w]);
-                if (degree == 0) continue;
-                degrees += degree;
-                // One atomic for all lanes that happen to be here.
-                const unsigned here = __activemask();
-                const int leader = __ffs((int)here) - 1;
-                unsigned position = 0;
-                if (lane == leader) position = atomicAdd(found, (unsigned)__popc(here));
-                position = __shfl_sync(here, position, leader) + __popc(here & ((1u << lane) - 1));
-                if (position < SPG_NEAR)
-                    out[position] = w;
-                else
-                    queue[(long long)(~k & 1) * n + position] = w;
+        unsigned degrees = 0;
+        for (unsigned i = threadIdx.x; i - lane < count; i += blockDim.x) {
+            offset_t e = 0, end = 0;
+            if (i < count) {
+                const index_t v = in[i];
+                e = row_ptr[v];
+                end = row_ptr[v + 1];
             }
+            degrees += thin_vertices(
+                e, end, k, row_ptr, col, level, visited, table,
+                [&](int all) {
+                    unsigned position = 0;
+                    if (lane == 0) position = atomicAdd(found, (unsigned)all);
+                    return __shfl_sync(SPG_FULL_WARP, position, 0);
+                },
+                [&](unsigned position, index_t w) {
+                    if (position < SPG_NEAR)
+                        out[position] = w;
+                    else
+                        queue[(long long)(~k & 1) * n + position] = w;
+                });
         }
-        __syncwarp();
-        if (__any_sync(SPG_FULL_WARP, degrees != 0)) {
-            for (int distance = 16; distance > 0; distance /= 2)
-                degrees += __shfl_down_sync(SPG_FULL_WARP, degrees, distance);
-            if (lane == 0) atomicAdd(sums + (k + 1) % 3, degrees);
-        }
+        degrees = warp_total(degrees);
+        if (lane == 0 && degrees != 0) atomicAdd(sums + (k + 1) % 3, degrees);
         __syncthreads();
         ++k;
         count = counts[k % 3];
-        edges = (long long)sums[k % 3];
-        now = count ? tally_of(count, edges) : 0;
-        if (now == 0 || !small.holds(now) || !is_thin(now, n)) break;
-    }
+        edges = sums[k % 3];
+    } while (goes_on());
     // The offsets that others need, and the queue in global memory: a prefix sum of the degrees in queue order, by the
     // first warp (at most 4 x 1,024 + 64 vertices).
     if (threadIdx.x < 32) {
@@ -130,8 +219,10 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
             }
             before += __shfl_sync(SPG_FULL_WARP, sum, 31);
         }
+        if (lane == 0) shared_now[0] = count ? tally_of(count, before) : 0;
     }
     __syncthreads();
+    now = shared_now[0];
     return k;
 }
 
