@@ -34,9 +34,9 @@ _GRID = {
     "blocks_per_multiprocessor": Tunable(0, "blocks that a multiprocessor gets; 0: as many as fit"),
 }
 _DIRECTION = {
-    "alpha": Tunable(15.0, "bottom-up once frontier edges > unexplored edges / alpha and growing"),
-    "beta": Tunable(24.0, "top-down again when frontier vertices < vertices / beta"),
-    "probes": Tunable(4, "in-edges that a lane looks at alone before its warp helps"),
+    "alpha": Tunable(40.0, "bottom-up once frontier edges > unexplored edges / alpha and growing"),
+    "beta": Tunable(200.0, "top-down again when frontier vertices < vertices / beta"),
+    "probes": Tunable(8, "in-edges that a lane looks at alone before its warp helps"),
 }
 _SMALL = {
     "small_vertices": Tunable(256, "largest frontier for one block alone (at most 1024)"),
