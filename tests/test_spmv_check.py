@@ -282,11 +282,15 @@ def test_overflow_of_float32() -> None:
     assert not _check(a, np.array([np.inf, 3e38]), DTYPES[1], np.ones(3)).ok
 
 
-def test_flushed_denormals_are_seen() -> None:
+def test_float32_may_be_flushed_as_atomics_do_and_no_further() -> None:
     a = csr(1, 1, [0], [0], [1e-40])
     x = np.array([0.75], np.float32)
-    assert _check(a, np.float32([7.5e-41]), DTYPES[0], x).ok
-    assert not _check(a, np.float32([0]), DTYPES[0], x).ok
+    for y in (7.5e-41, 0.0):
+        assert _check(a, np.float32([y]), DTYPES[0], x).ok
+    assert not _check(a, np.float32([1.3e-38]), DTYPES[0], x).ok
+    small, one = csr(1, 1, [0], [0], [1e-310]), np.array([0.75])
+    assert _check(small, np.array([7.5e-311]), DTYPES[1], one).ok
+    assert not _check(small, np.array([0.0]), DTYPES[1], one).ok  # float64 atomics keep subnormals
 
 
 def test_wrong_shape_or_type_is_a_failure_not_a_crash() -> None:

@@ -47,7 +47,8 @@ __device__ __forceinline__ unsigned warp_total(unsigned value)
 // gives the first of so many places in the queue to the whole warp, `put` stores a vertex there. Returns the degrees
 // found by this lane (each counted as a million at most: more is not thin anyway). All lanes come together.
 template <class Place, class Put>
-__device__ __forceinline__ unsigned thin_vertices(offset_t e, offset_t end, int k, const offset_t* __restrict__ row_ptr,
+__device__ __forceinline__ unsigned thin_vertices(index_t n, offset_t edges_in_all, offset_t e, offset_t end, int k,
+                                                  const offset_t* __restrict__ row_ptr,
                                                   const index_t* __restrict__ col, int* level, unsigned* visited,
                                                   index_t* table, Place place, Put put)
 {
@@ -67,7 +68,17 @@ __device__ __forceinline__ unsigned thin_vertices(offset_t e, offset_t end, int 
             if (known[u] >= 0 || !claim(w[u], table)) continue;
             store_block(level + w[u], k + 1);
             atomicOr(visited + w[u] / 32, 1u << w[u] % 32);
-            degree[u] = (unsigned)min(row_ptr[w[u] + 1] - row_ptr[w[u]], (offset_t)(1 << 20));
+            const offset_t from = row_ptr[w[u]];
+            degree[u] = (unsigned)min(row_ptr[w[u] + 1] - from, (offset_t)(1 << 20));
+            // A wave that moves along neighbouring numbers (a mesh, a chain) comes into new lines of memory every 32
+            // levels: the next ones are asked for when it enters one.
+            if (w[u] % 32 == 0 && w[u] + 64 < n) {
+                prefetch(level + w[u] + 32);
+                prefetch(row_ptr + w[u] + 32);
+                const offset_t ahead = from + 32 * min((offset_t)degree[u], (offset_t)8);
+                for (int line = 0; line < (int)min(degree[u], 8u) && ahead + 32 * line < edges_in_all; ++line)
+                    prefetch(col + ahead + 32 * line);
+            }
         }
         int mine = 0, all = 0;  // places before this lane's, places in all
 #pragma unroll
@@ -106,6 +117,7 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
     SPG_SHARED(long long, shared_unexplored, 1);
     SPG_SHARED(int, shared_level, 1);
     const int lane = threadIdx.x & 31;
+    const offset_t edges_in_all = row_ptr[n];
     for (int i = threadIdx.x; i < SPG_CLAIMS; i += blockDim.x) table[i] = -1;
     if (threadIdx.x == 0) counts[(k + 1) % 3] = sums[(k + 1) % 3] = 0;
     __syncthreads();
@@ -135,7 +147,7 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
                     }
                     unsigned found = 0;
                     edges = warp_total(thin_vertices(
-                        e, end, k, row_ptr, col, level, visited, table,
+                        n, edges_in_all, e, end, k, row_ptr, col, level, visited, table,
                         [&](int all) {
                             found += all;
                             return found - all;
@@ -174,7 +186,7 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
                 end = row_ptr[v + 1];
             }
             degrees += thin_vertices(
-                e, end, k, row_ptr, col, level, visited, table,
+                n, edges_in_all, e, end, k, row_ptr, col, level, visited, table,
                 [&](int all) {
                     unsigned position = 0;
                     if (lane == 0) position = atomicAdd(found, (unsigned)all);

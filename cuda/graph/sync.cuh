@@ -14,6 +14,7 @@ template <class T> static inline T load_grid(const T* p) { return *(const volati
 template <class T> static inline T load_block(const T* p) { return *(const volatile T*)p; }
 template <class T> static inline void store_grid(T* p, T value) { *(volatile T*)p = value; }
 template <class T> static inline void store_block(T* p, T value) { *(volatile T*)p = value; }
+static inline void prefetch(const void*) {}
 static inline unsigned load_acquire(const unsigned* p) { return __ldcv(p); }  // yields, so that others get on
 static inline unsigned add_release(unsigned* p, unsigned value) { return atomicAdd(p, value); }
 #else
@@ -41,6 +42,8 @@ __device__ __forceinline__ int load_block(const int* p)
     asm volatile("ld.relaxed.cta.s32 %0, [%1];" : "=r"(v) : "l"(p));
     return v;
 }
+// Bring a line of global memory into L2; nobody waits for it.
+__device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" : : "l"(p)); }
 __device__ __forceinline__ void store_block(int* p, int value)
 {
     asm volatile("st.relaxed.cta.s32 [%0], %1;" : : "l"(p), "r"(value));

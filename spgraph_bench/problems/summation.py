@@ -43,6 +43,11 @@ class Judged:
     bound: npt.NDArray[np.float64]
 
 
+def _underflow(made_in: Any) -> float:
+    """What one addition in this type may lose to underflow."""
+    return float(made_in.smallest_normal if made_in.dtype == np.float32 else made_in.smallest_subnormal)
+
+
 def judge(
     output: npt.NDArray[np.floating[Any]],
     r: npt.NDArray[np.float64],
@@ -51,9 +56,10 @@ def judge(
     factor: float = BOUND_FACTOR,
     sums: np.dtype[Any] | None = None,
 ) -> Judged:
-    """Hold sums to `factor` (lengths + 2) eps absax around r, plus lengths times the smallest subnormal
-    (products may underflow). eps is that of `sums`, the type in which they were made (None: that of
-    `output`); where `output` is less precise, its own eps times |r| comes on top.
+    """Hold sums to `factor` (lengths + 2) eps absax around r, plus lengths times what underflow may cost: the
+    smallest subnormal, or in float32 the smallest normal number, since a GPU's float32 atomics flush
+    subnormals to zero (PTX ISA, "atom", .add.f32 on global memory). eps is that of `sums`, the type in which
+    they were made (None: that of `output`); where `output` is less precise, its own eps times |r| is added.
 
     Where r is NaN or Inf, the output must be the same. Where partial sums can pass the largest value, it may
     also be what an overflow makes of it: Inf of r's sign if all terms have one sign, else Inf or NaN. (Where
@@ -70,7 +76,7 @@ def judge(
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         error = np.abs(y - r)
         slack = (lengths + 2) * eps
-        bound = factor * slack * absax + lengths * float(limits.smallest_subnormal)
+        bound = factor * slack * absax + lengths * max(float(limits.smallest_subnormal), _underflow(made_in))
         if rounding:
             bound = bound + rounding * np.abs(r)
         right = (error <= bound) | (y == r) | (np.isnan(y) & np.isnan(r))

@@ -39,7 +39,7 @@ _DIRECTION = {
     "probes": Tunable(8, "in-edges that a lane looks at alone before its warp helps"),
 }
 _SMALL = {
-    "small_vertices": Tunable(256, "largest frontier for one block alone (at most 1024)"),
+    "small_vertices": Tunable(1024, "largest frontier for one block alone (at most 1024)"),
     "small_edges": Tunable(4096, "most out-edges of a frontier for one block alone"),
 }
 
