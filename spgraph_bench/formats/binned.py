@@ -29,8 +29,8 @@ TILE_BYTES = 80 * 1024
 BIN_BYTES = 36 * 1024
 """Shared memory for the products of a bin: six blocks on an SM of compute capability 9.0."""
 
-BINS = 1056
-"""Bins wanted at least (four waves of two blocks on 132 SMs), so that small matrices fill the GPU too."""
+BINS = 2112
+"""Bins wanted at least (16 for each SM of an H200), so that small matrices fill the GPU too."""
 
 LEAST_BIN = 2048
 MOST_ROWS = 8192

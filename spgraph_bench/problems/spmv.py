@@ -90,8 +90,8 @@ class SpMV:
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
     ) -> CheckResult:
-        """Every row within :data:`BOUND_FACTOR` (nnz_i + 2) eps absax_i of r_i, plus nnz_i times what underflow
-        may cost (see :func:`spgraph_bench.problems.summation.judge`).
+        """Every row within :data:`BOUND_FACTOR` (nnz_i + 2) eps absax_i of r_i, plus nnz_i times what
+        underflow may cost (see :func:`spgraph_bench.problems.summation.judge`).
 
         Where r_i is NaN or Inf, y_i must be the same. Where the partial sums of a row can pass the largest
         value of `dtype`, y_i may also be what an overflow makes of it: Inf of r_i's sign if all terms have

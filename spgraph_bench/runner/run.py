@@ -458,6 +458,12 @@ class _Run:
         if cell.key in self.recorded:
             return
         checked = self.outcomes.get(cell.key)
+        # A worker that was interrupted ends its series with the samples they have; one that had to be killed
+        # may have ended only some.
+        ended = tuple(e.samples for e in self.ended[cell.key].values() if e.samples.times_ms)
+        if checked and ended:
+            self._record(cell, checked, ended)
+            return
         when = "before it was timed" if checked else "before it was checked"
         outcome = dataclasses.replace(
             checked or Outcome("skipped"), status="skipped", reason=f"interrupted {when}"

@@ -165,8 +165,8 @@ def cusparse_bsr(job: Job) -> Launch:
     return _spmm(job, create, "BSR_ALG1", rows=across * side, cols=down * side)
 
 
-# Not in float32: there the library multiplies in TF32 (relative errors of 3e-4, seen with CUDA 13.0 on an H200),
-# which is another computation than the one asked for.
+# Not in float32: there the library multiplies in TF32 (relative errors of 3e-4, seen with CUDA 13.0 on an
+# H200), which is another computation than the one asked for.
 @variant("spmm", "cusparse-blocked-ell", format="blocked-ell", library="cuSPARSE", missing=missing,
          dtypes=("float64", "float16"),
          about="CUSPARSE_SPMM_BLOCKED_ELL_ALG1; float16: so is Y")  # fmt: skip

@@ -14,9 +14,12 @@ __all__: list[str] = []
 _SUM_BLOCK = 256
 _TUNABLES = {
     "waves": Tunable(1, "blocks of the multiply kernel per SM that are started", (1, 2, 3, 4, 6, 8)),
-    "multiply_block": Tunable(512, "threads per block of the multiply kernel", (128, 256, 512, 1024)),
+    "multiply_block": Tunable(
+        "auto", "threads per block of the multiply kernel; auto: 1024, or 512 where no more fit",
+        ("auto", 128, 256, 512, 1024),
+    ),
     "stages": Tunable(4, "loads a thread of the multiply kernel has under way", (2, 3, 4, 6)),
-}
+}  # fmt: skip
 
 
 @variant(
@@ -30,10 +33,13 @@ _TUNABLES = {
 def binned(job: Job) -> Launch:
     a, arrays, x, y = job.packed, job.arrays, job.buffers["x"], job.buffers["y"]
     info, block, stages = job.device.info(), job.params["multiply_block"], job.params["stages"]
-    # Beside the tile: four values, four columns and a destination for each thread and stage.
-    staged = stages * block * (4 * a.dtype.itemsize + 8 + 4)
     tile_bytes, bin_bytes = a.tile_width * a.dtype.itemsize, a.most_entries * a.dtype.itemsize
     most = info.extra.get("shared_bytes_per_block", 227 * 1024)
+    # Beside the tile: four values, four columns and a destination for each thread and stage.
+    per_thread = stages * (4 * a.dtype.itemsize + 8 + 4)
+    if block == "auto":
+        block = 1024 if 1024 * per_thread + tile_bytes <= most else 512
+    staged = block * per_thread
     for need, room, parameter in (
         (tile_bytes, most - staged, "tile_width"),
         (bin_bytes, most, "bin_entries"),
