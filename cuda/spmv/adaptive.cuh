@@ -1,199 +1,226 @@
-// adaptive.cuh: equal work for every warp, whatever the rows are like; shared by csr_16.cu and pattern_csr.cu.
+// adaptive.cuh: csr-adaptive's division of work, for rows whose entries are stored one way or another; shared by
+// csr_adaptive.cu, csr_16.cu and pattern_csr.cu.
 //
-// As csr-adaptive divides it (csr_adaptive.cu), but among warps, which wait for nobody. An entry costs 1, a row
-// SPG_TILE / 32, so a tile of SPG_TILE has at most 32 rows and empty rows cannot pile up in one. A warp takes the rows
-// that begin in its tile: its lanes read neighbouring entries and put the products into the warp's part of shared
-// memory, and each row is summed from there by as many lanes as there are for it. A row longer than SPG_LONG that
-// crosses into the next tile is cut there; the warp that finishes last adds the pieces up.
+// Work     rows and entries count alike: row i begins at cost i + row_ptr[i], its entry e is at cost i + e. So empty
+//          rows cannot pile up in one block, and a block's share is found by a search for its cost. Block b does the
+//          rows that begin at costs b T to (b + 1) T - 1, T = SPG_TILE.
+// Mapping  a block reads its entries in quads, puts the products into shared memory and sums each row from there:
+//          with as many threads as there are for it, and again with a warp each for rows that are long beside the
+//          others. A row longer than SPG_LONG that crosses into the next block is cut where the cost is a multiple
+//          of T. The block that finishes last adds the pieces up, always in the same order: no atomics on values, no
+//          zeroed y, one launch, the same bits every time.
+// Arrays   of entries begin on a boundary of 16 bytes. The row-block table is made once per matrix.
 //
 // What differs is how an entry is read. A kernel file gives a type with
-//   entry                             what one entry is in memory
-//   Entries from(long long e)         the entries from e on
-//   entry load(int i, int more)       reads entry i + more of those, as data that is read once; more is a constant,
-//                                     so that the addresses of several loads differ by an immediate only
-//   value_t product(const entry&)     its product, x gathered
-//   value_t finish(value_t sum)       what is left to do to a row's sum
+//   quad                          what is read of four neighbouring entries; its member value_quad p is for products
+//   quad load(long long e)        reads entries e .. e + 3, as data that is read once; e is a multiple of 4
+//   void multiply(quad& q)        gathers x and makes q.p their products. Where values are read they are read into p:
+//                                 registers for both, 16 of each, would not fit
+//   value_t product(long long e)  one entry's product
+//   value_t finish(value_t sum)   what is left to do to a row's sum
 #pragma once
-#include "../common/stream.cuh"
+#include "quad.cuh"
 
 #ifndef SPG_TILE
-#define SPG_TILE 512
+#define SPG_TILE 2048
 #endif
 #ifndef SPG_BLOCK
 #define SPG_BLOCK 128
 #endif
 // Threads on an SM that the compiler leaves registers for.
 #ifndef SPG_THREADS
-#define SPG_THREADS 1280
+#define SPG_THREADS 1024
 #endif
-#define ROW_COST (SPG_TILE / 32)
-// A longer row is cut where it leaves its tile. Shared memory must hold a whole row of this length besides.
+#define SPG_ADAPTIVE_BOUNDS __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_THREADS) / SPG_BLOCK)
+// A longer row is cut where it leaves its block. Shared memory must hold a whole row of this length besides.
 #define SPG_LONG (SPG_TILE / 2)
-// Products that one lane adds up before the warp takes the row over.
-#define SPG_PATIENCE 24
+// Products that one thread adds up before a warp takes the row over.
+#define SPG_PATIENCE 32
 #define FULL_WARP 0xffffffffu
 
-// Place of product i in shared memory, with a gap every 32 words against bank conflicts.
+// Place of product i in shared memory. One gap every 32 words keeps rows of 8, 16, 32, ... entries, which
+// neighbouring threads walk in step, out of each other's banks.
 #define PLACE(i) ((i) + ((i) >> 5))
-constexpr int ROOM = PLACE(SPG_TILE + SPG_LONG) + 1;  // dynamic shared memory: ROOM values a warp
 
-// Entries that a lane loads before it uses the first.
-constexpr int DEPTH = 8;
+// Quads that a thread loads before it uses the first.
+constexpr int SHARE = SPG_TILE / (4 * SPG_BLOCK);
+constexpr int DEPTH = SHARE < 1 ? 1 : SHARE > 4 ? 4 : SHARE;
 
-// The table of tiles, made once per matrix; entry t for tile t, one more for the end.
-struct tile_table {
-    const index_t* row;         // first row that begins in tile t or later
+// The row-block table: what block b needs to know, and one entry more for the end.
+struct row_table {
+    const index_t* row;         // first row that begins at cost b T or later
     const offset_t* entry;      // where it begins
-    const index_t* reaches_in;  // whether the row before it is a long one with entries in tile t
+    const index_t* reaches_in;  // whether the row before it is a long one with entries in block b
 };
 
-// Workspace: partial [2 tiles] and arrived [tiles], all 0, left as they were found.
+// Workspace: partial [2 blocks] and arrived [blocks], all 0, left as they were found.
 struct row_pieces {
     value_t* partial;
     unsigned* arrived;
 };
 
-__device__ __forceinline__ void adaptive_table(index_t rows, index_t tiles, const offset_t* __restrict__ row_ptr,
-                                               index_t* tile_row, offset_t* tile_entry, index_t* reaches_in) {
-    const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (t > tiles) return;
-    const long long cost = t * SPG_TILE;
+__device__ __forceinline__ void adaptive_table(index_t rows, index_t blocks, const offset_t* __restrict__ row_ptr,
+                                               index_t* block_row, offset_t* block_entry, index_t* reaches_in) {
+    const long long b = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (b > blocks) return;
+    const long long cost = b * SPG_TILE;
     index_t low = 0, high = rows;
     while (low < high) {
         const index_t middle = low + (high - low) / 2;
-        if (middle * (long long)ROW_COST + row_ptr[middle] < cost)
+        if (middle + (long long)row_ptr[middle] < cost)
             low = middle + 1;
         else
             high = middle;
     }
     const offset_t begin = row_ptr[low];
-    tile_row[t] = low;
-    tile_entry[t] = begin;
-    reaches_in[t] =
-        low > 0 && begin - row_ptr[low - 1] > SPG_LONG && (low - 1) * (long long)ROW_COST + begin > cost;
+    block_row[b] = low;
+    block_entry[b] = begin;
+    reaches_in[b] = low > 0 && begin - row_ptr[low - 1] > SPG_LONG && low - 1 + (long long)begin > cost;
 }
 
-// Sum over the lanes of a warp, valid in lane 0.
-__device__ __forceinline__ value_t warp_sum(value_t sum) {
-#pragma unroll
+// Sum over all threads of the block, valid in thread 0; scratch [32]. Ends with all threads past reading it.
+__device__ __forceinline__ value_t block_sum(value_t sum, value_t* scratch) {
     for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(FULL_WARP, sum, distance);
+    if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        sum = threadIdx.x < blockDim.x / 32 ? scratch[threadIdx.x] : 0;
+        for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(FULL_WARP, sum, distance);
+    }
+    __syncthreads();
     return sum;
 }
 
-// The part of a long row that lies in this tile: entries begin to end - 1 of `row`. All lanes call it. The warp that
-// finishes last adds the pieces up, always in the same order.
+// The part of a long row that lies in this block: entries begin to end - 1 of `row`. All threads call it.
 template <class Entries>
-__device__ __forceinline__ void row_piece(const Entries& all, index_t row, long long begin, long long end,
-                                          long long tile, bool is_first, row_pieces pieces_of,
-                                          const offset_t* row_ptr, value_t* y) {
-    const int lane = threadIdx.x % 32, count = (int)(end - begin);
-    const Entries a = all.from(begin);
+__device__ __forceinline__ void row_piece(const Entries& a, index_t row, long long begin, long long end,
+                                          bool is_first, row_pieces pieces_of,
+                                          const offset_t* row_ptr, value_t* y, value_t* scratch,
+                                          unsigned* ticket) {
     value_t sum = 0;
-#pragma unroll 4
-    for (int i = lane; i < count; i += 32) sum += a.product(a.load(i, 0));
-    sum = warp_sum(sum);
-    const long long from = row_ptr[row], to = row_ptr[row + 1], row_cost = row * (long long)ROW_COST;
-    const long long leader = (row_cost + from) / SPG_TILE;
-    const unsigned pieces = (unsigned)((row_cost + to - 1) / SPG_TILE - leader) + 1;
-    unsigned ticket = 0;
-    if (lane == 0) {
-        // Slot 1 of the tile where the row begins (slot 0 may be the end of another one), slot 0 of the others.
-        pieces_of.partial[2 * tile + is_first] = sum;
+    // One by one: these loads are not volatile, so the compiler asks for eight entries before it uses the first.
+#pragma unroll 8
+    for (long long e = begin + threadIdx.x; e < end; e += SPG_BLOCK) sum += a.product(e);
+    sum = block_sum(sum, scratch);
+    const long long from = row_ptr[row], to = row_ptr[row + 1];
+    const unsigned leader = (unsigned)((row + from) / SPG_TILE);
+    const unsigned pieces = (unsigned)((row + to - 1) / SPG_TILE) - leader + 1;
+    // Slot 1 of the block where the row begins (slot 0 may be the end of another one), slot 0 of the others.
+    if (threadIdx.x == 0) {
+        pieces_of.partial[2 * (size_t)blockIdx.x + is_first] = sum;
         __threadfence();  // the piece is in memory before its arrival is counted
-        ticket = atomicAdd(pieces_of.arrived + leader, 1u);
+        ticket[0] = atomicAdd(pieces_of.arrived + leader, 1u);
     }
-    if (__shfl_sync(FULL_WARP, ticket, 0) != pieces - 1) return;
-    __threadfence();
-    const volatile value_t* parts = pieces_of.partial + 2 * leader;  // volatile: not from this SM's L1
-    sum = 0;
-    for (unsigned k = lane; k < pieces; k += 32) sum += parts[k ? 2 * (size_t)k : 1];
-    sum = warp_sum(sum);
-    if (lane == 0) {
-        y[row] = a.finish(sum);
-        pieces_of.arrived[leader] = 0;  // ready for the next launch
+    __syncthreads();
+    if (ticket[0] == pieces - 1) {
+        __threadfence();
+        const volatile value_t* all = pieces_of.partial + 2 * (size_t)leader;  // volatile: not from this SM's L1
+        sum = 0;
+        for (unsigned k = threadIdx.x; k < pieces; k += SPG_BLOCK) sum += all[k ? 2 * (size_t)k : 1];
+        sum = block_sum(sum, scratch);
+        if (threadIdx.x == 0) {
+            y[row] = a.finish(sum);
+            pieces_of.arrived[leader] = 0;  // ready for the next launch
+        }
     }
+    __syncthreads();  // scratch and ticket are free again
 }
 
-// The work of one warp; shared [ROOM * warps of the block].
+// The work of one block.
 template <class Entries>
-__device__ __forceinline__ void adaptive_rows(const Entries& all, long long tiles, tile_table table, row_pieces pieces,
-                                              const offset_t* __restrict__ row_ptr, value_t* __restrict__ y,
-                                              value_t* shared) {
-    const int lane = threadIdx.x % 32;
-    const long long tile = ((long long)blockIdx.x * SPG_BLOCK + threadIdx.x) / 32;
-    if (tile >= tiles) return;  // whole warps, and nothing below waits for the block
-    value_t* products = shared + threadIdx.x / 32 * ROOM;
-    const index_t first = table.row[tile];
-    index_t last = table.row[tile + 1];
-    const offset_t base = table.entry[tile];
-    offset_t stop = table.entry[tile + 1];
-    const bool tail = table.reaches_in[tile], head = table.reaches_in[tile + 1] && last > first;
+__device__ __forceinline__ void adaptive_rows(const Entries& a, offset_t nnz, row_table table, row_pieces pieces,
+                                              const offset_t* __restrict__ row_ptr, value_t* __restrict__ y) {
+    SPG_SHARED(value_t, products, PLACE(SPG_TILE + SPG_LONG + 8));
+    SPG_SHARED(index_t, long_row, (SPG_TILE + SPG_LONG) / SPG_PATIENCE + 1);
+    SPG_SHARED(unsigned, counter, 1);
+    const long long block = blockIdx.x;
+    const int thread = threadIdx.x;
+    const index_t first = table.row[block];
+    index_t last = table.row[block + 1];
+    const offset_t entry = table.entry[block];
+    offset_t stop = table.entry[block + 1];
+    const bool tail = table.reaches_in[block], head = table.reaches_in[block + 1] && last > first;
     if (head) stop = row_ptr[--last];  // the last row is long: only a piece of it is done here
 
-    const int rows = last - first, count = (int)(stop - base);
+    if (thread == 0) counter[0] = 0;
+    const int rows = last - first;
     if (rows > 0) {
-        // Lanes per row: a power of 2, and all rows at once.
-        const int width = 32 / (rows > 1 ? 1 << (32 - __clz(rows - 1)) : 1);
-        const int row = lane / width, part = lane % width;
+        int width = 1;  // threads per row
+        while (width < 32 && rows * width * 2 <= SPG_BLOCK) width *= 2;
+        const int groups = SPG_BLOCK / width, lane = thread % width;
+        // Start at a multiple of 4. Up to three entries before and after belong to other blocks' rows: their
+        // products are computed and never looked at.
+        const long long base = entry & ~(offset_t)3;
+        const int count = (int)(stop - base);
+        int row = thread / width;
         // Asked for now, looked at when the products are there: a subtraction here would wait for them.
-        offset_t row_from = base, row_to = base;
+        offset_t row_from = 0, row_to = 0;
         if (row < rows) {
             row_from = row_ptr[first + row];
             row_to = row_ptr[first + row + 1];
         }
-        const Entries a = all.from(base);
-        for (int i = lane; i - lane < count; i += 32 * DEPTH) {
-            typename Entries::entry read[DEPTH];
-            value_t p[DEPTH];
-            if (i - lane + 32 * DEPTH <= count) {  // all lanes have all of them: nothing to ask for each
+        // Quads end at the last multiple of 4 within the arrays; the matrix's last entries are read singly.
+        const long long inside = (nnz - base) & ~3LL;
+        const int quads = inside < count ? (int)inside : count;
+        for (int i = 4 * thread; i < quads; i += 4 * DEPTH * SPG_BLOCK) {
+            typename Entries::quad q[DEPTH];
 #pragma unroll
-                for (int k = 0; k < DEPTH; ++k) read[k] = a.load(i, 32 * k);
+            for (int k = 0; k < DEPTH; ++k)
+                if (i + 4 * k * SPG_BLOCK < quads) q[k] = a.load(base + i + 4 * k * SPG_BLOCK);
 #pragma unroll
-                for (int k = 0; k < DEPTH; ++k) p[k] = a.product(read[k]);
+            for (int k = 0; k < DEPTH; ++k)
+                if (i + 4 * k * SPG_BLOCK < quads) a.multiply(q[k]);
 #pragma unroll
-                for (int k = 0; k < DEPTH; ++k) products[PLACE(i + 32 * k)] = p[k];
-            } else {
-                // What is past the end is the last entry once more: its product is stored again, and nothing is
-                // predicated.
-                int at[DEPTH];
+            for (int k = 0; k < DEPTH; ++k) {
+                const int at = i + 4 * k * SPG_BLOCK;
+                if (at < quads) {
 #pragma unroll
-                for (int k = 0; k < DEPTH; ++k) at[k] = min(i + 32 * k, count - 1);
-#pragma unroll
-                for (int k = 0; k < DEPTH; ++k) read[k] = a.load(at[k], 0);
-#pragma unroll
-                for (int k = 0; k < DEPTH; ++k) p[k] = a.product(read[k]);
-#pragma unroll
-                for (int k = 0; k < DEPTH; ++k) products[PLACE(at[k])] = p[k];
+                    for (int u = 0; u < 4; ++u) products[PLACE(at + u)] = q[k].p.at[u];
+                }
             }
         }
-        __syncwarp();
+        for (int i = quads + thread; i < count; i += SPG_BLOCK) products[PLACE(i)] = a.product(base + i);
+        __syncthreads();
 
-        const int from = (int)(row_from - base), to = (int)(row_to - base);
-        // A lane that adds up a hundred products alone would keep 31 others waiting.
-        const bool patient = to - from <= SPG_PATIENCE * width;
-        value_t sum = 0;
-        if (patient)
-            for (int i = from + part; i < to; i += width) sum += products[PLACE(i)];
-        for (int distance = width / 2; distance > 0; distance /= 2)
-            sum += __shfl_down_sync(FULL_WARP, sum, distance, width);
-        if (part == 0 && row < rows && patient) y[first + row] = a.finish(sum);
-        for (unsigned impatient = __ballot_sync(FULL_WARP, !patient && part == 0); impatient;
-             impatient &= impatient - 1) {
-            const int owner = __ffs((int)impatient) - 1;
-            const int begin = __shfl_sync(FULL_WARP, from, owner), end = __shfl_sync(FULL_WARP, to, owner);
-            sum = 0;
-            for (int i = begin + lane; i < end; i += 32) sum += products[PLACE(i)];
-            sum = warp_sum(sum);
-            if (lane == 0) y[first + owner / width] = a.finish(sum);
+        int from = row < rows ? (int)(row_from - base) : 0, to = row < rows ? (int)(row_to - base) : 0;
+        for (int start = 0; start < rows; start += groups) {  // every thread stays until all rows are done
+            const bool mine = row < rows;
+            // A thread that adds up a thousand products would keep the others waiting.
+            const bool patient = to - from <= SPG_PATIENCE * width;
+            value_t sum = 0;
+            if (patient)
+                for (int i = from + lane; i < to; i += width) sum += products[PLACE(i)];
+            else if (lane == 0)
+                long_row[atomicAdd(counter, 1u)] = row;
+            for (int distance = width / 2; distance > 0; distance /= 2)
+                sum += __shfl_down_sync(FULL_WARP, sum, distance, width);
+            if (lane == 0 && mine && patient) y[first + row] = a.finish(sum);
+            row += groups;
+            from = to = 0;
+            if (row < rows) {
+                from = (int)(row_ptr[first + row] - base);
+                to = (int)(row_ptr[first + row + 1] - base);
+            }
+        }
+        __syncthreads();
+        for (unsigned k = thread / 32; k < counter[0]; k += SPG_BLOCK / 32) {
+            const index_t target = first + long_row[k];
+            const int end = (int)(row_ptr[target + 1] - base);
+            value_t sum = 0;
+            for (int i = (int)(row_ptr[target] - base) + thread % 32; i < end; i += 32) sum += products[PLACE(i)];
+            for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(FULL_WARP, sum, distance);
+            if (thread % 32 == 0) y[target] = a.finish(sum);
         }
     }
+    if (!tail && !head) return;
 
-    const long long cost = tile * SPG_TILE;
+    __syncthreads();  // the products have been read: their place serves as scratch
+    const long long cost = block * SPG_TILE;
     if (tail) {
-        const long long end = cost + SPG_TILE - (first - 1) * (long long)ROW_COST;
-        row_piece(all, first - 1, cost - (first - 1) * (long long)ROW_COST, end < base ? end : base, tile, false, pieces,
-                  row_ptr, y);
+        const long long end = cost + SPG_TILE - (first - 1);
+        row_piece(a, first - 1, cost - (first - 1), end < entry ? end : entry, false, pieces, row_ptr, y,
+                  products, counter);
     }
     if (head)
-        row_piece(all, last, stop, cost + SPG_TILE - last * (long long)ROW_COST, tile, true, pieces, row_ptr, y);
+        row_piece(a, last, stop, cost + SPG_TILE - last, true, pieces, row_ptr, y, products, counter);
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ def csr_subwarp(job: Job) -> Launch:
     )  # fmt: skip
 
 
-def _set(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names: str) -> dict[str, str]:
+def changed(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names: str) -> dict[str, str]:
     """-D for the tunables in `names` (macro=tunable) that are not at their default.
 
     The default is written in the kernel too: what nobody changed needs no module of its own.
@@ -112,35 +112,41 @@ def _set(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names: st
     return {m: str(params[t]) for m, t in names.items() if params[t] != tunables[t].default}
 
 
-_ADAPTIVE = {
+# Defaults as in cuda/spmv/adaptive.cuh.
+ADAPTIVE = {
     "block": Tunable(128, "threads per block", (128, 256, 512)),
     "tile": Tunable(2048, "rows and entries per block", (512, 1024, 2048)),
     "threads": Tunable(1024, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
 }
 
 
-@variant("spmv", "csr-adaptive", format="csr", source="spmv/csr_adaptive.cu", tunables=_ADAPTIVE,
-         about="blocks of equal work: products to shared memory, rows summed there")  # fmt: skip
-def csr_adaptive(job: Job) -> Launch:
-    a, arrays, block, tile, device = job.packed, job.arrays, job.params["block"], job.params["tile"], job.device
-    defines = _set(job.params, _ADAPTIVE, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
+def adaptive(job: Job, kernel: str, entries: Sequence[Any]) -> Launch:
+    """`kernel`, which is made of adaptive.cuh; `entries` are its arguments between row_ptr and x."""
+    a, device, row_ptr = job.packed, job.device, job.arrays["row_ptr"]
+    block, tile = job.params["block"], job.params["tile"]
+    defines = changed(job.params, ADAPTIVE, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
     blocks = _blocks(a.rows + a.nnz, tile)
     table = [device.empty(blocks + 1, kind) for kind in (np.dtype(np.int32), a.offsets, np.dtype(np.int32))]
-    fill = job.kernel("csr_adaptive_table", **defines).bind(
-        _blocks(blocks + 1, 256) if blocks else 0, 256,
-        np.int32(a.rows), np.int32(blocks), arrays["row_ptr"], *table,
-    )  # fmt: skip
+    fill = job.kernel(f"{kernel}_table", **defines).bind(
+        _blocks(blocks + 1, 256) if blocks else 0, 256, np.int32(a.rows), np.int32(blocks), row_ptr, *table
+    )
     partial, arrived = device.empty(2 * blocks, a.dtype), device.empty(blocks, np.uint32)
     device.fill(arrived, 0)
     return job.launch(
-        job.kernel("csr_adaptive", **defines).bind(
+        job.kernel(kernel, **defines).bind(
             blocks, block,
-            a.offsets.type(a.nnz), *table, partial, arrived, arrays["row_ptr"], arrays["col"], arrays["val"],
+            a.offsets.type(a.nnz), *table, partial, arrived, row_ptr, *entries,
             job.buffers["x"], job.buffers["y"],
         ),
-        preprocess_ms=job.timed_ms(fill), extra_bytes=sum(t.nbytes for t in (*table, partial, arrived)),
+        preprocess_ms=job.timed_ms(fill), extra_bytes=sum(b.nbytes for b in (*table, partial, arrived)),
         keep=(table, partial, arrived),
     )  # fmt: skip
+
+
+@variant("spmv", "csr-adaptive", format="csr", source="spmv/csr_adaptive.cu", tunables=ADAPTIVE,
+         about="blocks of equal work: products to shared memory, rows summed there")  # fmt: skip
+def csr_adaptive(job: Job) -> Launch:
+    return adaptive(job, "csr_adaptive", [job.arrays["col"], job.arrays["val"]])
 
 
 _AHEAD = {"ahead": Tunable(6, "slots of a row read before the first is used", (2, 4, 6, 8, 14))}
@@ -156,7 +162,7 @@ def csr_merge(job: Job) -> Launch:
     a, arrays, block, device, y = job.packed, job.arrays, job.params["block"], job.device, job.buffers["y"]
     tiles = _blocks(a.rows + a.nnz, block * _MERGE_ITEMS)
     tile_row, carry = device.empty(tiles + 1, np.int32), device.empty(tiles, a.dtype)
-    defines = _set(job.params, _MERGE, SPG_BLOCK="block")
+    defines = changed(job.params, _MERGE, SPG_BLOCK="block")
     table = job.kernel("csr_merge_table", **defines).bind(
         _blocks(tiles + 1, 256), 256, np.int32(a.rows), np.int32(tiles), arrays["row_ptr"], tile_row
     )
@@ -185,7 +191,7 @@ def csr_merge(job: Job) -> Launch:
 def ell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
-        job.kernel("ell", **_set(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
+        job.kernel("ell", **changed(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
             _blocks(a.rows, block), block,
             np.int32(a.rows), np.int32(a.slots), arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
@@ -198,7 +204,7 @@ def ell(job: Job) -> Launch:
 def hyb(job: Job) -> Launch:
     a, arrays, block, steps = job.packed, job.arrays, job.params["block"], job.params["steps"]
     x, y = job.buffers["x"], job.buffers["y"]
-    rows = job.kernel("hyb_ell", **_set(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
+    rows = job.kernel("hyb_ell", **changed(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
         _blocks(a.rows, block), block,
         np.int32(a.rows), np.int32(a.slots), arrays["ell_col"], arrays["ell_val"], x, y,
     )  # fmt: skip
@@ -235,7 +241,7 @@ def jds(job: Job) -> Launch:
 def sell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
-        job.kernel("sell", **_set(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
+        job.kernel("sell", **changed(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
             _blocks(a.rows, block), block,
             np.int32(a.rows), arrays["slice_ptr"], arrays.get("perm"), arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
@@ -257,7 +263,7 @@ _DIA = _BLOCK | {
 def dia(job: Job) -> Launch:
     a, arrays, block, choice = job.packed, job.arrays, job.params["block"], job.params["specialise"]
     x, y = job.buffers["x"], job.buffers["y"]
-    defines = _set(job.params, _DIA, SPG_ROWS="rows", SPG_AHEAD="ahead")
+    defines = changed(job.params, _DIA, SPG_ROWS="rows", SPG_AHEAD="ahead")
     if 0 < a.diagonals <= 64 and choice != "never" and (choice == "always" or a.nnz >= 100_000):
         fixed = job.kernel("dia_fixed", **defines, SPG_DIAGS="".join(f"D({d})" for d in a.diag))
         return job.launch(
