@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +29,30 @@ def _lattice(rows: int, cols: int) -> CSR:
     )
 
 
+def _layers(widths: Sequence[int], n: int, seed: int) -> tuple[CSR, tuple[int, ...]]:
+    """Layers of so many vertices, each with one or two neighbours in the layer before; n vertices, any order.
+
+    From the first vertex a level is a layer. The other source is in the last layer.
+    """
+    draw = np.random.default_rng(seed)
+    ids = draw.permutation(n)
+    first = np.concatenate(([0], np.cumsum(widths)))
+    u, v = [], []
+    for k in range(1, len(widths)):
+        mine = np.arange(first[k], first[k + 1])
+        for shift in {0, widths[k - 1] // 2}:
+            u.append(ids[mine])
+            v.append(ids[first[k - 1] + (mine - first[k] + shift) % widths[k - 1]])
+    return _both(n, np.concatenate(u), np.concatenate(v)), (int(ids[0]), int(ids[first[-1] - 1]))
+
+
 @functools.cache
 def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
     """Name -> graph and the sources to try."""
     draw = np.random.default_rng(5)
     i = np.arange(300)
     arms, length = 40, 12
+    even = 2 + 2 * np.arange(3900)
     arm = np.arange(arms * length).reshape(arms, length) + 1
     random = draw.integers(0, 700, (2, 4000))
     sparse = draw.integers(0, 900, (2, 1200))
@@ -72,6 +91,19 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
             _both(400, np.concatenate((i[:99], i[200:299])), np.concatenate((i[1:100], i[201:300]))),
             (0, 250),
         ),
+        # Frontiers of 900 and 3,000 vertices of one edge each, to a target each, whose edges lie between theirs.
+        "one-edge-each": (
+            csr(7802, 7802, np.concatenate((np.repeat([0, 1], [900, 3000]), even, even + 1)),
+                np.concatenate((even, draw.permutation(even) + 1, 0 * even)), None), (0, 1)),
+        # Of more than 8,192 vertices from here on: such frontiers of low degree go a way of their own.
+        # Frontiers that are now one warp's affair, now the block's.
+        "layers-of-about-a-warp": _layers(
+            [1, *draw.choice([1, 3, 20, 31, 32, 33, 40, 90], 120).tolist()], 8200, 1),
+        # Wide ones, whose vertices often share a place in a table of 2,048.
+        "wide-layers": _layers([1, 50, 600, *[700] * 9, 3, 2, 1], 8500, 2),
+        # More found than a block keeps at hand: 2,187 at once.
+        "ternary-tree": (
+            _both(9841, (np.arange(1, 9841) - 1) // 3, np.arange(1, 9841)), (0, 9840)),
         "random": (_both(700, *random), (0, 699)),
         "random-directed": (csr(700, 700, *random, None), (0, 699)),
         "sparse": (_both(900, *sparse), (int(sparse[0, 0]), 5)),

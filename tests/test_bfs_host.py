@@ -148,6 +148,19 @@ def test_any_schedule_gives_the_same_levels(mode: Variant, seed: int) -> None:
         device.close()
 
 
+@pytest.mark.parametrize("seed", [2, 4, 6, 3])
+@pytest.mark.parametrize("params", [{}, {"block": 64}, {"small_vertices": 60}], ids=str)
+@pytest.mark.parametrize("mode", ["one-block", "auto"])
+def test_a_warp_may_fall_behind_by_many_levels(mode: str, params: dict[str, Any], seed: int) -> None:
+    """The first warp goes alone through levels of up to 32 vertices; what others are to read must stay."""
+    device = open_device("host", seed=seed)
+    try:
+        for name in ("layers-of-about-a-warp", "wide-layers", "ternary-tree"):
+            _check(device, get_variant("bfs", mode), name, **params)
+    finally:
+        device.close()
+
+
 def _counters(device: Device, mode: str, name: str, **params: Any) -> dict[str, int]:
     a, sources = graphs()[name]
     prepared = _prepare(device, get_variant("bfs", mode), a, sources, **params)

@@ -43,8 +43,8 @@ __device__ __forceinline__ void reserve(offset_t degree, word64_t* tally, long l
 // together (`active` is false beyond the last edge). Each warp takes one stretch of consecutive edges.
 //
 // A search that all lanes share (each step cuts the range to 1/32) finds the vertex the stretch begins in. Then each
-// step loads the next 32 queue entries, one a lane; since every vertex has an edge, they cover the next 32 edges, and
-// each lane finds its own among them by shuffles.
+// step loads the next 32 queue entries, one a lane, from the one that the step's first edge belongs to; since every
+// vertex has an edge, they cover the next 32 edges, and each lane finds its own among them by shuffles.
 template <class Visit>
 __device__ __forceinline__ void expand_edges(const index_t* queue, const offset_t* start, word64_t tally,
                                              const offset_t* __restrict__ row_ptr,
@@ -65,13 +65,13 @@ __device__ __forceinline__ void expand_edges(const index_t* queue, const offset_
     }
     for (long long edge = first; edge < last; edge += 32) {
         const long long entry = at + lane;
-        int begins = 32;      // this lane's entry begins at edge + begins; 32 is beyond this step
+        int begins = 33;      // this lane's entry begins at edge + begins; 33 is beyond the next step's first edge
         offset_t base = 0;    // col[base + e] is the neighbour at frontier edge e
         index_t vertex = 0;
         if (entry < count) {
             const offset_t offset = start[entry];
             vertex = queue[entry];
-            begins = (int)max(-1ll, min(32ll, (long long)offset - edge));
+            begins = (int)max(-1ll, min(33ll, (long long)offset - edge));
             base = row_ptr[vertex] - offset;
         }
         int mine = 0;  // the last entry that begins at or before this lane's edge
@@ -83,6 +83,10 @@ __device__ __forceinline__ void expand_edges(const index_t* queue, const offset_
         vertex = __shfl_sync(SPG_FULL_WARP, vertex, mine);
         const bool active = edge + lane < last;
         visit(active, vertex, active ? col[base + (offset_t)(edge + lane)] : 0);
-        at += __shfl_sync(SPG_FULL_WARP, mine, 31);
+        // The next step's first edge belongs to the last entry that begins there or before. An entry that ends with
+        // this step must not be taken along: 31 others of one edge each would leave the last lane without its own.
+        const int begun = __popc(__ballot_sync(SPG_FULL_WARP, begins <= 32));
+        at += begun - 1;
+        if (begun == 32 && at + 1 < count && start[at + 1] == edge + 32) ++at;
     }
 }

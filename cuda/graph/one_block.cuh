@@ -62,6 +62,7 @@ __device__ __forceinline__ unsigned thin_vertices(index_t n, offset_t edges_in_a
         for (int u = 0; u < 4; ++u) w[u] = e + u < end ? col[e + u] : -1;
 #pragma unroll
         for (int u = 0; u < 4; ++u) known[u] = w[u] >= 0 ? load_block(level + w[u]) : 0;
+        lanes_together();
 #pragma unroll
         for (int u = 0; u < 4; ++u) {
             degree[u] = 0;
@@ -111,16 +112,21 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
                                            long long* trace, int trace_levels, int how)
 {
     SPG_SHARED(index_t, table, SPG_CLAIMS);
-    SPG_SHARED(unsigned, counts, 3);  // vertices of a level, at index level % 3
-    SPG_SHARED(unsigned, sums, 3);    // its edges
-    SPG_SHARED(word64_t, shared_now, 1);
+    // What the levels that take the whole block have found, by turns: turn t counts in t % 3, which turn t - 1 cleared,
+    // one block barrier after the last look at what turn t - 3 left there. A level of one warp touches neither: other
+    // warps may still be about to look at the turn before it.
+    SPG_SHARED(unsigned, counts, 3);  // vertices
+    SPG_SHARED(unsigned, sums, 3);    // their edges
+    SPG_SHARED(word64_t, shared_now, 1);     // of the level after those of one warp
+    SPG_SHARED(word64_t, shared_result, 1);  // of the level that thin_levels ends before
     SPG_SHARED(long long, shared_unexplored, 1);
     SPG_SHARED(int, shared_level, 1);
     const int lane = threadIdx.x & 31;
     const offset_t edges_in_all = row_ptr[n];
     for (int i = threadIdx.x; i < SPG_CLAIMS; i += blockDim.x) table[i] = -1;
-    if (threadIdx.x == 0) counts[(k + 1) % 3] = sums[(k + 1) % 3] = 0;
+    if (threadIdx.x == 0) counts[0] = sums[0] = 0;
     __syncthreads();
+    int turn = 0;
     unsigned count = (unsigned)tally_count(now), edges = (unsigned)tally_edges(now);
     const auto goes_on = [&] {
         const word64_t tally = count ? tally_of(count, edges) : 0;
@@ -161,7 +167,6 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
                     shared_now[0] = tally_of(count, edges);
                     shared_unexplored[0] = unexplored;
                     shared_level[0] = k;
-                    counts[(k + 1) % 3] = sums[(k + 1) % 3] = 0;
                 }
             }
             __syncthreads();
@@ -171,12 +176,13 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
             k = shared_level[0];
             continue;
         }
-        if (threadIdx.x == 0) counts[(k + 2) % 3] = sums[(k + 2) % 3] = 0;
+        const int slot = turn++ % 3;
+        if (threadIdx.x == 0) counts[turn % 3] = sums[turn % 3] = 0;
         note();
         unexplored -= edges;
         const index_t* in = near_queue + (k & 1) * SPG_NEAR;
         index_t* out = near_queue + (~k & 1) * SPG_NEAR;
-        unsigned* found = counts + (k + 1) % 3;
+        unsigned* found = counts + slot;
         unsigned degrees = 0;
         for (unsigned i = threadIdx.x; i - lane < count; i += blockDim.x) {
             offset_t e = 0, end = 0;
@@ -200,11 +206,11 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
                 });
         }
         degrees = warp_total(degrees);
-        if (lane == 0 && degrees != 0) atomicAdd(sums + (k + 1) % 3, degrees);
+        if (lane == 0 && degrees != 0) atomicAdd(sums + slot, degrees);
         __syncthreads();
         ++k;
-        count = counts[k % 3];
-        edges = sums[k % 3];
+        count = counts[slot];
+        edges = sums[slot];
     } while (goes_on());
     // The offsets that others need, and the queue in global memory: a prefix sum of the degrees in queue order, by the
     // first warp (at most 4 x 1,024 + 64 vertices).
@@ -231,10 +237,10 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
             }
             before += __shfl_sync(SPG_FULL_WARP, sum, 31);
         }
-        if (lane == 0) shared_now[0] = count ? tally_of(count, before) : 0;
+        if (lane == 0) shared_result[0] = count ? tally_of(count, before) : 0;
     }
     __syncthreads();
-    now = shared_now[0];
+    now = shared_result[0];
     return k;
 }
 

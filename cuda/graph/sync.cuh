@@ -15,6 +15,9 @@ template <class T> static inline T load_block(const T* p) { return *(const volat
 template <class T> static inline void store_grid(T* p, T value) { *(volatile T*)p = value; }
 template <class T> static inline void store_block(T* p, T value) { *(volatile T*)p = value; }
 static inline void prefetch(const void*) {}
+// On a GPU the lanes of a warp go side by side, so that each may know what it read before any of them writes. The host
+// runs one after another: there this makes them meet. Nothing may depend on it.
+static inline void lanes_together() { __syncwarp(); }
 static inline unsigned load_acquire(const unsigned* p) { return __ldcv(p); }  // yields, so that others get on
 static inline unsigned add_release(unsigned* p, unsigned value) { return atomicAdd(p, value); }
 #else
@@ -42,6 +45,7 @@ __device__ __forceinline__ int load_block(const int* p)
     asm volatile("ld.relaxed.cta.s32 %0, [%1];" : "=r"(v) : "l"(p));
     return v;
 }
+__device__ __forceinline__ void lanes_together() {}
 // Bring a line of global memory into L2; nobody waits for it.
 __device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" : : "l"(p)); }
 __device__ __forceinline__ void store_block(int* p, int value)

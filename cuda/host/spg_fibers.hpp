@@ -45,6 +45,7 @@ constexpr size_t kStack = 256 << 10;  // instrumented frames are larger
 constexpr size_t kStack = 64 << 10;
 #endif
 constexpr unsigned kSpinsBeforeYield = 64;  // a loop of atomics is mostly work; a spin gets here soon enough
+constexpr unsigned kPriorities = 1 << 30;
 
 // CUDA's numbers
 constexpr int kInvalidConfiguration = 9, kLaunchFailure = 719, kTooLarge = 720, kPendingExceeded = 69;
@@ -53,6 +54,7 @@ constexpr int kMemoryAllocation = 2;
 struct Grid;
 struct Block;
 struct Thread;
+struct Warp;
 
 struct Fiber {
     void* jump[5];
@@ -78,6 +80,7 @@ struct Thread {
     int error;
     Wait wait;
     unsigned warp() const { return view.rank / kWarp; }
+    Warp& of() const;
     unsigned bit() const { return 1u << view.rank % kWarp; }
 };
 
@@ -90,7 +93,7 @@ struct Meeting {
 };
 
 struct Warp {
-    unsigned alive;
+    unsigned alive, priority;
     std::vector<Meeting> meetings;
 };
 
@@ -118,6 +121,8 @@ struct Block {
     SharedSet* shared;
     unsigned long long serial;
 };
+
+inline Warp& Thread::of() const { return block->warps[warp()]; }
 
 struct Grid {
     std::string name;

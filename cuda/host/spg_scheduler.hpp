@@ -13,9 +13,24 @@ void make_ready(Thread* t)
     ready.push_back(t);
 }
 
+// Odd seeds draw among those that are ready. Even ones let the warp of highest priority go on for as long as it can,
+// so that another may stand still while this one goes through many levels or tiles: what a missing barrier needs to
+// show. Priorities are drawn, and drawn again now and then (Burckhardt and others, "A randomized scheduler with
+// probabilistic guarantees of finding bugs", ASPLOS 2010).
+size_t choose_ready()
+{
+    const size_t some = draw(ready.size());
+    if (seed & 1) return some;
+    size_t best = some;
+    for (size_t i = 0; i < ready.size(); ++i)
+        if (ready[i]->of().priority > ready[best]->of().priority) best = i;
+    if (draw(256) == 0) ready[best]->of().priority = draw(kPriorities);
+    return best;
+}
+
 Thread* next_ready()
 {
-    if (seed && ready.size() > 1) std::swap(ready.front(), ready[draw(ready.size())]);
+    if (seed && ready.size() > 1) std::swap(ready.front(), ready[choose_ready()]);
     Thread* t = ready.front();
     ready.pop_front();
     return t;
@@ -231,6 +246,7 @@ void start_block(Grid* g)  // the first of startable
     for (unsigned w = 0; w < b->warps.size(); ++w) {
         const unsigned lanes = b->count - w * kWarp;
         b->warps[w].alive = lanes >= kWarp ? ~0u : (1u << lanes) - 1;
+        b->warps[w].priority = seed ? draw(kPriorities) : 0;
         b->warps[w].meetings.clear();
     }
     if (g->free_shared.empty()) {
