@@ -146,6 +146,21 @@ class Finding:
     """The input was read by guessing what it means: said on stderr too."""
 
 
+class _Hash:
+    """The field `sha256`: given, or worked out from the CSR when first asked for (1 s per GB or so)."""
+
+    def __get__(self, matrix: Matrix | None, owner: type) -> str:
+        if matrix is None:
+            return ""  # the field's default: not given
+        kept = vars(matrix)
+        if not kept["sha256"]:
+            kept["sha256"] = matrix.csr.sha256()
+        return str(kept["sha256"])
+
+    def __set__(self, matrix: Matrix, value: str) -> None:
+        vars(matrix)["sha256"] = value
+
+
 @dataclass(frozen=True)
 class Matrix:
     """A matrix or a graph (edge u -> v is the entry in row u, column v), ready for every problem."""
@@ -159,10 +174,7 @@ class Matrix:
     """False for patterns and unweighted edge lists (csr.values is None)."""
     policies: Policies = field(default_factory=Policies)
     findings: tuple[Finding, ...] = ()
-    sha256: str = ""
+    sha256: _Hash = _Hash()
+    """Hash of the CSR (:meth:`CSR.sha256`), worked out when first asked for."""
     original_ids: npt.NDArray[np.int64] | None = None
     """If ``policies.relabelled``: the id that vertex i has in the input, int64 ``[rows]``, rising."""
-
-    def __post_init__(self) -> None:
-        if not self.sha256:
-            object.__setattr__(self, "sha256", self.csr.sha256())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -178,3 +181,84 @@ def test_same_as_scipy_in_any_order(rows, cols, seed, order, index):
     assert np.array_equal(matrix.csr.to_scipy().toarray(), expected)
     assert matrix.csr.nnz == len(set(zip(row.tolist(), col.tolist(), strict=True)))
     assert all(np.array_equal(a, b) for a, b in zip(before, (row, col, values), strict=True))
+
+
+@given(
+    size=st.integers(1, 9),
+    seed=st.integers(0, 2**31),
+    order=st.sampled_from(["none", "row", "column"]),
+    symmetry=st.sampled_from(["symmetric", "skew-symmetric", "hermitian"]),
+    form=st.sampled_from(["real", "pattern", "imag", "zeros"]),
+)
+@settings(max_examples=120, deadline=None)
+def test_triangles_in_any_order_are_mirrored(size, seed, order, symmetry, form):
+    rng = np.random.default_rng(seed)
+    a = np.tril(rng.integers(0, 5, (size, size)), -1 if symmetry == "skew-symmetric" else 0).astype(float)
+    row, col = np.nonzero(a)
+    at = {"none": rng.permutation(len(row)), "row": np.lexsort((col, row)), "column": np.lexsort((row, col))}
+    row, col = row[at[order]], col[at[order]]
+    values = a[row, col]
+    if form == "zeros":
+        values[::2] = 0
+        a[row, col] = values
+    sign = -1 if symmetry == "skew-symmetric" or (symmetry == "hermitian" and form == "imag") else 1
+    stored = {"real": values, "zeros": values, "imag": 1j * values, "pattern": None}[form]
+    if form == "imag":
+        a[np.diag_indices(size)] *= symmetry != "hermitian"
+        stored = np.where((row == col) & (symmetry == "hermitian"), 0, stored)
+    if form == "pattern":
+        sign, a = 1, (a != 0).astype(float)
+        symmetry = "symmetric"
+    raw = RawEntries(size, size, row.astype(np.int32), col.astype(np.int32), stored, "t", symmetry=symmetry)
+    options = ReadOptions(part="imag" if form == "imag" else None)
+    matrix = assemble(raw, options, "x", SOURCE)
+    canonical(matrix.csr)
+    assert matrix.policies.mirrored
+    whole = a + sign * np.tril(a, -1).T
+    assert np.array_equal(matrix.csr.to_scipy().toarray(), whole)
+    assert matrix.csr.nnz == 2 * len(row) - np.count_nonzero(row == col)
+    assert matrix.policies.self_loops == np.count_nonzero(row == col)
+    zeros = 0 if form == "pattern" else np.count_nonzero(matrix.csr.values == 0)
+    assert matrix.policies.explicit_zeros == zeros
+
+
+@given(seed=st.integers(0, 2**31), order=st.sampled_from(["none", "row", "column", "both"]))
+@settings(max_examples=60, deadline=None)
+def test_the_first_of_many_duplicates_in_any_order(seed, order):
+    rng = np.random.default_rng(seed)
+    row, col = rng.integers(0, 3, 200), rng.integers(0, 30, 200)
+    if order != "none":
+        at = np.lexsort({"row": (row,), "column": (col,), "both": (col, row)}[order])
+        row, col = row[at], col[at]
+    entries = list(zip(row.tolist(), col.tolist(), range(200), strict=True))
+    first: dict[tuple[int, int], int] = {}
+    for i, j, value in entries:
+        first.setdefault((i, j), value)
+    found = build(3, 30, entries, duplicates="first").csr.to_scipy().tocoo()
+    assert (
+        dict(zip(zip(found.row.tolist(), found.col.tolist(), strict=True), found.data, strict=True)) == first
+    )
+
+
+def test_entries_that_prove_wrong_are_replaced():
+    right = RawEntries(1, 2, np.array([0]), np.array([1]), np.array([7.0]), "test")
+    wrong = RawEntries(1, 2, np.array([0, 0]), np.array([1, 1]), np.array([1.0, 2.0]), "test")
+    wrong.confirm = lambda: right
+    for duplicates in ("sum", "error"):
+        assert dense(assemble(wrong, ReadOptions(duplicates=duplicates), "x", SOURCE)) == [[0, 7]]
+    wrong.confirm = lambda: None
+    assert dense(assemble(wrong, ReadOptions(), "x", SOURCE)) == [[0, 3]]
+    with pytest.raises(InputError, match="more than once"):
+        assemble(wrong, ReadOptions(duplicates="error"), "x", SOURCE)
+
+
+def test_the_hash_is_worked_out_when_asked_for(monkeypatch):
+    matrix = build(2, 2, DOUBLE)
+    asked = []
+    monkeypatch.setattr("spgraph_bench.matrix.CSR.sha256", lambda csr: asked.append(csr) or "ab")
+    assert not asked
+    assert (matrix.sha256, matrix.sha256, len(asked)) == ("ab", "ab", 1)
+    assert dataclasses.replace(matrix, name="y").sha256 == "ab"
+    assert pickle.loads(pickle.dumps(matrix)).sha256 == "ab"
+    assert len(asked) == 1
+    assert dataclasses.replace(matrix, sha256="cd").sha256 == "cd"

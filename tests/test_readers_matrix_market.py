@@ -18,9 +18,9 @@ from spgraph_bench.matrix import Matrix, Source
 from spgraph_bench.readers import ReadOptions, read
 from spgraph_bench.readers.assemble import assemble
 from spgraph_bench.readers.common import Input
-from spgraph_bench.readers.matrix_market import _fast, parse
+from spgraph_bench.readers.matrix_market import _PIECE, _fast, parse
 from spgraph_bench.readers.matrix_market_text import read_body, read_header
-from spgraph_bench.readers.scan import scan
+from spgraph_bench.readers.scan import glance, scan
 
 
 def text(kind: str, body: str) -> bytes:
@@ -264,6 +264,97 @@ def test_float_indices_are_seen_at_both_ends_of_a_long_file(line):
         load(text(REAL, "5000 1 5000\n" + "".join(rows)))
 
 
+@pytest.fixture(scope="module")
+def long_file() -> list[str]:
+    """Lines of a file that is checked while its entries are put in order, not before."""
+    return [f"{k} 1 {k / 7:.16e}\n" for k in range(1, 150_001)]
+
+
+def written(folder: Path, triangle: str, lines: list[str]) -> str:
+    path = folder / "a.mtx"
+    path.write_bytes(text(f"coordinate real {triangle}", f"150000 150000 {len(lines)}\n" + "".join(lines)))
+    assert path.stat().st_size > _PIECE
+    return str(path)
+
+
+@pytest.mark.parametrize("triangle", ["general", "symmetric"])
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("5 1 2.5 7", "4 words, but an entry"),
+        ("5 1 2,5", "'2,5' is not a number"),
+        ("5 1 1e", "'1e' is not a number"),
+        ("5 1 1e+", "'1e+' is not a number"),
+        ("5 1 1e.5", "'1e.5' is not a number"),
+        ("5 1 1--5", "'1--5' is not a number"),
+        ("5 1 2.5\0", "is not a number"),
+        ("5\n1 2.5", "1 word, but an entry"),
+        ("5 149999999999 2.5", "is beyond the declared"),
+    ],
+)
+def test_a_fault_in_the_middle_of_a_long_file(tmp_path, long_file, triangle, line, fault):
+    path = written(tmp_path, triangle, [*long_file[:4999], line + "\n", *long_file[5000:]])
+    for duplicates in ("sum", "error"):  # most faults make a duplicate of entry 5: no word of that
+        with pytest.raises(InputError) as caught:
+            read(path, ReadOptions(duplicates=duplicates))
+        assert fault in caught.value.cause
+        assert caught.value.place == f"{path}:5002"
+
+
+@pytest.mark.parametrize(("value", "expected"), [("2.5D+01", 25.0), ("2.5-1", 0.25), ("nan", np.nan)])
+def test_what_scipy_misreads_in_the_middle_of_a_long_file(tmp_path, long_file, value, expected):
+    path = written(tmp_path, "symmetric", [*long_file[:4999], f"5000 1 {value}\n", *long_file[5000:]])
+    matrix = read(path)
+    assert matrix.csr.nnz == 2 * 150_000 - 1
+    assert np.array_equal(
+        matrix.csr.values[[4998, 4999, 5000]], [4999 / 7, expected, 5001 / 7], equal_nan=True
+    )
+
+
+def test_a_long_sound_file_is_read_once(tmp_path, long_file, monkeypatch):
+    monkeypatch.setattr("spgraph_bench.readers.matrix_market._checked", lambda *a: pytest.fail("read twice"))
+    for triangle in ("general", "symmetric"):
+        a = read(written(tmp_path, triangle, long_file)).csr
+        expected = sp.csr_array(sio.mmread(tmp_path / "a.mtx"))
+        assert np.array_equal(a.row_ptr, expected.indptr)
+        assert np.array_equal(a.col_idx, expected.indices)
+        assert np.array_equal(a.values, expected.data)
+
+
+def test_another_scipy_is_read_from_through_a_stream(tmp_path, long_file, monkeypatch):
+    path = written(tmp_path, "symmetric", long_file)
+    whole = read(path)
+    monkeypatch.delattr("scipy.io._fast_matrix_market._read_body_coo")
+    monkeypatch.setattr("scipy.io.mmread", lambda source: slow_mmread(source))
+    assert read(path).csr.equals(whole.csr)
+
+
+def slow_mmread(source):
+    """scipy's older reader, which needs nothing of the newer one."""
+    from scipy.io import _mmio
+
+    return _mmio.mmread(io.BytesIO(b"".join(iter(lambda: source.read(1 << 20), b""))))
+
+
+@pytest.mark.parametrize(
+    ("field", "bad", "fault"),
+    [
+        ("pattern", "3 1 5", "3 words"),
+        ("pattern", "3 1.", "'1.' is not a column index"),
+        ("integer", "3 1 5.5", "'5.5' is no integer"),
+        ("integer", "3 1-5", "2 words"),
+        ("integer", "3 1-5 7", "'1-5' is not a column index"),
+    ],
+)
+@pytest.mark.parametrize("good", ["3  1", "3 1", "03 1", "3 1 "])
+def test_a_short_line_does_not_hide_a_long_one(field, bad, fault, good):
+    # Integers are checked by the length of the text, which must not let one line make up for another.
+    end = " 5" if field == "integer" else ""
+    body = f"1 1{end}\n{bad}\n{good}{end}\n"
+    with pytest.raises(InputError, match=fault):
+        load(text(f"coordinate {field} general", "9 9 3\n" + body))
+
+
 def test_a_huge_declared_count_allocates_nothing():
     import tracemalloc
 
@@ -278,12 +369,14 @@ def test_entries_beside_each_other_in_stripes(monkeypatch):
     # Whatever the cut, counts over the pieces add up to those over the whole.
     body = b"\n" + b"".join(b"%d 1 -%d.5e-%d\n" % (k, k, k % 7) for k in range(3000))
     whole = scan(body, 1, len(body))
-    assert (whole.tokens, whole.line_feeds, whole.exponents) == (9000, 3000, 3000)
+    assert (whole.tokens, whole.exponents) == (9000, 3000)
+    assert glance(body, 1, len(body)) == (3000, 10)
     assert (whole.strange, whole.misplaced, whole.plus) == (0, 0, 0)
     for block, stripe in ((64, 5000), (4096, 1000)):
         monkeypatch.setattr("spgraph_bench.readers.scan._BLOCK", block)
         monkeypatch.setattr("spgraph_bench.readers.scan._STRIPE", stripe)
         assert scan(body, 1, len(body)) == whole
+        assert glance(body, 1, len(body)) == (3000, 10)
 
 
 @given(

@@ -2,15 +2,18 @@
 
 The order matters. Entries of a symmetric (skew, Hermitian) file are first folded into the lower triangle, so
 that (i, j) and (j, i) are seen as what they are, duplicates; they are merged there; the triangle then gets
-its values (so random ones are symmetric too) and is mirrored last. Sorting is by two stable counting passes
-(scipy's COO to CSC to CSR), each linear in rows + columns + entries, and by none or one where the file is
-already in row or column order, as most are.
+its values (so random ones are symmetric too) and is mirrored last.
+
+Most of the time goes into moving entries to their rows, one by one, all over memory (scipy's COO to CSR, a
+counting pass; 20 ns an entry). So there is one such pass at most, and none for a file in row-major order; a
+triangle in either order is mirrored in that very pass. Where a file has no order, the rows are sorted after
+it; only if duplicates are found in these does a second pass follow, which keeps them in the file's order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +26,7 @@ __all__ = ["assemble", "random_values"]
 
 MAX_DIMENSION = 2**31 - 1
 _CHUNK = 1 << 22
+_SMALL_CHUNK = 1 << 16  # stays in cache
 
 Ints = npt.NDArray[np.integer[Any]]
 Values = npt.NDArray[Any]
@@ -61,6 +65,22 @@ def assemble(
     complex values without a chosen part, ``symmetrize`` of a rectangular matrix, a dimension beyond 2^31 - 1.
     """
     say = progress or (lambda what, fraction: None)
+    if raw.confirm is None:
+        return _assembled(raw, options, name, source, say)
+    fault = None
+    try:
+        matrix = _assembled(raw, options, name, source, say)
+    except InputError as error:
+        fault = error
+    say("checking the text", None)
+    if (other := raw.confirm()) is not None:
+        return _assembled(other, options, name, source, say)
+    if fault is not None:
+        raise fault
+    return matrix
+
+
+def _assembled(raw: RawEntries, options: ReadOptions, name: str, source: Source, say: Progress) -> Matrix:
     _check(raw, options, source)
     findings = list(raw.findings)
     if raw.values is not None:
@@ -69,42 +89,49 @@ def assemble(
     if raw.symmetry != "general":
         row, col, values, upper = _folded(raw, source, findings)
     say("sorting entries", None)
-    rows, in_order = _sorted(raw.rows, raw.cols, row, col, values)
-    if not in_order:
+    order = _order(row, col)
+    if not (order.by_row or order.by_col):
         findings.append(Finding("entries are sorted neither by row nor by column"))
-
-    say("merging duplicates", None)
-    same = _repeats(rows)
-    merged = int(np.count_nonzero(same))
-    if merged:
-        findings.append(_duplicates(raw, row, col, rows, same, options, source))
-        if raw.symmetry != "general" and upper.any():
-            findings += _both_sides(raw, row, col, upper, rows, same)
-        rows = _merged(rows, same, options)
-    del row, col, values, same
-
     policies = Policies(
         base=raw.base, base_from=raw.base_from, relabelled=raw.relabelled, values=options.values,
-        duplicates=options.duplicates, duplicates_found=merged,
+        duplicates=options.duplicates,
         part=options.part if _is_complex(raw.values) and options.values == "file" else None,
     )  # fmt: skip
     triangle = raw.symmetry != "general"
+    sign = _sign(raw.symmetry, policies.part)
+    if triangle and order.is_canonical and options.values != "random" and not options.drop_zeros:
+        policies = replace(policies, mirrored=True, explicit_zeros=_stored_zeros(row, col, values))
+        rows = _mirrored_at_once(raw.rows, row, col, _chosen(values, len(row), options), sign)
+        return _finished(raw, rows, name, source, policies, findings)
+
+    rows = _sorted(raw.rows, raw.cols, row, col, values, order)
+    say("merging duplicates", None)
+    if not order.is_canonical and (merged := int(np.count_nonzero(same := _repeats(rows)))):
+        policies = replace(policies, duplicates_found=merged)
+        findings.append(_duplicates(raw, row, col, rows, same, options, source))
+        if triangle and upper.any():
+            findings += _both_sides(raw, row, col, upper, rows, same)
+        rows = _merged(rows, same, options)
+        del same
+    del row, col, values
+
     rows, policies = _zeros(rows, triangle, options.drop_zeros, policies)
     rows.values = _chosen(rows.values, len(rows.col), options)
-    if triangle:
+    if triangle or options.symmetrize:
         say("mirroring", None)
-        rows = _mirrored(rows, _sign(raw.symmetry, policies.part))
+        rows = _mirrored(rows, sign) if triangle else _symmetrized(rows, findings)
         policies = replace(policies, mirrored=True)
-    elif options.symmetrize:
-        say("mirroring", None)
-        rows = _symmetrized(rows, findings)
-        policies = replace(policies, mirrored=True)
+    return _finished(raw, rows, name, source, policies, findings)
+
+
+def _finished(
+    raw: RawEntries, rows: _Rows, name: str, source: Source, policies: Policies, findings: list[Finding]
+) -> Matrix:
     if raw.rows == raw.cols:
-        whole = not merged and not policies.zeros_dropped
+        whole = not policies.duplicates_found and not policies.zeros_dropped
         diagonal = raw.row == raw.col if whole else rows.row_of_all() == rows.col
         policies = replace(policies, self_loops=int(np.count_nonzero(diagonal)))
     csr = CSR(raw.rows, raw.cols, rows.ptr, rows.col, rows.values)
-    say("hashing", None)
     return Matrix(
         name, csr, source, symmetry=raw.symmetry, weighted=csr.values is not None, policies=policies,
         findings=tuple(findings), original_ids=raw.original_ids,
@@ -229,38 +256,74 @@ def _folded(
     return row, col, values, upper
 
 
-def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None) -> tuple[_Rows, bool]:
-    """Entries in row-major order, equal ones in input order; and whether the input had any order."""
+class _Order(NamedTuple):
+    """How the entries of an input follow each other."""
+
+    by_row: bool
+    """Rows never fall."""
+    by_col: bool
+    row_major: bool
+    """Rows never fall, nor columns within a row."""
+    col_major: bool
+    distinct: bool
+    """No entry has the place of the one before it."""
+
+    @property
+    def is_canonical(self) -> bool:
+        """No duplicates, and one counting pass by row sorts the entries and their mirror images."""
+        return self.distinct and (self.row_major or self.col_major)
+
+
+def _order(row: Ints, col: Ints) -> _Order:
+    by_row = by_col = row_major = col_major = distinct = True
+    for at in range(0, len(row) - 1, _SMALL_CHUNK):
+        r, c = row[at : at + _SMALL_CHUNK + 1], col[at : at + _SMALL_CHUNK + 1]
+        row_falls, col_falls = r[1:] < r[:-1], c[1:] < c[:-1]
+        by_row = by_row and not row_falls.any()
+        by_col = by_col and not col_falls.any()
+        if not (by_row or by_col):
+            return _Order(False, False, False, False, False)
+        row_stays, col_stays = r[1:] == r[:-1], c[1:] == c[:-1]
+        row_major = by_row and row_major and not (col_falls & row_stays).any()
+        col_major = by_col and col_major and not (row_falls & col_stays).any()
+        distinct = distinct and not (row_stays & col_stays).any()
+    return _Order(by_row, by_col, row_major, col_major, distinct)
+
+
+def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, order: _Order) -> _Rows:
+    """Entries in row-major order, equal ones in input order; no copies if they are so already."""
+    if order.row_major:
+        ptr = np.searchsorted(row, np.arange(rows + 1, dtype=row.dtype)).astype(np.int64, copy=False)
+        kept = None if values is None else np.ascontiguousarray(values)
+        return _Rows(ptr, np.ascontiguousarray(col, np.int32), kept)
+    csr = _by_row(rows, cols, row, col, values)
+    if not order.by_col:
+        csr.sort_indices()  # not stable
+    out = _from_scipy(csr, values is not None)
+    if order.by_col or values is None or not _repeats(out).any():
+        return out
+    del csr, out
+    by_col = _by_row(cols, rows, col, row, values)
+    by_col.has_canonical_format = True
+    return _from_scipy(by_col.T.tocsr(), True)
+
+
+def _by_row(rows: int, cols: int, row: Ints, col: Ints, values: Values | None) -> Any:
+    """A scipy CSR array by one stable counting pass; columns in input order, duplicates kept."""
     import scipy.sparse as sp
 
-    by_row, by_both, by_col = _order(row, col)
-    if by_both:
-        ptr = np.searchsorted(row, np.arange(rows + 1, dtype=row.dtype)).astype(np.int64)
-        return _Rows(ptr, col.astype(np.int32), None if values is None else values.copy()), True
     carried = np.zeros(len(row), np.int8) if values is None else values
     coo = sp.coo_array((carried, (row, col)), shape=(rows, cols))
     coo.has_canonical_format = True  # do not merge duplicates: they are ours to count
-    csr = coo.tocsr() if by_col else coo.tocsc().tocsr()
-    return _Rows(
-        csr.indptr.astype(np.int64, copy=False),
-        csr.indices.astype(np.int32, copy=False),
-        None if values is None else csr.data,
-    ), by_row or by_col
+    csr = coo.tocsr()
+    csr.has_canonical_format = False  # which the CSR takes over, and with it that its rows are sorted
+    csr.has_sorted_indices = False
+    return csr
 
 
-def _order(row: Ints, col: Ints) -> tuple[bool, bool, bool]:
-    """Whether rows never fall, (row, column) pairs never fall, columns never fall."""
-    by_row = by_both = by_col = True
-    for at in range(0, len(row) - 1, _CHUNK):
-        r, c = row[at : at + _CHUNK + 1], col[at : at + _CHUNK + 1]
-        col_falls = c[1:] < c[:-1]
-        by_col = by_col and not col_falls.any()
-        if by_row:
-            by_row = not (r[1:] < r[:-1]).any()
-            by_both = by_row and by_both and not (col_falls & (r[1:] == r[:-1])).any()
-        if not (by_row or by_col):
-            break
-    return by_row, by_row and by_both, by_col
+def _from_scipy(csr: Any, weighted: bool) -> _Rows:
+    ptr, col = csr.indptr.astype(np.int64, copy=False), csr.indices.astype(np.int32, copy=False)
+    return _Rows(ptr, col, csr.data if weighted else None)
 
 
 def _repeats(rows: _Rows) -> npt.NDArray[np.bool_]:
@@ -330,6 +393,14 @@ def _merged(rows: _Rows, same: npt.NDArray[np.bool_], options: ReadOptions) -> _
     return out
 
 
+def _stored_zeros(row: Ints, col: Ints, values: Values | None) -> int:
+    """Stored zeros of a triangle, counted as entries of the whole matrix."""
+    if values is None:
+        return 0
+    at = np.flatnonzero(values == 0)
+    return len(at) + int(np.count_nonzero(row[at] != col[at]))
+
+
 def _zeros(rows: _Rows, triangle: bool, drop: bool, policies: Policies) -> tuple[_Rows, Policies]:
     """Count stored zeros as entries of the whole matrix, and drop them if asked to."""
     if rows.values is None:
@@ -374,11 +445,7 @@ def _transposed(rows: _Rows, keep: npt.NDArray[np.bool_] | None = None) -> _Rows
     size = len(rows.ptr) - 1
     carried = np.zeros(len(part.col), np.int8) if part.values is None else part.values
     csc = sp.csr_array((carried, part.col, part.ptr), shape=(size, size)).tocsc()
-    return _Rows(
-        csc.indptr.astype(np.int64, copy=False),
-        csc.indices.astype(np.int32, copy=False),
-        None if part.values is None else csc.data,
-    )
+    return _from_scipy(csc, part.values is not None)
 
 
 def _side_by_side(left: _Rows, right: _Rows) -> _Rows:
@@ -392,6 +459,28 @@ def _side_by_side(left: _Rows, right: _Rows) -> _Rows:
         out.values = np.empty(len(from_left), left.values.dtype)
         out.values[from_left], out.values[~from_left] = left.values, right.values
     return out
+
+
+def _mirrored_at_once(size: int, row: Ints, col: Ints, values: Values | None, sign: int) -> _Rows:
+    """The whole of a matrix from its lower triangle in row-major or column-major order.
+
+    In either order the entries of a row follow each other, and so do those of a column, which are the ones
+    that the row gets from the other triangle; so a stable pass over one after the other leaves rows sorted.
+    """
+    off = row != col
+    count = len(row) + int(np.count_nonzero(off))
+
+    def followed_by(first: Values, second: Values) -> Values:
+        out = np.empty(count, first.dtype)
+        out[: len(first)] = first
+        np.compress(off, second, out=out[len(first) :])
+        return out
+
+    both = None if values is None else followed_by(values, values)
+    if both is not None and sign < 0:
+        np.negative(both[len(row) :], out=both[len(row) :])
+    csr = _by_row(size, size, followed_by(row, col), followed_by(col, row), both)
+    return _from_scipy(csr, values is not None)
 
 
 def _mirrored(lower: _Rows, sign: int) -> _Rows:

@@ -1,18 +1,20 @@
 """Matrix Market: coordinate and array, every field and symmetry, with and without its banner.
 
 The format is R. F. Boisvert, R. Pozo, K. Remington, "The Matrix Market exchange formats", NISTIR 5935, 1996.
-Well-formed bodies are parsed by scipy's multi-threaded reader, under a header that says "general", so that
-the entries arrive as they are stored; what it would misread is found before (see `scan`). Anything else goes
-through a slow pass that reads what can be read and names the line of what cannot.
+Well-formed bodies are parsed by scipy's multi-threaded reader, so that the entries arrive as they are stored;
+what would crash it is found before, what it would misread beside the work that follows (see `scan`). Anything
+else goes through a slow pass that reads what can be read and names the line of what cannot.
 """
 
 from __future__ import annotations
 
+import importlib
 import io
 import mmap
 import re
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +43,7 @@ from spgraph_bench.readers.matrix_market_text import (
     read_header,
     text_end,
 )
-from spgraph_bench.readers.scan import scan
+from spgraph_bench.readers.scan import Scan, glance, scan
 
 __all__ = ["parse", "sniff"]
 
@@ -84,7 +86,22 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
             line=1,
             remedy="choose what to take: --part real|imag|abs",
         )
-    body = _fast(data, head, progress) or read_body(data, head, progress)
+    if (found := _parsed(data, head, progress)) is None:
+        return _entries(data, head, _checked(data, head, progress) or read_body(data, head, progress))
+    body, is_right = found
+    entries = _entries(data, head, body)
+
+    def confirm() -> RawEntries | None:
+        if is_right():
+            return None
+        again = read_header(data)  # without the findings of the first attempt
+        return _entries(data, again, _checked(data, again, progress) or read_body(data, again, progress))
+
+    entries.confirm = confirm
+    return entries
+
+
+def _entries(data: Input, head: Header, body: Body) -> RawEntries:
     values = body.values
     if values is not None and np.issubdtype(values.dtype, np.integer):
         values = _as_real(values, head, lambda k: _line_of(data, head, body.plain, k))
@@ -128,37 +145,107 @@ class _Rewritten(io.RawIOBase):
 
 def _fast(data: Input, head: Header, progress: Progress) -> Body | None:
     """The body by a fast parser, or None if it is not certain to read it right."""
+    if (found := _parsed(data, head, progress)) is not None and found[1]():
+        return found[0]
+    return _checked(data, head, progress)
+
+
+def _parsed(data: Input, head: Header, progress: Progress) -> tuple[Body, Callable[[], bool]] | None:
+    """The entries of a body that does not crash scipy's parser, and what tells if it read them right."""
+    text = data.data
+    begin, end = head.body, max(head.body, text_end(text))
+    if head.layout == "array" or head.count == 0:
+        return None
+    line_feeds, lowest = glance(text, begin, end)
+    if line_feeds != head.count - 1 or lowest < 9 or not _sample_fits(text, begin, end, head.field):
+        return None
+    progress("reading entries", None)
+    body = _coordinate(data, head, text, begin, end, progress)
+    if body is None:
+        return None
+    if _to_the_letter(body, head, text, begin, end):
+        return body, lambda: True
+
+    def is_right() -> bool:
+        return _reads_right(scan(text, begin, end), head, text, begin, end)
+
+    if end - begin < _PIECE:
+        return body, is_right
+    pool = ThreadPoolExecutor(1)
+    outcome = pool.submit(is_right)
+    pool.shutdown(wait=False)
+    return body, outcome.result
+
+
+def _checked(data: Input, head: Header, progress: Progress) -> Body | None:
+    """As `_fast`, of bodies that need mending first or are an array; checked before they are parsed."""
     if head.count == 0:
         return None
     text: bytes | mmap.mmap = data.data
     begin, end, width = head.body, max(head.body, text_end(text)), len(head.parts)
     findings: list[Finding] = []
+    line_feeds, lowest = glance(text, begin, end)
     seen = scan(text, begin, end)
-    if seen.strange or seen.plus or seen.line_feeds >= head.count:
+    if lowest < 9 or seen.strange or seen.plus or line_feeds >= head.count:
         text, begin, findings = _repaired(data, head, end)
         end = len(text)
+        line_feeds, lowest = glance(text, begin, end)
         seen = scan(text, begin, end)
-    if seen.misplaced or seen.plus or (seen.strange and not _only_special(text, begin, end, seen.strange)):
-        return None
-    if text[end - 1 : end] in (b"e", b"E", b"+", b"-"):
-        return None
-    if head.field in ("integer", "pattern") and (seen.exponents or text.find(b".", begin, end) >= 0):
-        return None
-    if seen.tokens != head.count * width:
+    if lowest < 9 or not _reads_right(seen, head, text, begin, end):
         found, rest = divmod(seen.tokens, width)
-        if not rest and not seen.strange and seen.line_feeds == found - 1:
+        clean = lowest >= 9 and not seen.strange and _is_spelled_right(seen, head, text, begin, end)
+        if clean and found != head.count and not rest and line_feeds == found - 1:
             raise miscounted(data, head, found)  # clean otherwise, so the slow pass would say the same
         return None
     progress("reading entries", None)
     if head.layout == "array":
         body = _array(text[begin:end], head)
-    elif seen.line_feeds == head.count - 1 and _sample_fits(text, begin, end, head.field):
+    elif line_feeds == head.count - 1 and _sample_fits(text, begin, end, head.field):
         body = _coordinate(data, head, text, begin, end, progress)
     else:
         return None
     if body is not None:
         head.findings += findings
     return body
+
+
+def _reads_right(seen: Scan, head: Header, text: bytes | mmap.mmap, begin: int, end: int) -> bool:
+    """Whether scipy's parser reads all of a text in which `seen` was counted."""
+    return seen.tokens == head.count * len(head.parts) and _is_spelled_right(seen, head, text, begin, end)
+
+
+def _is_spelled_right(seen: Scan, head: Header, text: bytes | mmap.mmap, begin: int, end: int) -> bool:
+    if seen.misplaced or seen.plus or text[end - 1 : end] in (b"e", b"E", b"+", b"-"):
+        return False
+    if seen.strange and not _only_special(text, begin, end, seen.strange):
+        return False
+    is_real = head.field in ("real", "complex")
+    return is_real or not (seen.exponents or text.find(b".", begin, end) >= 0)
+
+
+def _to_the_letter(body: Body, head: Header, text: bytes | mmap.mmap, begin: int, end: int) -> bool:
+    """Whether the text is no longer than the entries read from it: then nothing in it was skipped.
+
+    Of non-negative integers only, whose digits can be counted without looking at the text.
+    """
+    numbers = [body.row, body.col] if head.field == "pattern" else [body.row, body.col, body.values]
+    if head.field not in ("pattern", "integer") or (body.values is not None and body.values.min() < 0):
+        return False
+    digits = sum(_digits(part, 0 if part is body.values else 1) for part in numbers if part is not None)
+    blanks = head.count * len(numbers) - 1
+    return digits + blanks == end - begin and text.find(b"\r", begin, end) < 0
+
+
+def _digits(numbers: npt.NDArray[np.integer[Any]], base: int) -> int:
+    """Decimal digits of all `numbers` + `base`, which are not negative."""
+    total, largest = 0, int(numbers.max())
+    for at in range(0, len(numbers), _SAMPLE):
+        part, bound = numbers[at : at + _SAMPLE], 10
+        total += len(part)
+        while bound - base <= largest:
+            total += int(np.count_nonzero(part >= bound - base))
+            bound *= 10
+    return total
 
 
 def _coordinate(
@@ -171,21 +258,37 @@ def _coordinate(
     """
     from scipy.io import mmread
 
-    sources: list[Any] = []
-    same = text is data.data and head.symmetry == "general" and text[end:] in (b"\n", b"\r\n")
+    found: tuple[Any, Any, Any] | None = None
+    same = text is data.data and text[end:] in (b"\n", b"\r\n")
     safe = head.standard and data.data.find(b"\0", 0, head.body) < 0
     if same and safe and data.path and not data.path.endswith((".gz", ".bz2")):
-        sources.append(data.path)
-    header = f"%%MatrixMarket matrix coordinate {head.field} general\n{head.rows} {head.cols} {head.count}\n"
-    sources.append(_Rewritten(header.encode(), text, begin, end, progress))
-    for source in sources:
+        found = _stored(data.path)
+    if found is None:
+        sizes = f"{head.rows} {head.cols} {head.count}"
+        header = f"%%MatrixMarket matrix coordinate {head.field} general\n{sizes}\n".encode()
         try:
-            found: Any = mmread(source)
+            stream: Any = _Rewritten(header, text, begin, end, progress)
+            coo: Any = mmread(stream)
         except (ValueError, OverflowError):
-            continue
-        values = None if head.field == "pattern" else np.asarray(found.data)
-        return Body(found.row, found.col, values, text is data.data)
-    return None
+            return None
+        found = coo.row, coo.col, coo.data
+    row, col, values = found
+    return Body(row, col, None if head.field == "pattern" else values, text is data.data)
+
+
+def _stored(path: str) -> tuple[Any, Any, Any] | None:
+    """Row, column and value of the entries that the file holds; None if scipy does not read it.
+
+    This is what scipy's mmread calls. mmread itself mirrors a stored triangle, which is ours to do, and from
+    anything but a path it reads by the kilobyte, which takes twice the time.
+    """
+    try:
+        fast: Any = importlib.import_module("scipy.io._fast_matrix_market")
+        cursor, _ = fast._get_read_cursor(path)
+        (values, (row, col)), _ = fast._read_body_coo(cursor, generalize_symmetry=False)
+    except (ImportError, AttributeError, TypeError, ValueError, OverflowError):
+        return None
+    return row, col, values
 
 
 def _sample_fits(text: bytes | mmap.mmap, begin: int, end: int, field: str) -> bool:

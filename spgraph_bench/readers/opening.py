@@ -62,7 +62,8 @@ def read_input(path: str, options: ReadOptions, progress: Progress, readers: Map
         entries = parse(data, options, progress, readers)
         source = replace(source, format=entries.format)
         matrix = assemble(entries, options, name, replace(source, text=place), progress)
-        matrix = replace(matrix, source=source)
+        if place != source.text:
+            matrix = replace(matrix, source=source)
     except MemoryError:
         raise InputError(
             f"reading it needs more memory than the {available_memory() / 2**30:,.1f} GiB available",
