@@ -91,7 +91,7 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
             _both(400, np.concatenate((i[:99], i[200:299])), np.concatenate((i[1:100], i[201:300]))),
             (0, 250),
         ),
-        # Frontiers of 900 and 3,000 vertices of one edge each, to a target each, whose edges lie between theirs.
+        # Frontiers of 900 and 3,000 vertices of one edge each. In CSR the edges of their targets lie between.
         "one-edge-each": (
             csr(7802, 7802, np.concatenate((np.repeat([0, 1], [900, 3000]), even, even + 1)),
                 np.concatenate((even, draw.permutation(even) + 1, 0 * even)), None), (0, 1)),

@@ -302,10 +302,21 @@ def test_types_that_no_kernel_has_are_refused(form: Format) -> None:
         form.pack(SMALL, np.float32, np.int16)
 
 
+def test_binned_counts_more_tiles_than_16_bits_hold() -> None:
+    cols = 70_000
+    a = csr(3, cols, [0, 0, 1, 2, 2], [0, 65_536, 4_463, 4_464, cols - 1], [1, 2, 3, 4, 5])
+    packed = get_format("binned").pack(a, np.float64, tile_width=1)
+    assert packed.tiles == cols
+    assert get_format("binned").unpack(packed).equals(a)
+
+
 def test_two_to_the_31_nonzeros_need_int64_offsets() -> None:
     from spgraph_bench.formats.common import offset_type
 
-    assert offset_type(np.int32, 2**31 - 1) == np.int32
+    # Kernels step past the end of a row before they look: the last few thousand numbers stay free for that.
+    assert offset_type(np.int32, 2**31 - 2**16 - 1) == np.int32
+    with pytest.raises(UsageError, match="int64"):
+        offset_type(np.int32, 2**31 - 2**16)
     with pytest.raises(UsageError, match="2,147,483,648 entries are too many for int32"):
         offset_type(np.int32, 2**31)
     assert offset_type(np.int64, 2**31) == np.int64

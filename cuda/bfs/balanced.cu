@@ -77,7 +77,7 @@ SPG_KERNEL balanced_level(index_t n, int k, int c, offset_t warp_from, offset_t 
                 e = row_ptr[in[i]];
                 end = row_ptr[in[i] + 1];
             }
-            for (; __any_sync(SPG_FULL_WARP, e < end); ++e)
+            for (; __any_sync(SPG_FULL_WARP, e < end); e += e < end)
                 claim(e < end, e < end ? col[e] : 0, n, k, classes, row_ptr, level, queues, sizes);
         }
         return;

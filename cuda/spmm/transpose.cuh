@@ -9,7 +9,7 @@
 SPG_KERNEL transpose(index_t rows, index_t columns, const value_t* __restrict__ in, value_t* __restrict__ out) {
     SPG_SHARED_2D(value_t, tile, 32, 33);
     // The long side may have more tiles than gridDim.y can count, so tiles are counted in one dimension.
-    const unsigned across = (columns + 31) / 32;
+    const unsigned across = ((unsigned)columns + 31) / 32;
     const long long top = (long long)(blockIdx.x / across) * 32;
     const index_t left = (index_t)(blockIdx.x % across * 32);
     const int i = threadIdx.x % 32;

@@ -46,7 +46,13 @@ __device__ __forceinline__ row_values stream_rows(const value_t* p) {
 
 #ifndef SPG_DIAGS
 
-SPG_KERNEL dia(index_t rows, index_t cols, index_t diagonals, index_t lowest, index_t highest,
+#ifdef SPG_BLOCK
+#define BOUNDS __launch_bounds__(SPG_BLOCK, 1)
+#else
+#define BOUNDS  // up to 256 threads have registers enough, whatever it takes
+#endif
+
+SPG_KERNEL BOUNDS dia(index_t rows, index_t cols, index_t diagonals, index_t lowest, index_t highest,
                const index_t* __restrict__ diag, const value_t* __restrict__ data,
                const value_t* __restrict__ x, value_t* __restrict__ y) {
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * SPG_ROWS;

@@ -133,7 +133,13 @@ class CudaKernel:
         if shared > 48 * 1024:
             # More than 48 KB of dynamic shared memory must be asked for, once per function.
             attribute = self._device.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-            function.set_attribute(attribute, shared)
+            try:
+                function.set_attribute(attribute, shared)
+            except self._device.driver.Error as cause:
+                most = self._device.info().extra["shared_bytes_per_block"]
+                raise LaunchError(
+                    f"{self.name}: {shared:,} bytes of shared memory a block, this GPU has {most:,} ({cause})"
+                ) from None
         function.prepare("".join(codes))
         enqueue = functools.partial(
             function.prepared_async_call, grid3, block3, self._device.stream, *values, shared_size=shared

@@ -146,12 +146,13 @@ class Binned(Format):
         source_values = np.ones(1) if csr.values is None else csr.values
         pos_of, col_of, val_of, tile_of = [], [], [], []
         bin_group = np.zeros(count + 1, np.int64)
+        kind = np.dtype(np.uint16 if tiles <= 1 << 16 else np.int32)  # numpy sorts 16 bits by radix
         for b in range(count):
             part = slice(int(bins.bin_row[b]), int(bins.bin_row[b + 1]))
             source = ranges(bins.start[part], bins.length[part])
             column = csr.col_idx[source]
-            tile = (column // width).astype(np.uint16)
-            order = np.argsort(tile, kind="stable")  # radix sort, since 16 bits
+            tile = (column // width).astype(kind)
+            order = np.argsort(tile, kind="stable")
             counts = np.bincount(tile, minlength=tiles)
             groups = -(-counts // GROUP)
             ends = np.cumsum(counts)
@@ -168,9 +169,9 @@ class Binned(Format):
             pos_of.append(pos)
             col_of.append(col)
             val_of.append(val)
-            tile_of.append(np.repeat(np.arange(tiles, dtype=np.uint16), groups))
+            tile_of.append(np.repeat(np.arange(tiles, dtype=kind), groups))
             bin_group[b + 1] = bin_group[b] + total
-        tile = np.concatenate([*tile_of, np.empty(0, np.uint16)])
+        tile = np.concatenate([*tile_of, np.empty(0, kind)])
         # By tile; within a tile the groups keep the order of the bins.
         dest = np.argsort(tile, kind="stable")
         length_before = np.concatenate(([0], np.cumsum(bins.length)))

@@ -13,6 +13,7 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 
 __all__ = [
+    "INT32_ENTRIES",
     "MAX_SLOTS_PER_NONZERO",
     "PADDING",
     "VALUES_DIFFER",
@@ -35,6 +36,10 @@ MAX_SLOTS_PER_NONZERO = 64
 VALUES_DIFFER = "its values differ: only patterns and matrices of one value can do without them"
 """The refusal of formats without values."""
 
+INT32_ENTRIES = 2**31 - 1 - 2**16
+"""Most entries that int32 offsets count. Kernels' loops step past the end of a row, by up to some thousands:
+with more entries, past the largest int32 and on from the smallest."""
+
 _AT_ONCE = 1 << 16
 
 quiet_overflow = np.errstate(over="ignore")
@@ -56,7 +61,7 @@ def offset_type(offsets: npt.DTypeLike, entries: int) -> np.dtype[Any]:
     found = np.dtype(offsets)
     if found not in (np.dtype(np.int32), np.dtype(np.int64)):
         raise UsageError(f"row offsets cannot be {found}", remedy="take int32 or int64")
-    if entries > np.iinfo(found).max:
+    if found == np.dtype(np.int32) and entries > INT32_ENTRIES:
         raise UsageError(f"{entries:,} entries are too many for int32 offsets", remedy="take int64 offsets")
     return found
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.device.modules import Request, build_all
 from spgraph_bench.errors import DeviceError, SpgraphError
+from spgraph_bench.formats.common import INT32_ENTRIES
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
@@ -42,7 +43,6 @@ __all__ = ["Progress", "Session", "Settings", "run"]
 Progress = Callable[[str], None]
 """Called with what is being done, often; showing it is the caller's affair."""
 
-_INT32_LIMIT = 2**31
 _CLOCK_SOURCE = "measure/clock.cu"
 
 
@@ -223,7 +223,7 @@ class _Run:
             csr = dataclasses.replace(self.matrix.csr, symmetric=symmetric)
             self.matrix = dataclasses.replace(self.matrix, csr=csr)
         csr = self.matrix.csr
-        offsets = settings.offsets or ("int64" if csr.nnz >= _INT32_LIMIT else "int32")
+        offsets = settings.offsets or ("int64" if csr.nnz > INT32_ENTRIES else "int32")
         self.arrays: dict[str, npt.NDArray[Any]] = {"csr.row_ptr": csr.row_ptr, "csr.col_idx": csr.col_idx}
         if csr.values is not None:
             self.arrays["csr.values"] = csr.values

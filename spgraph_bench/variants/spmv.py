@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.errors import SkipError
+from spgraph_bench.formats.base import Tunable, human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
 
 __all__: list[str] = []
@@ -160,6 +161,9 @@ _MERGE = {"block": Tunable(256, "threads per block", (64, 128, 256, 512))}
          about="merge path over rows and nonzeros, every thread the same work; carry-out fix-up")  # fmt: skip
 def csr_merge(job: Job) -> Launch:
     a, arrays, block, device, y = job.packed, job.arrays, job.params["block"], job.device, job.buffers["y"]
+    # Products, sums and row ends of a tile; no kernel may declare more than 48 kB.
+    if (need := block * _MERGE_ITEMS * (2 * a.dtype.itemsize + 4) + 16) > 48 * 1024:
+        raise SkipError(f"needs {human_bytes(need)} of shared memory a block: --param block={block // 2}")
     tiles = _blocks(a.rows + a.nnz, block * _MERGE_ITEMS)
     tile_row, carry = device.empty(tiles + 1, np.int32), device.empty(tiles, a.dtype)
     defines = changed(job.params, _MERGE, SPG_BLOCK="block")
@@ -273,6 +277,8 @@ def dia(job: Job) -> Launch:
             )
         )  # fmt: skip
     lowest, highest = (a.diag[0], a.diag[-1]) if a.diagonals else (0, 0)
+    if block > 256:  # a large block must not want more registers than there are
+        defines["SPG_BLOCK"] = str(block)
     return job.launch(
         job.kernel("dia", **defines).bind(
             _blocks(_blocks(a.rows, job.params["rows"]), block), block,
