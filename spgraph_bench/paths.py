@@ -39,12 +39,16 @@ def configs_dir() -> Path:
 def cache_dir(kind: str) -> Path:
     """The cache folder for `kind` ("modules", "matrices"), created if need be.
 
-    ``SPGRAPH_CACHE`` wins, then ``XDG_CACHE_HOME/spgraph``, then ``~/.cache/spgraph``.
+    ``SPGRAPH_CACHE`` wins, then ``XDG_CACHE_HOME/spgraph``, then ``~/.cache/spgraph``. Raises OSError where
+    it cannot be made, or there is no home.
     """
     if override := os.environ.get("SPGRAPH_CACHE"):
         root = Path(override)
     else:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spgraph"
+        try:
+            root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spgraph"
+        except RuntimeError as error:  # neither HOME nor an entry in the system's list of users
+            raise OSError("no home directory for the cache: set SPGRAPH_CACHE") from error
     folder = root / kind
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import signal
 from pathlib import Path
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell starts background jobs with Ctrl-C ignored, and so would be the processes that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,6 +30,19 @@ def matrices_dir() -> Path:
     if folder is None:
         pytest.skip("no folder of real matrices (set SPGRAPH_MATRICES)")
     return folder
+
+
+@functools.cache
+def _gpus() -> int:
+    from spgraph_bench.device.probe import find_driver
+
+    driver = find_driver()
+    return len(driver.gpus) if driver else 0
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not _gpus():
+        pytest.skip("no NVIDIA GPU")
 
 
 @pytest.fixture(autouse=True)

@@ -83,8 +83,8 @@ def test_refusal_says_the_figures() -> None:
     stats = row_stats(arrow)
     why = FORM.refuse(stats, None, 2)
     assert why == (
-        "blocked-ell stores 1,508 slots per nonzero (limit 64), 18.2 MB: blocks of 16x16 are 6.25 % full, the "
-        "widest block row has 188 of them, the mean of 188 is 1.99; --force-format overrides"
+        "blocked-ell stores 1,508 slots per nonzero (limit 64), 18.2 MB: blocks of 16x16 are 6.25 % full, "
+        "the widest block row has 188 of them, the mean of 188 is 1.99; --force-format overrides"
     )
     assert FORM.refuse(stats, None, 2, force=True) is None
     assert "device has 1 MB free" in str(FORM.refuse(stats, 1_000_000, 2, force=True))

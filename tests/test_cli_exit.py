@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from spgraph_bench.cli.main import run
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUGIN = ROOT / "tests" / "plugins" / "faulty.py"
@@ -144,3 +147,137 @@ def test_130_interrupted_with_the_table_of_what_was_finished(tmp_path: Path) -> 
     assert "Traceback" not in err
     assert "csr-scalar" in out
     assert "interrupted" in err
+
+
+# ---- streams and disks -----------------------------------------------------------------------------------
+
+HOST = ("--device", "host", "--variant", "csr-scalar", "--variant", "csr-vector", "--time-limit", "0.05")
+
+
+def _shell(line: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`line` in a shell, with $S for spgraph."""
+    return subprocess.run(
+        ["bash", "-c", line], capture_output=True, encoding="utf-8", errors="replace", cwd=cwd, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "S": f"{sys.executable} -m spgraph_bench", **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("command", ["list formats", "info rmat:scale=4", "generate rmat:scale=4 -o -"])
+def test_2_stdout_on_a_full_disk(command: str, tmp_path: Path) -> None:
+    done = _shell(f"$S {command} > /dev/full", tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "error: cannot write: No space left on device\n  remedy: " in done.stderr
+    assert "internal" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
+def test_0_closed_streams(closed: str, tmp_path: Path) -> None:
+    done = _shell(f"$S bench spmv rmat:scale=4 {' '.join(HOST)} --no-save {closed}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "error" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_2_an_error_that_cannot_be_said(tmp_path: Path) -> None:
+    assert _shell("$S info nothing.mtx 2> /dev/full", tmp_path).returncode == 2
+    assert _shell("$S nonsense 2> /dev/full", tmp_path).returncode == 2
+
+
+def test_2_a_disk_that_fills_up_costs_the_file_and_not_the_table(tmp_path: Path) -> None:
+    done = _shell(
+        f"ulimit -f 4; $S bench spmv rmat:scale=4 {' '.join(HOST)} --dtype both --in-process", tmp_path
+    )
+    assert done.returncode == 2, done.stderr
+    for said in ("csr-scalar", "csr-vector", "float64"):
+        assert said in done.stdout
+    assert "going on without keeping records" in done.stderr
+    assert "error: results/" in done.stderr
+    (file,) = (tmp_path / "results").glob("*.jsonl")
+    assert all(json.loads(line)["status"] == "ok" for line in file.read_text().splitlines())
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_0_names_that_stdout_cannot_say(encoding: str, tmp_path: Path) -> None:
+    """Letters beyond the encoding, a blank, and what looks like markup."""
+    text = "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n"
+    (tmp_path / "caf\u00e9 \u77e9 [b].mtx").write_text(text)
+    for command in ("info", f"bench spmv {' '.join(HOST)} --json", f"bench spmv {' '.join(HOST)}"):
+        done = _shell(f"$S {command} caf*.mtx", tmp_path, PYTHONIOENCODING=encoding)
+        assert done.returncode == 0, done.stderr
+        assert "[b]" in done.stdout
+
+
+def test_records_of_a_name_that_is_no_utf8(tmp_path: Path) -> None:
+    """As the C locale gives it: each byte that cannot be decoded is a lone surrogate."""
+    from spgraph_bench.results.store import RecordFile, read_records
+
+    made = read_records(_one_record(tmp_path))[0]
+    named = replace(made, matrix={**made.matrix, "name": "bad\udcff"})
+    with RecordFile(tmp_path / "again", "spmv", "bad") as file:
+        file.append(named)
+    assert read_records(file.path)[0].matrix["name"] == "bad\udcff"
+
+
+def _one_record(folder: Path) -> Path:
+    status, out, _ = _spgraph(*BENCH, "--variant", "csr-scalar", "--json", cwd=folder)
+    assert status == 0
+    (folder / "one.jsonl").write_text(out)
+    return folder / "one.jsonl"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_130_leaves_nothing_in_shared_memory(number: signal.Signals, tmp_path: Path) -> None:
+    shm = Path("/dev/shm")
+    if not os.access(shm, os.W_OK):
+        pytest.skip("no /dev/shm")
+    process = _start(
+        "bench", "spmv", "rmat:scale=6", "--device", "host", "--no-save", "--variant", "faulty-hang",
+        cwd=tmp_path, SPGRAPH_PLUGINS=str(PLUGIN), TMPDIR=str(tmp_path),
+    )  # fmt: skip
+    opened: set[str] = set()
+    deadline = time.monotonic() + 60
+    while not opened:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+        opened = {p.name for p in shm.glob("spgraph-*") if _opened_by(process.pid, p)}
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert not [name for name in opened if (shm / name).exists()]
+
+
+def _opened_by(parent: int, folder: Path) -> bool:
+    """Whether a child of `parent` has files of `folder` mapped."""
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    try:
+        return any(
+            folder.name in Path(f"/proc/{child}/maps").read_text() for child in children.read_text().split()
+        )
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("param", "mode"),
+    [
+        ("alpha=nan", "auto"), ("alpha=-1", "auto"), ("alpha=inf", "auto"), ("beta=1e10", "auto"),
+        ("probes=-1", "auto"), ("probes=2.5", "auto"), ("small_vertices=1e9", "auto"),
+        ("small_vertices=1025", "auto"), ("warp_from=-1", "balanced"), ("parents=1", "auto"),
+        ("block_from=99999999999999999999", "balanced"), ("grid_from=1e400", "balanced"),
+    ],
+)  # fmt: skip
+def test_2_numbers_that_mean_nothing(param: str, mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(["bfs", "rmat:scale=4", "--device", "host", "--no-save", "--mode", mode, "--param", param]) == 2
+    )
+    said = capsys.readouterr().err
+    assert param.partition("=")[0] in said
+    assert "remedy: " in said
+
+
+def test_options_are_called_as_they_are_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "bfs", "rmat:scale=4", "--check-seconds", "-1"]) == 2
+    assert "--check-seconds cannot be" in capsys.readouterr().err

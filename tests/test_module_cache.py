@@ -13,6 +13,7 @@ import pytest
 from spgraph_bench.device import modules
 from spgraph_bench.device.modules import Request
 from spgraph_bench.errors import CompileError
+from spgraph_bench.paths import cache_dir
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +115,28 @@ def test_a_cache_below_a_file_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("SPGRAPH_CACHE", str(tmp_path / "file"))
     with pytest.raises(CompileError, match="SPGRAPH_CACHE"):
         modules.build(Request(("a",), Maker(), ".so"))
+
+
+def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HOME unset and a user the system has no entry of: containers with a number for a user."""
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("SPGRAPH_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(OSError, match="set SPGRAPH_CACHE"):
+        cache_dir("matrices")
+    with pytest.raises(CompileError, match="SPGRAPH_CACHE"):
+        modules.build(Request(("a",), Maker(), ".so"))
+
+
+def test_a_compiler_is_known_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SPGRAPH_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr(modules, "_identities", {})
+    assert "Python 3" in modules.compiler_identity(sys.executable)
 
 
 def test_build_all_runs_in_parallel_and_returns_failures() -> None:

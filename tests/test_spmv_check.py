@@ -135,6 +135,18 @@ def test_any_order_of_any_terms_passes(terms: list[tuple[float, float]], order) 
         assert result.ok, result.message
 
 
+def test_a_lost_term_of_the_other_sign_may_overflow_too() -> None:
+    """In float64 the second product is below the rounding of the sum, in float32 both are infinite."""
+    nan, inf = (np.array([value], np.float32) for value in (np.nan, np.inf))
+    x = np.array([5e27, 1e19], np.float32)
+    lost = csr(1, 2, [0, 0], [0, 1], [5e27, -5e19])  # 2.5e55 - 5e38
+    assert _check(lost, nan, DTYPES[0], x).ok
+    assert _check(lost, inf, DTYPES[0], x).ok
+    alone = csr(1, 2, [0, 0], [0, 1], [5e15, 5e19])  # 2.5e43 + 5e38
+    assert _check(alone, inf, DTYPES[0], x).ok
+    assert not _check(alone, nan, DTYPES[0], x).ok
+
+
 def test_the_bound_is_not_generous() -> None:
     """Three times the bound's own unit is wrong, and the bound grows with the row's length only."""
     a = random_rows([1, 10, 100], 200)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.cli.inputs import load_matrix
+from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import RunOptions, input_options, matrix_argument, run_options
 from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
@@ -140,7 +141,7 @@ def command(
     if choice.note:
         note(choice.note)
 
-    from spgraph_bench.results.store import RecordFile, to_json_lines
+    from spgraph_bench.results.store import to_json_lines
     from spgraph_bench.runner.run import Session, Settings, run
 
     records: list[Record] = []
@@ -160,10 +161,7 @@ def command(
         for finding in matrix.findings:
             if finding.warning:
                 warn(f"{matrix.source.text}{f':{finding.line}' if finding.line else ''}: {finding.text}")
-        # Opened before anything is measured: a folder that cannot be written must not cost a result.
-        kept = (
-            stack.enter_context(RecordFile(options.results, problem, matrix.name)) if options.save else None
-        )
+        keep = stack.enter_context(kept_records(options, problem, matrix.name))
         settings = Settings(
             dtypes=dtypes,
             params=options.params,
@@ -177,10 +175,9 @@ def command(
 
         def on_record(record: Record) -> None:
             records.append(record)
+            keep(record)  # first: whoever reads stdout may have gone
             if options.json:
                 click.echo(to_json_lines([record]), nl=False)
-            if kept is not None:
-                kept.append(record)
 
         with show_progress() as progress:
             try:
@@ -189,8 +186,6 @@ def command(
                 interrupted = True
         if not options.json and records:
             _print_table(records, rank)
-        if kept is not None and records:
-            note(f"records in {kept.path}")
         if interrupted:
             raise KeyboardInterrupt
     return _status(records)
@@ -242,9 +237,10 @@ def _options_for(problem: str, given: Mapping[str, Any]) -> dict[str, int | str]
     for name, value in given.items():
         if value is None:
             continue
+        flag = f"--{name.replace('_', '-')}"
         if name not in declared:
-            raise UsageError(f"{problem} has no option --{name}", remedy="leave it out")
-        found[name] = declared[name].checked(f"--{name}", value)
+            raise UsageError(f"{problem} has no option {flag}", remedy="leave it out")
+        found[name] = declared[name].checked(flag, value)
     return found
 
 

@@ -66,6 +66,9 @@ def command(
         raise UsageError("--all-modes says which mode is fastest in each level", remedy="add --trace")
     if options.variants or options.formats:
         raise UsageError("--variant and --format choose among many", remedy="--mode, or `spgraph bench bfs`")
+    for name in ("parents", "reorder"):
+        if name in options.params:
+            raise UsageError(f"--param {name} is an option of its own here", remedy=f"--{name}")
     params = {**options.params, "parents": int(parents), "reorder": reorder}
     if tune:
         return _tune(argument, mode, sources, params, options, read_options)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["load_matrix", "progress_on_stderr"]
 
+_NAMES = "give a path or a recipe; `spgraph list recipes` names them"
+
 _QUIET_SECONDS = 1.0
 """Work shorter than this shows no progress."""
 
@@ -49,6 +51,8 @@ def load_matrix(argument: str | None, read_options: ReadOptions, default_recipe:
         with progress_on_stderr(f"making {text}") as progress:
             return recipes.make(text, progress)
     assert argument is not None
+    if not argument.strip():
+        raise InputError("the name of the file is empty", remedy=_NAMES)
     raise InputError(
         f"{argument}: no such file, and {name!r} is no recipe", remedy=_advice(argument, name, names)
     )
@@ -64,7 +68,7 @@ def _advice(argument: str, name: str, recipes: Sequence[str]) -> str:
     close = files + difflib.get_close_matches(name, recipes, n=2)
     if close:
         return f"did you mean {' or '.join(close)}?"
-    return "give a path or a recipe; `spgraph list recipes` names them"
+    return _NAMES
 
 
 @contextmanager

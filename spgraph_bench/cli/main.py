@@ -7,9 +7,13 @@ input; 3 no such device; 4 internal error; 130 interrupted; 141 the reader of st
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import errno
 import importlib
+import io
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -107,19 +111,38 @@ def _save_traceback(text: str) -> str:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    with contextlib.suppress(OSError):  # stderr may be on the full disk
+        click.echo(text, err=True)
+
+
+def _ready_streams() -> None:
+    """Streams that can be written: a closed one swallows; what an encoding lacks is escaped, not an error."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us (>&-)
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            whole = stream.errors == "surrogateescape" and stream.encoding.lower() in ("utf-8", "utf8")
+            if not whole and stream.errors in ("strict", "surrogateescape"):
+                stream.reconfigure(errors="backslashreplace")
 
 
 def _close_stdout() -> None:
     # Python flushes stdout once more at exit and would complain about the pipe that is gone.
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
+    with contextlib.suppress(OSError, ValueError):  # a stream without a file, in tests
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+_OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE}
+"""What an OSError without a file name says where the machine, not spgraph, is at fault."""
 
 
 def run(args: Sequence[str] | None = None) -> int:
     """Run one command line (default: sys.argv) and return its exit status; never raises."""
     try:
+        _ready_streams()
         if (completed := _complete_shell()) is not None:
             return completed
         arguments = list(sys.argv[1:] if args is None else args)
@@ -130,7 +153,8 @@ def run(args: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):
+            error.show()
         return 2
     except SpgraphError as error:
         _say(f"error: {error}")
@@ -145,9 +169,13 @@ def run(args: Sequence[str] | None = None) -> int:
         _say(f"error: not enough memory: {error or 'an allocation failed'}\n  remedy: take a smaller input")
         return 2
     except OSError as error:
+        # A full disk, a read-only folder, a quota: the machine's state, not a fault of ours.
+        if error.filename is None and error.errno in _OF_THE_MACHINE:
+            _close_stdout()
+            _say(f"error: cannot write: {error.strerror}\n  remedy: make room where the output goes")
+            return 2
         if error.filename is None or isinstance(error, FileNotFoundError):
             return _internal(error)
-        # A full disk, a read-only folder, a quota: the machine's state, not a fault of ours.
         _say(f"error: {error.filename}: {error.strerror}")
         return 2
     except Exception as error:  # the last line of defence: a traceback never reaches a user
@@ -161,6 +189,17 @@ def _internal(error: Exception) -> int:
     return 4
 
 
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
 def main() -> NoReturn:
     """Entry point of the `spgraph` command."""
-    sys.exit(run())
+    # As after Ctrl-C, what is finished is shown and arrays in shared memory are given back.
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        status = run()
+    except KeyboardInterrupt:  # a second one, while the first was dealt with
+        status = 130
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing but the end is left
+    sys.exit(status)

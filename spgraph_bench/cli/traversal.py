@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.cli.inputs import load_matrix
+from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import RunOptions
 from spgraph_bench.cli.terminal import note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
@@ -118,7 +119,7 @@ def run_modes(
     from spgraph_bench.cli.bench import dtypes_for, show_progress
     from spgraph_bench.device.probe import choose_device
     from spgraph_bench.formats import formats
-    from spgraph_bench.results.store import RecordFile, to_json_lines
+    from spgraph_bench.results.store import to_json_lines
     from spgraph_bench.runner.prepare import filled_params
     from spgraph_bench.runner.run import Session, Settings, run
     from spgraph_bench.variants import get_variant
@@ -146,16 +147,13 @@ def run_modes(
         for finding in matrix.findings:
             if finding.warning:
                 warn(f"{matrix.source.text}{f':{finding.line}' if finding.line else ''}: {finding.text}")
-        kept = (
-            stack.enter_context(RecordFile(options.results, problem, matrix.name)) if options.save else None
-        )
+        keep = stack.enter_context(kept_records(options, problem, matrix.name))
 
         def on_record(record: Record) -> None:
             records.append(record)
+            keep(record)  # first: whoever reads stdout may have gone
             if options.json and sweep is None:
                 click.echo(to_json_lines([record]), nl=False)
-            if kept is not None:
-                kept.append(record)
 
         def go(settings_params: Mapping[str, Any]) -> Record:
             settings = Settings(
@@ -175,8 +173,6 @@ def run_modes(
             go(params)
         else:
             sweep(go)
-        if kept is not None and records:
-            note(f"records in {kept.path}")
     return records
 
 

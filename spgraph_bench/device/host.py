@@ -72,7 +72,10 @@ _MARK = re.compile(
 def find_compiler() -> list[str] | None:
     """The C++ compiler's command (CXX, else the first of the usual ones on PATH), or None."""
     if named := os.environ.get("CXX"):
-        words = shlex.split(named)
+        try:
+            words = shlex.split(named)
+        except ValueError:  # a quote that is never closed
+            return None
         return words if words and shutil.which(words[0]) else None
     return next(([name] for name in ("g++", "c++", "clang++") if shutil.which(name)), None)
 

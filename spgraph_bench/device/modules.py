@@ -137,7 +137,7 @@ def compiler_identity(command: str) -> str:
     if not words or not shutil.which(words[0]):
         raise CompileError(f"there is no compiler {command!r}", remedy="install it, or put it on PATH")
 
-    def ask(target: Path) -> None:
+    def ask() -> str:
         try:
             answer = subprocess.run(
                 [*words, "--version"],
@@ -149,10 +149,18 @@ def compiler_identity(command: str) -> str:
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise CompileError(f"{command} --version does not answer: {error}") from error
-        target.write_text("\n".join([*stamps, answer.stdout.strip()]))
+        return "\n".join([*stamps, answer.stdout.strip()])
 
-    path = build(Request(("compiler", command, *stamps), ask, ".version"))
-    _identities[command] = identity = path.read_text()
+    def keep(target: Path) -> None:
+        target.write_text(ask())
+
+    try:
+        identity = build(Request(("compiler", command, *stamps), keep, ".version")).read_text()
+    except CompileError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        identity = ask()  # a cache that cannot be written: whoever compiles will say so
+    _identities[command] = identity
     return identity
 
 

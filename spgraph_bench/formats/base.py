@@ -30,6 +30,8 @@ class Tunable:
     default: int | float | str | None
     about: str
     choices: tuple[Any, ...] | None = None
+    between: tuple[float, float] | None = None
+    """Least and largest value of a number; a default that is an int takes whole numbers only."""
 
 
 @dataclass(frozen=True)

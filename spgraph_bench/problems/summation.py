@@ -82,7 +82,8 @@ def judge(
         right = (error <= bound) | (y == r) | (np.isnan(y) & np.isnan(r))
         overflow = absax * (1 + slack + rounding) >= largest
         if overflow.any():
-            one_sign = np.abs(r) == absax
+            # A term of the other sign can be lost in r's rounding, and yet overflow by itself.
+            one_sign = (np.abs(r) == absax) & (absax * (lengths + 1) * 2.0**-53 < largest)
             allowed = np.where(one_sign, y == np.copysign(np.inf, r), ~np.isfinite(y))
             right |= overflow & (allowed | np.isinf(absax))
         wrong = ~right | unwritten

@@ -69,7 +69,7 @@ class RecordFile:
     def append(self, record: Record) -> None:
         """Write `record`; InputError when the disk does not take it (the file then ends with the last
         complete record)."""
-        line = to_line(record).encode()
+        line = to_line(record).encode(errors="backslashreplace")  # bytes of a file name that are no UTF-8
         size = os.fstat(self._fd).st_size
         try:
             written = os.write(self._fd, line)

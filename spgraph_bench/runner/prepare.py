@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,13 +59,19 @@ def chosen_value(owner: str, name: str, tunable: Tunable, given: Any) -> Any:
                 return choice
         allowed = ", ".join(str(c) for c in tunable.choices)
         raise UsageError(f"{owner}: {name}={given} is not possible", remedy=f"one of {allowed}")
-    if isinstance(given, str) and isinstance(tunable.default, int | float):
-        try:
-            return type(tunable.default)(given)
-        except ValueError:
-            remedy = f"{name}: {tunable.about}"
-            raise UsageError(f"{owner}: {name}={given} is not a number", remedy=remedy) from None
-    return given
+    if not isinstance(tunable.default, int | float):
+        return given
+    kind, (low, high) = type(tunable.default), tunable.between or (-(2**31), 2**31 - 1)
+    try:
+        value = kind(given)
+    except (ValueError, OverflowError):
+        value = None
+    if value is None or (isinstance(given, float) and value != given and not math.isnan(given)):
+        what = "a whole number" if kind is int else "a number"
+        raise UsageError(f"{owner}: {name}={given} is not {what}", remedy=f"{name}: {tunable.about}")
+    if not low <= value <= high:  # nor is nan
+        raise UsageError(f"{owner}: {name}={given} is not possible", remedy=f"take {low} to {high}")
+    return value
 
 
 def upload_packed(device: Device, packed: Packed) -> dict[str, Buffer]:

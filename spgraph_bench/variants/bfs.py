@@ -24,6 +24,7 @@ from spgraph_bench.variants.traversal import (
 
 __all__: list[str] = []
 
+_MOST, _RATIO = 2**31 - 1, (0.0, 1e9)  # bounds of tunables
 _EDGE_BITS = np.uint64(33)
 _DTYPES = ("int32",)
 _PLAIN = BLOCK | PARENTS
@@ -31,16 +32,20 @@ _GRID = {
     "block": Tunable(
         0, "threads per block; 0: 1024, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)
     ),
-    "blocks_per_multiprocessor": Tunable(0, "blocks that a multiprocessor gets; 0: as many as fit"),
+    "blocks_per_multiprocessor": Tunable(
+        0, "blocks that a multiprocessor gets; 0: as many as fit", between=(0, 64)
+    ),
 }
 _DIRECTION = {
-    "alpha": Tunable(40.0, "bottom-up once frontier edges > unexplored edges / alpha and growing"),
-    "beta": Tunable(200.0, "top-down again when frontier vertices < vertices / beta"),
-    "probes": Tunable(8, "in-edges that a lane looks at alone before its warp helps"),
+    "alpha": Tunable(
+        40.0, "bottom-up once frontier edges > unexplored edges / alpha and growing", between=_RATIO
+    ),
+    "beta": Tunable(200.0, "top-down again when frontier vertices < vertices / beta", between=_RATIO),
+    "probes": Tunable(8, "in-edges that a lane looks at alone before its warp helps", between=(0, _MOST)),
 }
 _SMALL = {
-    "small_vertices": Tunable(1024, "largest frontier for one block alone (at most 1024)"),
-    "small_edges": Tunable(4096, "most out-edges of a frontier for one block alone"),
+    "small_vertices": Tunable(1024, "largest frontier for one block alone", between=(0, 1024)),
+    "small_edges": Tunable(4096, "most out-edges of a frontier for one block alone", between=(0, _MOST)),
 }
 
 
@@ -134,9 +139,9 @@ def frontier_warp(job: Job) -> Launch:
 
 
 _CLASSES = {
-    "warp_from": Tunable(16, "least out-edges for a warp per vertex"),
-    "block_from": Tunable(1024, "least out-edges for a block per vertex"),
-    "grid_from": Tunable(65536, "least out-edges for all blocks per vertex"),
+    "warp_from": Tunable(16, "least out-edges for a warp per vertex", between=(0, _MOST)),
+    "block_from": Tunable(1024, "least out-edges for a block per vertex", between=(0, _MOST)),
+    "grid_from": Tunable(65536, "least out-edges for all blocks per vertex", between=(0, _MOST)),
 }
 
 
@@ -351,7 +356,9 @@ def _graph(job: Job) -> tuple[Levels, Callable[[], None], Callable[[np.uint64], 
     return levels, begin, body, f.tally
 
 
-_REPLAY = {"levels": Tunable(12, "levels in one graph; the host looks for the end after each")}
+_REPLAY = {
+    "levels": Tunable(12, "levels in one graph; the host looks for the end after each", between=(1, 1024))
+}
 
 
 @variant("bfs", "graph", format="pattern-csr", source="bfs/graph.cu", tunables=_PLAIN | _REPLAY,
