@@ -19,7 +19,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 def _matrices_dir() -> Path | None:
     # Named by the user, in the checkout, or a folder called matrices/ one level below a neighbour.
     named = os.environ.get("SPGRAPH_MATRICES")
-    places = [Path(named)] if named else [_ROOT / ".inputs", *sorted(_ROOT.parent.glob("*/matrices"))]
+    places = [Path(named)] if named else [_ROOT / "matrices", *sorted(_ROOT.parent.glob("*/matrices"))]
     return next((p for p in places if (p / "west0067.mtx").is_file()), None)
 
 

@@ -11,8 +11,9 @@
 //
 // Bytes, float32: multiply reads 4 (value) + 2 (column) + 0.5 (destination) and writes 4 (product) a slot; sum
 // reads 4 + 2 (position): 16.5 in all, against 8 + 32 for a gather that finds nothing in L1. So it wins where
-// x does not fit in L1 and columns jump (uniform: 0.26 ms against 0.46), and loses where columns are local
-// (banded, meshes), where a gather costs next to nothing.
+// x does not fit in L1 and columns jump (H200, uniform: 0.41 ms, gathering kernels 0.46), and loses where columns
+// are local (banded, meshes), where a gather costs next to nothing, and on small matrices, for its two launches.
+// docs/notebook.md has the floors, and what each change was to bring and brought.
 //
 // Source of the idea: Beamer, Asanovic, Patterson, "Reducing PageRank communication via propagation blocking",
 // IPDPS 2017 (CPU). Differences: destinations are fixed when packing, so no bin is filled with atomics, and a

@@ -81,7 +81,7 @@ class _Command(click.Command):
     type=click.Choice(["auto", "int32", "int64"]),
     default="auto",
     show_default=True,
-    help="Type of row offsets; auto takes int64 from 2^31 nonzeros on.",
+    help="Type of row offsets; auto takes int64 from 2^31 - 2^16 nonzeros on.",
 )
 @click.option(
     "--reorder",
