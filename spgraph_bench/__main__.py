@@ -1,6 +1,19 @@
 """`python -m spgraph_bench` is the `spgraph` command."""
 
-from spgraph_bench.cli import main
+import sys
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Entry point; imports what takes time where Ctrl-C is waited for already."""
+    try:
+        from spgraph_bench.cli import main as command
+
+        command()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

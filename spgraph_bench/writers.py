@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 from collections.abc import Callable, Iterator
@@ -68,8 +69,15 @@ def save(matrix: Matrix, path: Path, overwrite: bool = False) -> None:
                 raise UsageError("exists already", place=str(path), remedy="--force overwrites it") from None
             except OSError:  # a file system without hard links
                 part.replace(path)
+    except OSError as error:  # a full disk, a quota, a folder in which no file can be made
+        raise UsageError(
+            f"cannot be written: {error.strerror or error}",
+            place=str(path),
+            remedy="make room there, or choose another place",
+        ) from None
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def _kind(path: Path) -> str:

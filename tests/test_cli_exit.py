@@ -278,6 +278,69 @@ def test_2_numbers_that_mean_nothing(param: str, mode: str, capsys: pytest.Captu
     assert "remedy: " in said
 
 
+@pytest.mark.parametrize(
+    "param",
+    ["hyb_k=-1", "hyb_k=x", "hyb_k=1.5", "hyb_k=nan", "tile_width=0", "tile_width=65536", "bin_entries=x",
+     "sell_sigma=0", "sell_sigma=2.5", "sell_sigma=1e400"],
+)  # fmt: skip
+def test_2_sizes_that_no_format_has(param: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "spmv", "rmat:scale=4", "--device", "host", "--no-save", "--param", param]) == 2
+    assert "remedy: take auto" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("param", ["hyb_k=median", "hyb_k=3", "sell_sigma=64"])
+def test_0_sizes_that_formats_have(param: str) -> None:
+    variant = "hyb" if param.startswith("hyb") else "sell"
+    assert run([*BENCH, "--variant", variant, "--in-process", "--param", param]) == 0
+
+
+def test_2_a_plugin_that_exits(tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(7)\n")
+    status, _, err = _spgraph("list", "variants", cwd=tmp_path, SPGRAPH_PLUGINS="leaves.py")
+    assert status == 2
+    assert "leaves.py:2: SystemExit: 7" in err
+
+
+def test_2_generate_where_the_disk_is_full(tmp_path: Path) -> None:
+    for name in ("x.mtx", "x.mtx.gz", "x.npz", "x.txt"):
+        done = _shell(f"ulimit -f 8; $S generate rmat:scale=12 -o {name}", tmp_path)
+        assert done.returncode == 2, done.stderr
+        assert f"{name}: cannot be written: File too large\n  remedy: " in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_130_before_anything_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import time\nopen('started', 'w').close()\ntime.sleep(60)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spgraph_bench", "list"], stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "started").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "interrupted\n")
+
+
+def test_0_a_file_whose_name_is_no_utf8(tmp_path: Path) -> None:
+    try:
+        name = os.path.join(os.fsencode(tmp_path), b"bad\xff.mtx")
+        with open(name, "w") as file:
+            file.write("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 1.5\n")
+    except OSError:
+        pytest.skip("this file system takes names in UTF-8 only")
+    for command in (
+        "info",
+        "info --json",
+        f"bench spmv {' '.join(HOST)}",
+        f"bench spmv {' '.join(HOST)} --json",
+    ):
+        done = _shell(f"$S {command} bad*.mtx", tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
 def test_options_are_called_as_they_are_typed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "bfs", "rmat:scale=4", "--check-seconds", "-1"]) == 2
     assert "--check-seconds cannot be" in capsys.readouterr().err

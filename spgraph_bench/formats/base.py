@@ -31,7 +31,7 @@ class Tunable:
     about: str
     choices: tuple[Any, ...] | None = None
     between: tuple[float, float] | None = None
-    """Least and largest value of a number; a default that is an int takes whole numbers only."""
+    """Least and largest value of a number, beside `choices` if any; whole unless the default is a float."""
 
 
 @dataclass(frozen=True)

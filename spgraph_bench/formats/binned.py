@@ -103,8 +103,12 @@ class Binned(Format):
     order = 95
     tunables = MappingProxyType(
         {
-            "tile_width": Tunable("auto", "columns of x kept in shared memory at a time, up to 65535"),
-            "bin_entries": Tunable("auto", "products added up by one block, up to 65535"),
+            "tile_width": Tunable(
+                "auto", "columns of x kept in shared memory at a time, up to 65535", ("auto",), (1, 65535)
+            ),
+            "bin_entries": Tunable(
+                "auto", "products added up by one block, up to 65535", ("auto",), (1, 65535)
+            ),
         }
     )
 

@@ -75,7 +75,10 @@ class HYB(Format):
     tunables = MappingProxyType(
         {
             "hyb_k": Tunable(
-                "auto", 'slots per row of the ELL part: "auto" (cost model), "median" or an integer'
+                "auto",
+                'slots per row of the ELL part: "auto" (cost model), "median" or an integer',
+                ("auto", "median"),
+                (0, 2**31 - 1),
             )
         }
     )

@@ -103,7 +103,14 @@ class SELL(Format):
     title = "sliced ELLPACK: slices of 32 rows, sorted within windows"
     order = 70
     tunables = MappingProxyType(
-        {"sell_sigma": Tunable("auto", 'rows per sorting window: "auto" or an integer; 1 does not sort')}
+        {
+            "sell_sigma": Tunable(
+                "auto",
+                'rows per sorting window: "auto" or an integer; 1 does not sort',
+                ("auto",),
+                (1, 2**31 - 1),
+            )
+        }
     )
 
     @quiet_overflow

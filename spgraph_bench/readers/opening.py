@@ -213,6 +213,13 @@ class _Counted(io.RawIOBase):
         return len(piece)
 
 
+def _is_utf8(path: str) -> bool:
+    try:
+        return bool(path.encode())
+    except UnicodeEncodeError:  # bytes that are none, as surrogates
+        return False
+
+
 def _decompressed(data: bytes | mmap.mmap, file_name: str, place: str, progress: Progress) -> Input:
     """`data` without its compression, which is told by content, and without a byte order mark."""
     import bz2
@@ -237,5 +244,6 @@ def _decompressed(data: bytes | mmap.mmap, file_name: str, place: str, progress:
     if data[:3] == _UTF8_BOM:
         data = data[3:]
         _not_empty(data, place)
-    mapped = kind is None and isinstance(data, mmap.mmap)
+    # scipy's reader takes paths in UTF-8 only; a file name may be any bytes.
+    mapped = kind is None and isinstance(data, mmap.mmap) and _is_utf8(place)
     return Input(data, name, place, path=place if mapped else None)

@@ -58,19 +58,30 @@ def chosen_value(owner: str, name: str, tunable: Tunable, given: Any) -> Any:
             if given == choice or given == str(choice):
                 return choice
         allowed = ", ".join(str(c) for c in tunable.choices)
+        if tunable.between is not None:
+            return _number(owner, name, int, tunable.between, f"{allowed} or ", given)
         raise UsageError(f"{owner}: {name}={given} is not possible", remedy=f"one of {allowed}")
     if not isinstance(tunable.default, int | float):
         return given
-    kind, (low, high) = type(tunable.default), tunable.between or (-(2**31), 2**31 - 1)
+    between = tunable.between or (-(2**31), 2**31 - 1)
+    return _number(owner, name, type(tunable.default), between, "", given)
+
+
+def _number(
+    owner: str, name: str, kind: type[int] | type[float], between: tuple[float, float], words: str, given: Any
+) -> int | float:
+    """`given` as a number of `kind`; `words`: what may stand in its place."""
+    low, high = between
+    value: int | float | None
     try:
         value = kind(given)
     except (ValueError, OverflowError):
         value = None
     if value is None or (isinstance(given, float) and value != given and not math.isnan(given)):
         what = "a whole number" if kind is int else "a number"
-        raise UsageError(f"{owner}: {name}={given} is not {what}", remedy=f"{name}: {tunable.about}")
+        raise UsageError(f"{owner}: {name}={given} is not {what}", remedy=f"take {words}{low} to {high}")
     if not low <= value <= high:  # nor is nan
-        raise UsageError(f"{owner}: {name}={given} is not possible", remedy=f"take {low} to {high}")
+        raise UsageError(f"{owner}: {name}={given} is not possible", remedy=f"take {words}{low} to {high}")
     return value
 
 

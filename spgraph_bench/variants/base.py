@@ -226,8 +226,10 @@ def _load_plugin(path: str, number: int) -> None:
         )
     try:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
-    except Exception as error:
-        own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+    except (Exception, SystemExit) as error:
+        own = [
+            f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == os.path.abspath(path)
+        ]
         number_of_line = error.lineno if isinstance(error, SyntaxError) else own[-1] if own else None
         line = f":{number_of_line}" if number_of_line else ""
         raise UsageError(
