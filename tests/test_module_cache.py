@@ -251,6 +251,19 @@ def test_first_error(log: str, expected: tuple[str | None, int | None, str] | No
     assert (found and (found.file, found.line, found.text)) == expected
 
 
+def test_run_compiler_names_a_full_disk(tmp_path: Path) -> None:
+    """What the linker says, and what g++ says of the linker."""
+    script = tmp_path / "g++"
+    script.write_text(
+        "#!/bin/sh\necho '/usr/bin/ld: final link failed: No space left on device' >&2\n"
+        "echo 'collect2: error: ld returned 1 exit status' >&2\nexit 1\n"
+    )
+    script.chmod(0o755)
+    with pytest.raises(CompileError, match="No space left on device") as caught:
+        modules.run_compiler([str(script)], "a.cpp")
+    assert "SPGRAPH_CACHE" in str(caught.value)
+
+
 def test_run_compiler_names_the_place(tmp_path: Path) -> None:
     from spgraph_bench.paths import cuda_dir
 

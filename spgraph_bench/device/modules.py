@@ -8,6 +8,7 @@ built under a lock file, so that any number of processes may share the folder.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -117,6 +118,7 @@ def source_digest(path: Path, include_dirs: Sequence[Path] = ()) -> str:
 # ---- compilers -------------------------------------------------------------------------------------------
 
 _identities: dict[str, str] = {}
+_FULL = os.strerror(errno.ENOSPC)
 
 
 def compiler_identity(command: str) -> str:
@@ -236,8 +238,12 @@ def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = 
     log = (done.stdout + done.stderr).strip()
     if done.returncode == 0:
         return log
-    first = first_error(log)
     program = Path(words[0]).name
+    if _FULL in log:  # the linker says it, and then that it failed
+        raise CompileError(
+            f"{program}: {_FULL}", place=source, remedy="make room in SPGRAPH_CACHE and TMPDIR"
+        )
+    first = first_error(log)
     if first is None:
         ended = f"killed by signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
         last = log.splitlines()[-1] if log else "no output"
