@@ -240,18 +240,6 @@ def test_the_first_of_many_duplicates_in_any_order(seed, order):
     )
 
 
-def test_entries_that_prove_wrong_are_replaced():
-    right = RawEntries(1, 2, np.array([0]), np.array([1]), np.array([7.0]), "test")
-    wrong = RawEntries(1, 2, np.array([0, 0]), np.array([1, 1]), np.array([1.0, 2.0]), "test")
-    wrong.confirm = lambda: right
-    for duplicates in ("sum", "error"):
-        assert dense(assemble(wrong, ReadOptions(duplicates=duplicates), "x", SOURCE)) == [[0, 7]]
-    wrong.confirm = lambda: None
-    assert dense(assemble(wrong, ReadOptions(), "x", SOURCE)) == [[0, 3]]
-    with pytest.raises(InputError, match="more than once"):
-        assemble(wrong, ReadOptions(duplicates="error"), "x", SOURCE)
-
-
 def test_the_hash_is_worked_out_when_asked_for(monkeypatch):
     matrix = build(2, 2, DOUBLE)
     asked = []

@@ -20,7 +20,7 @@ from spgraph_bench.readers.assemble import assemble
 from spgraph_bench.readers.common import Input
 from spgraph_bench.readers.matrix_market import _PIECE, _fast, parse
 from spgraph_bench.readers.matrix_market_text import read_body, read_header
-from spgraph_bench.readers.scan import glance, scan
+from spgraph_bench.readers.scan import scan
 
 
 def text(kind: str, body: str) -> bytes:
@@ -266,14 +266,14 @@ def test_float_indices_are_seen_at_both_ends_of_a_long_file(line):
 
 @pytest.fixture(scope="module")
 def long_file() -> list[str]:
-    """Lines of a file that is checked while its entries are put in order, not before."""
+    """Lines of a file that goes to the parser in many pieces."""
     return [f"{k} 1 {k / 7:.16e}\n" for k in range(1, 150_001)]
 
 
 def written(folder: Path, triangle: str, lines: list[str]) -> str:
     path = folder / "a.mtx"
     path.write_bytes(text(f"coordinate real {triangle}", f"150000 150000 {len(lines)}\n" + "".join(lines)))
-    assert path.stat().st_size > _PIECE
+    assert path.stat().st_size > 10 * _PIECE
     return str(path)
 
 
@@ -321,21 +321,6 @@ def test_a_long_sound_file_is_read_once(tmp_path, long_file, monkeypatch):
         assert np.array_equal(a.values, expected.data)
 
 
-def test_another_scipy_is_read_from_through_a_stream(tmp_path, long_file, monkeypatch):
-    path = written(tmp_path, "symmetric", long_file)
-    whole = read(path)
-    monkeypatch.delattr("scipy.io._fast_matrix_market._read_body_coo")
-    monkeypatch.setattr("scipy.io.mmread", lambda source: slow_mmread(source))
-    assert read(path).csr.equals(whole.csr)
-
-
-def slow_mmread(source):
-    """scipy's older reader, which needs nothing of the newer one."""
-    from scipy.io import _mmio
-
-    return _mmio.mmread(io.BytesIO(b"".join(iter(lambda: source.read(1 << 20), b""))))
-
-
 @pytest.mark.parametrize(
     ("field", "bad", "fault"),
     [
@@ -348,7 +333,6 @@ def slow_mmread(source):
 )
 @pytest.mark.parametrize("good", ["3  1", "3 1", "03 1", "3 1 "])
 def test_a_short_line_does_not_hide_a_long_one(field, bad, fault, good):
-    # Integers are checked by the length of the text, which must not let one line make up for another.
     end = " 5" if field == "integer" else ""
     body = f"1 1{end}\n{bad}\n{good}{end}\n"
     with pytest.raises(InputError, match=fault):
@@ -365,18 +349,42 @@ def test_a_huge_declared_count_allocates_nothing():
     tracemalloc.stop()
 
 
-def test_entries_beside_each_other_in_stripes(monkeypatch):
+@pytest.mark.parametrize("block", [1, 2, 7, 64, 1 << 17])
+def test_a_text_is_checked_in_blocks(monkeypatch, block):
     # Whatever the cut, counts over the pieces add up to those over the whole.
-    body = b"\n" + b"".join(b"%d 1 -%d.5e-%d\n" % (k, k, k % 7) for k in range(3000))
-    whole = scan(body, 1, len(body))
-    assert (whole.tokens, whole.exponents) == (9000, 3000)
-    assert glance(body, 1, len(body)) == (3000, 10)
-    assert (whole.strange, whole.misplaced, whole.plus) == (0, 0, 0)
-    for block, stripe in ((64, 5000), (4096, 1000)):
-        monkeypatch.setattr("spgraph_bench.readers.scan._BLOCK", block)
-        monkeypatch.setattr("spgraph_bench.readers.scan._STRIPE", stripe)
-        assert scan(body, 1, len(body)) == whole
-        assert glance(body, 1, len(body)) == (3000, 10)
+    monkeypatch.setattr("spgraph_bench.readers.scan._BLOCK", block)
+    body = b"\n" + b"".join(b"%d 1  -%d.5e-%d\n" % (k, k, k % 7) for k in range(300))
+    assert scan(body, 1, len(body)) == 900
+    assert sum(scan(body, at, min(at + 13, len(body))) for at in range(1, len(body), 13)) == 900
+
+
+@pytest.mark.parametrize("number", [b"1", b"-1", b"1.", b".5", b"-.5", b"1e5", b"1E+5", b"-1.5e-05", b"+1"])
+def test_numbers_are_counted(number):
+    assert scan(b"\n1 2 " + number, 1, 5 + len(number)) == 3
+    assert scan(b"\n1 2 " + number + b"\r\n", 1, 7 + len(number)) == 3
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["1e", "1E+", "1e-", "1e.5", "1e+.5", "1ee5", "1e--5", "1e+-5", "1-5", "1.-5", "1+5", "--1", "1..5", "5-",
+     "1,5", "1/5", "1e/5", "1d5", "nan", "1_0", "1\0", "1\x7f", "1\xff", "1\v", "\x1f", "%", "x", ")1", "1f"],
+)  # fmt: skip
+def test_what_is_no_number_is_not_counted(word):
+    for around in ("\n1 1 {}", "\n1 1 {} ", "\n1 1 {}\r\n2 2 2\n", "\n1 1 1 {}\n2 2\n"):
+        body = around.format(word).encode("latin-1")
+        assert scan(body, 1, len(body)) is None
+
+
+@pytest.mark.parametrize("word", ["1.", ".5", "1e5", "+1", "5E1"])
+def test_only_integers_are_counted_where_they_have_to_be(word):
+    body = f"\n1 1 {word}\n".encode()
+    assert (scan(body, 1, len(body)), scan(body, 1, len(body), real=False)) == (3, None)
+
+
+@pytest.mark.parametrize("value", ["5nan", "nan5", "1e+nan", "-nanx", "infinit", "5-inf", "n", "+-inf"])
+def test_nothing_hides_in_a_nan(value):
+    with pytest.raises(InputError, match="is not a number"):
+        load(text(REAL, f"9 9 3\n1 1 nan\n2 2 {value}\n3 3 -Infinity\n"))
 
 
 @given(

@@ -65,22 +65,6 @@ def assemble(
     complex values without a chosen part, ``symmetrize`` of a rectangular matrix, a dimension beyond 2^31 - 1.
     """
     say = progress or (lambda what, fraction: None)
-    if raw.confirm is None:
-        return _assembled(raw, options, name, source, say)
-    fault = None
-    try:
-        matrix = _assembled(raw, options, name, source, say)
-    except InputError as error:
-        fault = error
-    say("checking the text", None)
-    if (other := raw.confirm()) is not None:
-        return _assembled(other, options, name, source, say)
-    if fault is not None:
-        raise fault
-    return matrix
-
-
-def _assembled(raw: RawEntries, options: ReadOptions, name: str, source: Source, say: Progress) -> Matrix:
     _check(raw, options, source)
     findings = list(raw.findings)
     if raw.values is not None:
@@ -293,7 +277,10 @@ def _order(row: Ints, col: Ints) -> _Order:
 def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, order: _Order) -> _Rows:
     """Entries in row-major order, equal ones in input order; no copies if they are so already."""
     if order.row_major:
-        ptr = np.searchsorted(row, np.arange(rows + 1, dtype=row.dtype)).astype(np.int64, copy=False)
+        ends = np.flatnonzero(np.append(row[1:] != row[:-1], np.ones(min(1, len(row)), np.bool_))) + 1
+        ptr = np.zeros(rows + 1, np.int64)
+        ptr[row[ends - 1] + 1] = ends
+        np.maximum.accumulate(ptr, out=ptr)  # empty rows end where the one before does
         kept = None if values is None else np.ascontiguousarray(values)
         return _Rows(ptr, np.ascontiguousarray(col, np.int32), kept)
     csr = _by_row(rows, cols, row, col, values)
@@ -473,7 +460,7 @@ def _mirrored_at_once(size: int, row: Ints, col: Ints, values: Values | None, si
     def followed_by(first: Values, second: Values) -> Values:
         out = np.empty(count, first.dtype)
         out[: len(first)] = first
-        np.compress(off, second, out=out[len(first) :])
+        out[len(first) :] = second[off]
         return out
 
     both = None if values is None else followed_by(values, values)

@@ -127,9 +127,6 @@ class RawEntries:
     findings: tuple[Finding, ...] = ()
     line_of: Callable[[int], int | None] = lambda entry: None
     """The input line of entry i (slow; only for messages)."""
-    confirm: Callable[[], RawEntries | None] | None = None
-    """Where the input is still being checked while the entries are put in order: waits for the outcome. None:
-    they are right; else the entries to take instead. InputError where the input is at fault."""
 
 
 @dataclass(frozen=True)

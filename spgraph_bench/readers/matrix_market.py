@@ -1,20 +1,17 @@
 """Matrix Market: coordinate and array, every field and symmetry, with and without its banner.
 
 The format is R. F. Boisvert, R. Pozo, K. Remington, "The Matrix Market exchange formats", NISTIR 5935, 1996.
-Well-formed bodies are parsed by scipy's multi-threaded reader, so that the entries arrive as they are stored;
-what would crash it is found before, what it would misread beside the work that follows (see `scan`). Anything
-else goes through a slow pass that reads what can be read and names the line of what cannot.
+Well-formed bodies are parsed by scipy's multi-threaded reader, under a header that says "general", so that
+the entries arrive as they are stored; what it would misread or crash at is kept from it (see `scan`).
+Anything else goes through a slow pass that reads what can be read and names the line of what cannot.
 """
 
 from __future__ import annotations
 
-import importlib
-import io
 import mmap
 import re
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -43,17 +40,16 @@ from spgraph_bench.readers.matrix_market_text import (
     read_header,
     text_end,
 )
-from spgraph_bench.readers.scan import Scan, glance, scan
+from spgraph_bench.readers.scan import scan
 
 __all__ = ["parse", "sniff"]
 
 NAME = "matrix-market"
-_PIECE = 1 << 22
+_PIECE = 1 << 18
 _COMMENT = re.compile(rb"^[ \t\r]*%[^\n]*\n?", re.MULTILINE)
 _BLANK = re.compile(rb"\n(?:[ \t\r]*\n)+")
-_STRANGE = re.compile(rb"[^\s0-9.eE+-]")
-_TOKEN = re.compile(rb"\S{1,12}")
-_SPECIAL = re.compile(rb"[+-]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
+_WORD = re.compile(rb"[nNiI][a-zA-Z]*")
+_SPECIAL = re.compile(rb"nan|inf(?:inity)?", re.IGNORECASE)
 _REAL = rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf(?:inity)?))"
 _LINES = {
     field: re.compile(
@@ -63,6 +59,7 @@ _LINES = {
         "real": [_REAL], "integer": [rb"-?[0-9]+"], "complex": [_REAL, _REAL], "pattern": [],
     }.items()
 }  # fmt: skip
+_REALS = ("real", "complex")
 _SAMPLE = 1 << 14
 _FORTRAN = bytes.maketrans(b"dD", b"ee")
 
@@ -86,19 +83,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
             line=1,
             remedy="choose what to take: --part real|imag|abs",
         )
-    if (found := _parsed(data, head, progress)) is None:
-        return _entries(data, head, _checked(data, head, progress) or read_body(data, head, progress))
-    body, is_right = found
-    entries = _entries(data, head, body)
-
-    def confirm() -> RawEntries | None:
-        if is_right():
-            return None
-        again = read_header(data)  # without the findings of the first attempt
-        return _entries(data, again, _checked(data, again, progress) or read_body(data, again, progress))
-
-    entries.confirm = confirm
-    return entries
+    return _entries(data, head, _fast(data, head, progress) or read_body(data, head, progress))
 
 
 def _entries(data: Input, head: Header, body: Body) -> RawEntries:
@@ -121,174 +106,128 @@ def _entries(data: Input, head: Header, body: Body) -> RawEntries:
     )  # fmt: skip
 
 
-class _Rewritten(io.RawIOBase):
-    """A header of ours, a piece of the original, a line feed; without a copy of the whole."""
+class _Feed:
+    """What scipy reads: a header of ours, the original by pieces without a copy of the whole, a line feed.
 
-    def __init__(self, header: bytes, data: bytes | mmap.mmap, begin: int, end: int, say: Progress) -> None:
-        self.ends = [b"\n", header]
-        self.data, self.begin, self.at, self.end, self.say, self.said = data, begin, begin, end, say, begin
+    scipy's parser must meet one entry in every line and a line feed behind the last one: it crashes at a null
+    character, reads past the end of a text that ends in a blank, and fails where there are more lines than
+    entries. So each piece is checked before it is handed out, and one at fault ends the text.
+    """
 
-    def readable(self) -> bool:
+    def __init__(
+        self, head: Header, text: bytes | mmap.mmap, begin: int, end: int, say: Progress, checked: bool
+    ) -> None:
+        sizes = f"{head.rows} {head.cols} {head.count}"
+        self.header = f"%%MatrixMarket matrix coordinate {head.field} general\n{sizes}\n".encode()
+        self.head, self.text, self.begin, self.at, self.end = head, text, begin, begin, end
+        self.say, self.checked, self.tokens, self.last = say, checked, 0, b"\n"
+
+    def read(self, size: int) -> bytes:
+        """The next piece. scipy asks for a kilobyte at a time, but takes what it gets, in less time."""
+        if self.header:
+            piece, self.header = self.header, b""
+            return piece
+        stop = min(self.at + _PIECE, self.end)
+        if stop == self.at or not (self.checked or self._is_sound(stop)):
+            piece, self.last = self.last, b""
+            return piece
+        piece, self.at = self.text[self.at : stop], stop
+        self.say("reading entries", (stop - self.begin) / (self.end - self.begin))
+        return piece
+
+    def _is_sound(self, stop: int) -> bool:
+        tokens = scan(self.text, self.at, stop, self.head.field in _REALS)
+        if tokens is None or self.tokens + tokens > self.head.tokens:
+            return False
+        self.tokens += tokens
         return True
 
-    def read(self, size: int = -1) -> bytes:
-        if len(self.ends) == 2 or (self.at == self.end and self.ends):
-            return self.ends.pop()
-        stop = self.end if size < 0 else min(self.at + size, self.end)
-        piece = self.data[self.at : stop]
-        self.at = stop
-        if stop - self.said > _PIECE:  # it is read by the kilobyte
-            self.said = stop
-            self.say("reading entries", (stop - self.begin) / (self.end - self.begin))
-        return piece
+    @property
+    def is_right(self) -> bool:
+        """Whether all was read, and holds as many numbers as it should."""
+        return self.at == self.end and not self.last and (self.checked or self.tokens == self.head.tokens)
 
 
 def _fast(data: Input, head: Header, progress: Progress) -> Body | None:
     """The body by a fast parser, or None if it is not certain to read it right."""
-    if (found := _parsed(data, head, progress)) is not None and found[1]():
-        return found[0]
-    return _checked(data, head, progress)
-
-
-def _parsed(data: Input, head: Header, progress: Progress) -> tuple[Body, Callable[[], bool]] | None:
-    """The entries of a body that does not crash scipy's parser, and what tells if it read them right."""
-    text = data.data
-    begin, end = head.body, max(head.body, text_end(text))
-    if head.layout == "array" or head.count == 0:
-        return None
-    line_feeds, lowest = glance(text, begin, end)
-    if line_feeds != head.count - 1 or lowest < 9 or not _sample_fits(text, begin, end, head.field):
-        return None
-    progress("reading entries", None)
-    body = _coordinate(data, head, text, begin, end, progress)
-    if body is None:
-        return None
-    if _to_the_letter(body, head, text, begin, end):
-        return body, lambda: True
-
-    def is_right() -> bool:
-        return _reads_right(scan(text, begin, end), head, text, begin, end)
-
-    if end - begin < _PIECE:
-        return body, is_right
-    pool = ThreadPoolExecutor(1)
-    outcome = pool.submit(is_right)
-    pool.shutdown(wait=False)
-    return body, outcome.result
-
-
-def _checked(data: Input, head: Header, progress: Progress) -> Body | None:
-    """As `_fast`, of bodies that need mending first or are an array; checked before they are parsed."""
     if head.count == 0:
         return None
-    text: bytes | mmap.mmap = data.data
-    begin, end, width = head.body, max(head.body, text_end(text)), len(head.parts)
-    findings: list[Finding] = []
-    line_feeds, lowest = glance(text, begin, end)
-    seen = scan(text, begin, end)
-    if lowest < 9 or seen.strange or seen.plus or line_feeds >= head.count:
+    begin, end = head.body, max(head.body, text_end(data.data))
+    body = None
+    if head.layout == "coordinate":
+        body = _coordinate(data, head, data.data, begin, end, progress)
+    if body is None:
+        body = _checked(data, head, data.data, begin, end, progress)
+    if body is None:
         text, begin, findings = _repaired(data, head, end)
-        end = len(text)
-        line_feeds, lowest = glance(text, begin, end)
-        seen = scan(text, begin, end)
-    if lowest < 9 or not _reads_right(seen, head, text, begin, end):
-        found, rest = divmod(seen.tokens, width)
-        clean = lowest >= 9 and not seen.strange and _is_spelled_right(seen, head, text, begin, end)
-        if clean and found != head.count and not rest and line_feeds == found - 1:
-            raise miscounted(data, head, found)  # clean otherwise, so the slow pass would say the same
-        return None
-    progress("reading entries", None)
-    if head.layout == "array":
-        body = _array(text[begin:end], head)
-    elif line_feeds == head.count - 1 and _sample_fits(text, begin, end, head.field):
-        body = _coordinate(data, head, text, begin, end, progress)
-    else:
-        return None
-    if body is not None:
-        head.findings += findings
+        body = _checked(data, head, text, begin, len(text), progress)
+        if body is not None:
+            head.findings += findings
     return body
 
 
-def _reads_right(seen: Scan, head: Header, text: bytes | mmap.mmap, begin: int, end: int) -> bool:
-    """Whether scipy's parser reads all of a text in which `seen` was counted."""
-    return seen.tokens == head.count * len(head.parts) and _is_spelled_right(seen, head, text, begin, end)
+def _checked(
+    data: Input, head: Header, text: bytes | mmap.mmap, begin: int, end: int, progress: Progress
+) -> Body | None:
+    """The body, checked before it is parsed: arrays, NaNs, and whether anything but the count is wrong."""
+    tokens = _tokens(text, begin, end, head)
+    if tokens is None:
+        return None
+    if tokens != head.tokens:
+        found, rest = divmod(tokens, len(head.parts))
+        if not rest and _lines(text, begin, end) == found:
+            raise miscounted(data, head, found)  # sound otherwise, so the slow pass would say the same
+        return None
+    progress("reading entries", None)
+    if head.layout == "array":
+        return _array(text[begin:end], head)
+    if _lines(text, begin, end) == head.count:
+        return _coordinate(data, head, text, begin, end, progress, checked=True)
+    return None
 
 
-def _is_spelled_right(seen: Scan, head: Header, text: bytes | mmap.mmap, begin: int, end: int) -> bool:
-    if seen.misplaced or seen.plus or text[end - 1 : end] in (b"e", b"E", b"+", b"-"):
-        return False
-    if seen.strange and not _only_special(text, begin, end, seen.strange):
-        return False
-    is_real = head.field in ("real", "complex")
-    return is_real or not (seen.exponents or text.find(b".", begin, end) >= 0)
-
-
-def _to_the_letter(body: Body, head: Header, text: bytes | mmap.mmap, begin: int, end: int) -> bool:
-    """Whether the text is no longer than the entries read from it: then nothing in it was skipped.
-
-    Of non-negative integers only, whose digits can be counted without looking at the text.
-    """
-    numbers = [body.row, body.col] if head.field == "pattern" else [body.row, body.col, body.values]
-    if head.field not in ("pattern", "integer") or (body.values is not None and body.values.min() < 0):
-        return False
-    digits = sum(_digits(part, 0 if part is body.values else 1) for part in numbers if part is not None)
-    blanks = head.count * len(numbers) - 1
-    return digits + blanks == end - begin and text.find(b"\r", begin, end) < 0
-
-
-def _digits(numbers: npt.NDArray[np.integer[Any]], base: int) -> int:
-    """Decimal digits of all `numbers` + `base`, which are not negative."""
-    total, largest = 0, int(numbers.max())
-    for at in range(0, len(numbers), _SAMPLE):
-        part, bound = numbers[at : at + _SAMPLE], 10
-        total += len(part)
-        while bound - base <= largest:
-            total += int(np.count_nonzero(part >= bound - base))
-            bound *= 10
-    return total
+def _lines(text: bytes | mmap.mmap, begin: int, end: int) -> int:
+    return line_number(text, end) - line_number(text, begin) + 1
 
 
 def _coordinate(
-    data: Input, head: Header, text: bytes | mmap.mmap, begin: int, end: int, progress: Progress
-) -> Body | None:
-    """The entries by scipy: from the file itself if nothing need be changed, else under a header of ours.
-
-    Its parser must meet one entry in every line and a line feed behind the last one: it reads past the end
-    of a text that ends in a blank, and writes past its arrays where there are more lines than entries.
-    """
+    data: Input, head: Header, text: bytes | mmap.mmap, begin: int, end: int, progress: Progress,
+    checked: bool = False,
+) -> Body | None:  # fmt: skip
+    """The entries by scipy, checked on their way unless they are `checked`."""
     from scipy.io import mmread
 
-    found: tuple[Any, Any, Any] | None = None
-    same = text is data.data and text[end:] in (b"\n", b"\r\n")
-    safe = head.standard and data.data.find(b"\0", 0, head.body) < 0
-    if same and safe and data.path and not data.path.endswith((".gz", ".bz2")):
-        found = _stored(data.path)
-    if found is None:
-        sizes = f"{head.rows} {head.cols} {head.count}"
-        header = f"%%MatrixMarket matrix coordinate {head.field} general\n{sizes}\n".encode()
-        try:
-            stream: Any = _Rewritten(header, text, begin, end, progress)
-            coo: Any = mmread(stream)
-        except (ValueError, OverflowError):
-            return None
-        found = coo.row, coo.col, coo.data
-    row, col, values = found
-    return Body(row, col, None if head.field == "pattern" else values, text is data.data)
-
-
-def _stored(path: str) -> tuple[Any, Any, Any] | None:
-    """Row, column and value of the entries that the file holds; None if scipy does not read it.
-
-    This is what scipy's mmread calls. mmread itself mirrors a stored triangle, which is ours to do, and from
-    anything but a path it reads by the kilobyte, which takes twice the time.
-    """
-    try:
-        fast: Any = importlib.import_module("scipy.io._fast_matrix_market")
-        cursor, _ = fast._get_read_cursor(path)
-        (values, (row, col)), _ = fast._read_body_coo(cursor, generalize_symmetry=False)
-    except (ImportError, AttributeError, TypeError, ValueError, OverflowError):
+    too_short = end - begin < 2 * head.tokens - 1  # nothing is allocated for a wrong count
+    if too_short or not _sample_fits(text, begin, end, head.field):
         return None
-    return row, col, values
+    feed: Any = _Feed(head, text, begin, end, progress, checked)
+    try:
+        found: Any = mmread(feed)
+    except (ValueError, OverflowError):
+        return None
+    if not feed.is_right:
+        return None
+    return Body(found.row, found.col, None if head.field == "pattern" else found.data, text is data.data)
+
+
+def _tokens(text: bytes | mmap.mmap, begin: int, end: int, head: Header) -> int | None:
+    """As `scan`, with NaNs and infinities taken for numbers."""
+    real = head.field in _REALS
+    tokens = scan(text, begin, end, real)
+    if tokens is None and real and _WORD.search(text, begin, end):
+        plain = b"\n" + _WORD.sub(_special_as_zero, text[begin:end])
+        tokens = scan(plain, 1, len(plain))
+    return tokens
+
+
+def _special_as_zero(word: re.Match[bytes]) -> bytes:
+    """0 for a NaN or an infinity (all but its sign), the word itself for anything else."""
+    start, end, text = word.start(), word.end(), word.string
+    before = text[max(0, start - 2) : start]
+    alone = before[-1:].isspace() or (before[-1:] in (b"+", b"-") and before[:1].isspace())
+    if alone and (end == len(text) or text[end : end + 1].isspace()) and _SPECIAL.fullmatch(word.group()):
+        return b"0"
+    return word.group()
 
 
 def _sample_fits(text: bytes | mmap.mmap, begin: int, end: int, field: str) -> bool:
@@ -342,24 +281,6 @@ def _repaired(data: Input, head: Header, end: int) -> tuple[bytes, int, list[Fin
     if b"+" in body:
         body = re.sub(rb"(?<=[ \t\n])\+(?=[0-9.])", b" ", body)
     return body, min(1, len(body)), findings
-
-
-def _only_special(text: bytes | mmap.mmap, begin: int, end: int, strange: int) -> bool:
-    """Whether all strange bytes belong to tokens that spell a NaN or an infinity."""
-    if strange > 1_000_000:  # a loop over them is no faster than the slow pass
-        return False
-    done = 0
-    for found in _STRANGE.finditer(text, begin, end):
-        start = found.start()
-        if start < done:
-            continue
-        while start > begin and not text[start - 1 : start].isspace():
-            start -= 1
-        token = _TOKEN.match(text, start, end)
-        if token is None or not _SPECIAL.fullmatch(token.group()):
-            return False
-        done = token.end()
-    return True
 
 
 def _as_real(

@@ -65,6 +65,11 @@ class Header:
         """The numbers of one entry."""
         return (("row", "column") if self.layout == "coordinate" else ()) + _VALUES[self.field]
 
+    @property
+    def tokens(self) -> int:
+        """Numbers that the body has to hold."""
+        return self.count * len(self.parts)
+
 
 @dataclass
 class Body:
