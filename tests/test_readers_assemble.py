@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Source
+from spgraph_bench.readers import read
 from spgraph_bench.readers.assemble import assemble, random_values
 from spgraph_bench.readers.common import RawEntries, ReadOptions
 
@@ -250,3 +253,12 @@ def test_the_hash_is_worked_out_when_asked_for(monkeypatch):
     assert pickle.loads(pickle.dumps(matrix)).sha256 == "ab"
     assert len(asked) == 1
     assert dataclasses.replace(matrix, sha256="cd").sha256 == "cd"
+
+
+def test_both_infinities_are_told_without_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "inf.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 inf\n2 2 -inf\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        matrix = read(str(path))
+    assert [(f.text, f.line, f.count) for f in matrix.findings] == [("infinite values", 3, 2)]

@@ -195,7 +195,8 @@ def _place(source: Source, line: int | None) -> str:
 def _odd_values(raw: RawEntries) -> list[Finding]:
     assert raw.values is not None
     findings = []
-    total = raw.values.sum() if len(raw.values) else 0.0
+    with np.errstate(invalid="ignore", over="ignore"):  # inf and -inf together make NaN: just what is asked
+        total = raw.values.sum() if len(raw.values) else 0.0
     if not np.isfinite(total):  # one cheap pass tells that all are finite (or that the sum overflowed)
         for text, test in (("NaN", np.isnan), ("infinite", np.isinf)):
             if len(odd := np.flatnonzero(test(raw.values))):
