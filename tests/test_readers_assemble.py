@@ -262,3 +262,24 @@ def test_both_infinities_are_told_without_a_warning(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         matrix = read(str(path))
     assert [(f.text, f.line, f.count) for f in matrix.findings] == [("infinite values", 3, 2)]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.9])
+@pytest.mark.parametrize("duplicates", ["first", "sum"])
+def test_duplicates_follow_the_order_of_the_file(share, duplicates):
+    # In few rows or in most: these take different ways. Sums of such values depend on their order.
+    rng = np.random.default_rng(5)
+    size, count = 200, 6000
+    row, col = np.divmod(rng.permutation(size * size)[:count], size)
+    twice = np.flatnonzero(rng.random(size) < share)
+    again = rng.permutation(np.flatnonzero(np.isin(row, twice)).repeat(12))
+    row, col = np.append(row, row[again]), np.append(col, col[again])
+    values = rng.standard_normal(len(row)) * 10.0 ** rng.integers(-9, 9, len(row))
+    found = build(
+        size, size, list(zip(row.tolist(), col.tolist(), values.tolist(), strict=True)), duplicates=duplicates
+    ).csr
+    expected: dict[tuple[int, int], float] = {}
+    for i, j, value in zip(row.tolist(), col.tolist(), values.tolist(), strict=True):
+        held = expected.get((i, j))
+        expected[i, j] = value if held is None else held if duplicates == "first" else held + value
+    assert found.values.tolist() == [expected[place] for place in sorted(expected)]

@@ -7,7 +7,8 @@ its values (so random ones are symmetric too) and is mirrored last.
 Most of the time goes into moving entries to their rows, one by one, all over memory (scipy's COO to CSR, a
 counting pass; 20 ns an entry). So there is one such pass at most, and none for a file in row-major order; a
 triangle in either order is mirrored in that very pass. Where a file has no order, the rows are sorted after
-it; only if duplicates are found in these does a second pass follow, which keeps them in the file's order.
+it, and those with duplicates once more, stably: sums and "first" follow the file's order. (Where these are
+many, two more passes are faster.)
 """
 
 from __future__ import annotations
@@ -288,12 +289,18 @@ def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, o
     if not order.by_col:
         csr.sort_indices()  # not stable
     out = _from_scipy(csr, values is not None)
-    if order.by_col or values is None or not _repeats(out).any():
+    if order.by_col or values is None or not (same := _repeats(out)).any():
         return out
-    del csr, out
-    by_col = _by_row(cols, rows, col, row, values)
-    by_col.has_canonical_format = True
-    return _from_scipy(by_col.T.tocsr(), True)
+    mixed = np.zeros(rows, np.bool_)
+    mixed[out.row_of(np.flatnonzero(same))] = True
+    at = np.flatnonzero(mixed[row])
+    if len(at) < len(row) // 4:
+        assert out.values is not None
+        at = at[np.lexsort((col[at], row[at]))]  # stable
+        out.values[np.repeat(mixed, np.diff(out.ptr))] = values[at]
+        return out
+    del csr, out, same
+    return _from_scipy(_by_row(cols, rows, col, row, values).T.tocsr(), True)
 
 
 def _by_row(rows: int, cols: int, row: Ints, col: Ints, values: Values | None) -> Any:
@@ -371,13 +378,10 @@ def _both_sides(
 
 
 def _merged(rows: _Rows, same: npt.NDArray[np.bool_], options: ReadOptions) -> _Rows:
-    first = ~same
-    out = _Rows(rows.ptr, rows.col, None).keep(first)
-    if rows.values is not None:
-        if options.duplicates == "sum":
-            out.values = np.add.reduceat(rows.values, np.flatnonzero(first))
-        else:
-            out.values = rows.values[first]
+    out = rows.keep(~same)
+    if rows.values is not None and out.values is not None and options.duplicates == "sum":
+        at = np.flatnonzero(same)
+        np.add.at(out.values, at - np.arange(1, len(at) + 1), rows.values[at])
     return out
 
 

@@ -31,7 +31,7 @@ from spgraph_bench.readers.common import ReadOptions
 
 __all__ = ["MAX_BYTES", "WORTH_SECONDS", "key", "load", "store", "worth_looking"]
 
-VERSION = 1
+VERSION = 2
 """Part of every key: raise it whenever reading the same bytes may give another matrix."""
 WORTH_SECONDS = 5.0
 """A file that takes longer than this to read is kept."""
