@@ -6,9 +6,10 @@ the entries arrive as they are stored; what it would misread or crash at is kept
 Anything else goes through a slow pass that reads what can be read and names the line of what cannot.
 
 Measured on two cores against scipy's mmread and tocsr, which check nothing (scripts/bench_readers.py, four
-million entries): column-major 0.33 s against 0.26 s, row-major 0.26 against 0.20, no order 0.38 against 0.30,
-a symmetric triangle 0.40 against 0.34, patterns 0.12 against 0.12, a symmetric pattern 0.27 against 0.33.
-Parsing is 0.18 s of that (0.08 s for patterns); the check's 0.09 s of CPU time are what the rest loses by.
+million entries): column-major 0.33 s against 0.25 s, row-major 0.25 against 0.20, no order 0.36 against 0.30,
+a symmetric triangle 0.40 against 0.33, patterns 0.16 against 0.16, a symmetric pattern 0.20 against 0.23.
+Parsing is 0.18 s of that (0.08 s for patterns). The check takes 0.09 s of CPU time beside it, which is what
+real values lose by.
 """
 
 from __future__ import annotations
