@@ -5,9 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from spgraph_bench.device import open_device
+from spgraph_bench.device.base import Device
+from spgraph_bench.errors import DeviceError
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts background jobs with Ctrl-C ignored, and so would be the processes that tests interrupt.
@@ -49,3 +54,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     # pytest imports readline, which puts COLUMNS=80 into the environment of pytest-xdist's workers.
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    """Each device in turn; the GPU's tests are marked `gpu`, and skipped where there is none."""
+    try:
+        opened = open_device(request.param)
+    except DeviceError as cause:
+        if request.param == "host":
+            raise
+        pytest.skip(str(cause))
+    yield opened
+    opened.close()

@@ -6,7 +6,6 @@ The Makefile runs this file a second time under AddressSanitizer.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from graph_battery import graphs
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
-from spgraph_bench.errors import DeviceError, SkipError
+from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
@@ -29,18 +28,6 @@ BFS = get_problem("bfs")
 MODES = [v for v in variants("bfs") if v.kernel]
 INT32 = np.dtype(np.int32)
 COOPERATIVE = ("persistent", "one-block", "auto")
-
-
-@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    try:
-        opened = open_device(request.param)
-    except DeviceError as cause:
-        if request.param == "host":
-            raise
-        pytest.skip(str(cause))
-    yield opened
-    opened.close()
 
 
 def _prepare(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from battery import battery, csr, matrix
 
-from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
-from spgraph_bench.errors import DeviceError, UsageError
+from spgraph_bench.errors import UsageError
 from spgraph_bench.formats import bsr, get_format
 from spgraph_bench.formats.bsr import choose_block_size
 from spgraph_bench.matrix import CSR
@@ -36,18 +33,6 @@ def _scattered(r: int, c: int, seed: int = 3) -> CSR:
     draw = np.random.default_rng(seed)
     places = {(int(i), int(j)) for i in range(70) for j in draw.integers(0, 40, draw.integers(0, 7))}
     return _blocks(sorted(places | {(69, 39)}), r, c, 70 * r - (r > 1), 40 * c - (c > 1))
-
-
-@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    try:
-        opened = open_device(request.param)
-    except DeviceError as cause:
-        if request.param == "host":
-            raise
-        pytest.skip(str(cause))
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize("size", [(2, 2), (3, 3), (4, 4), (8, 8), (2, 4), (4, 2)])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
-from spgraph_bench.errors import DeviceError, SkipError
+from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import CheckResult, get_problem
@@ -39,18 +38,6 @@ SHAPES = (
     (1, "row"), (32, "column"), (6, "row"), (33, "column"), (128, "row"), (20, "row"),
 )  # fmt: skip
 """Numbers of columns that are whole pieces, odd ones, and such as no number of lanes fits."""
-
-
-@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    try:
-        opened = open_device(request.param)
-    except DeviceError as cause:
-        if request.param == "host":
-            raise
-        pytest.skip(str(cause))
-    yield opened
-    opened.close()
 
 
 def _problem(k: int, layout: str) -> Problem:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
-from spgraph_bench.errors import DeviceError, SkipError, UsageError
+from spgraph_bench.errors import SkipError, UsageError
 from spgraph_bench.formats import Tunable, get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import CheckResult, get_problem
@@ -31,18 +30,6 @@ from spgraph_bench.variants import Variant, get_variant, variants
 SPMV = get_problem("spmv")
 VARIANTS = variants("spmv")
 HUGE = 64_000_000
-
-
-@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    try:
-        opened = open_device(request.param)
-    except DeviceError as cause:
-        if request.param == "host":
-            raise
-        pytest.skip(str(cause))
-    yield opened
-    opened.close()
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from battery import battery, csr, matrix
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
-from spgraph_bench.errors import DeviceError, SkipError
+from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import get_format
 from spgraph_bench.formats.common import VALUES_DIFFER, one_value
 from spgraph_bench.matrix import CSR
@@ -23,18 +22,6 @@ from spgraph_bench.variants import get_variant
 
 SPMV = get_problem("spmv")
 PATTERN = ("pattern-csr", "pattern-sell")
-
-
-@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    try:
-        opened = open_device(request.param)
-    except DeviceError as cause:
-        if request.param == "host":
-            raise
-        pytest.skip(str(cause))
-    yield opened
-    opened.close()
 
 
 def _check(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from battery import battery, matrix
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
-from spgraph_bench.errors import DeviceError, SkipError
+from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import get_format
 from spgraph_bench.problems import CheckResult, get_problem
 from spgraph_bench.runner.prepare import prepare
@@ -19,18 +18,6 @@ from spgraph_bench.variants import Variant, get_variant, variants
 
 TRANSPOSED = get_problem("spmv-transposed")
 VARIANTS = variants("spmv-transposed")
-
-
-@pytest.fixture(scope="module", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    try:
-        opened = open_device(request.param)
-    except DeviceError as cause:
-        if request.param == "host":
-            raise
-        pytest.skip(str(cause))
-    yield opened
-    opened.close()
 
 
 def _check(
