@@ -50,9 +50,11 @@ class World:
         cost_s: float = 0.0,
         caches: tuple[Literal["cold", "hot"], ...] = ("cold", "hot"),
         taken: list[Taken] | None = None,
+        watched: bool = False,
+        **launch: Any,
     ) -> Entry:
-        launch = Launch(run=lambda: None, reset=lambda: None, output=lambda: np.empty(0))
-        return Entry(key, launch, FakeClock(self, key, sample, cost_s), caches, taken or [])
+        made = Launch(run=lambda: None, reset=lambda: None, output=lambda: np.empty(0), **launch)
+        return Entry(key, made, FakeClock(self, key, sample, cost_s), caches, taken or [], watched)
 
     def sample(self, *entries: Entry, rule: StoppingRule | None = None, **more: Any) -> list[Taken | Ended]:
         return list(sample_interleaved(entries, rule, timer=self.timer, pause=self.pause, **more))
@@ -234,6 +236,105 @@ def test_invalid_samples_now_and_then_fail_nothing() -> None:
     turn = iter(range(10**6))
     entry = world.entry("a", lambda: Sample(1.0) if next(turn) % 3 else THROTTLED)
     assert ends(world.sample(entry, max_invalid=3))["a", "cold"].samples.stopped == "converged"
+
+
+class FakeGpu:
+    """Clocks of a GPU that is throttled at the given times of a world; counts the questions."""
+
+    def __init__(self, world: World, *hot: tuple[float, float], cost_s: float = 0.0) -> None:
+        self.world, self.hot, self.cost_s = world, hot, cost_s
+        self.asked: list[float] = []
+
+    def __call__(self) -> tuple[int | None, tuple[str, ...]]:
+        self.asked.append(self.world.now)
+        throttled = any(begin <= self.world.now < end for begin, end in self.hot)
+        self.world.now += self.cost_s
+        return (900, ("power cap",)) if throttled else (1980, ())
+
+
+def test_throttling_is_asked_for_every_20_ms_and_not_at_each_sample() -> None:
+    world = World()
+    gpu = FakeGpu(world)
+    drift = iter(range(10**6))
+    entry = world.entry("a", lambda: Sample(1.0 + next(drift)), 0.001, ("cold",), watched=True)
+    samples = ends(world.sample(entry, rule=StoppingRule(time_limit_s=0.5), watch=gpu))["a", "cold"].samples
+    assert samples.stopped == "time limit"
+    assert len(samples.times_ms) == 500
+    assert samples.sm_clock_mhz == (1980, 1980, 1980)
+    assert 24 <= len(gpu.asked) <= 26
+    assert all(0.0199 < after - before < 0.0211 for before, after in pairwise(gpu.asked))
+
+
+def test_long_samples_are_asked_for_one_by_one() -> None:
+    world = World()
+    gpu = FakeGpu(world)
+    world.sample(world.entry("a", cost_s=0.5, caches=("cold",), watched=True), watch=gpu)
+    assert len(gpu.asked) == 1 + 10  # the time limit ends it
+
+
+def test_a_bad_answer_voids_all_samples_since_the_last_good_one() -> None:
+    # 1 ms a sample, three warm-ups: answers at 3, 23, 43 ms ... The GPU is throttled from 30 to 42.5 ms, when
+    # nobody looks, and from 50 to 70 ms: seen at 63 ms, over at the next answer after it.
+    world = World()
+    gpu = FakeGpu(world, (0.0300, 0.0425), (0.050, 0.0655))
+    begun: list[float] = []
+    count = iter(range(10**6))
+
+    def sample() -> Sample:
+        begun.append(world.now)
+        return Sample(float(next(count)))
+
+    entry = world.entry("a", sample, 0.001, ("cold",), watched=True)
+    rule = StoppingRule(time_limit_s=0.1)
+    events = world.sample(entry, rule=rule, watch=gpu)
+    samples = ends(events)["a", "cold"].samples
+    kept = [float(n) for n in (*range(3, 43), *range(66, 103))]
+    assert list(samples.times_ms) == kept[: len(samples.times_ms)]
+    # Twenty up to 63 ms; then three that began or ended while the last answer was bad.
+    assert samples.dropped == {"throttled": 23}
+    assert samples.throttle == ("power cap",)
+    taken = [e for e in events if isinstance(e, Taken)]
+    assert [e.sample.valid for e in taken].count(False) == 23
+
+
+def test_a_voided_batch_is_one_failure_in_a_row_and_a_throttled_gpu_fails_the_variant() -> None:
+    world = World()
+    once = world.entry("a", cost_s=0.0001, caches=("cold",), watched=True)
+    over = ends(world.sample(once, watch=FakeGpu(world, (0.02, 0.021))))["a", "cold"].samples
+    assert over.dropped["throttled"] > 20
+    assert over.stopped == "converged"
+    world = World()
+    always = world.entry("a", cost_s=0.0001, caches=("cold",), watched=True)
+    other = world.entry("cpu", cost_s=0.0001, caches=("cold",))
+    events = ends(world.sample(always, other, watch=FakeGpu(world, (0.0, 1e9))))
+    assert events["a", "cold"].reason == "20 samples in a row had to be dropped (20 x throttled)"
+    assert events["cpu", "cold"].samples.stopped == "converged"
+    assert events["cpu", "cold"].samples.dropped == {}
+    assert world.rested == pytest.approx(18 * 0.1)
+
+
+def test_a_voided_case_is_taken_again() -> None:
+    world = World()
+    seen: list[int] = []
+    entry = world.entry(
+        "a", lambda: Sample(1.0 + seen[-1]), 0.001, ("cold",), watched=True, cases=3, select=seen.append
+    )
+    samples = ends(world.sample(entry, watch=FakeGpu(world, (0.02, 0.0235))))["a", "cold"].samples
+    assert samples.dropped["throttled"] > 0
+    assert samples.times_ms == tuple(1.0 + case for case in samples.cases)
+
+
+@pytest.mark.parametrize("how", ["interrupt", "failure"])
+def test_samples_on_probation_are_settled_before_the_end(how: str) -> None:
+    world = World()
+    gpu = FakeGpu(world)
+    sample = raises(RuntimeError("gone"), 10) if how == "failure" else lambda: Sample(1.0)
+    entry = world.entry("a", sample, 1e-6, ("cold",), watched=True)
+    stop = (lambda: len(world.log) >= 10) if how == "interrupt" else (lambda: False)
+    events = world.sample(entry, watch=gpu, should_stop=stop)
+    assert len(ends(events)["a", "cold"].samples.times_ms) == 7
+    assert sum(isinstance(e, Taken) for e in events) == 7
+    assert len(gpu.asked) == 2
 
 
 def raises(error: Exception, after: int) -> Callable[[], Sample]:

@@ -139,7 +139,7 @@ class GpuMonitor:
         return self._ask(lambda: int(nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM)))
 
     def watch(self) -> tuple[int | None, tuple[str, ...]]:
-        """(SM clock in MHz, reasons that count as throttling) now: two queries, cheap enough per sample."""
+        """(SM clock in MHz, reasons that count as throttling) now: two queries of 0.1 ms and more."""
         return self.sm_clock_mhz(), decode_reasons(self._bits())[0]
 
     def state(self) -> ClockState:

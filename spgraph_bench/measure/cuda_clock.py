@@ -55,20 +55,13 @@ class CudaClock:
     Parameters
     ----------
     gate : queue short launches behind the gate (None: unless a profiler or sanitizer is attached).
-    watch : called before samples; returns (SM clock in MHz or None, throttle reasons now).
     """
 
     name: Literal["cuda-events"] = "cuda-events"
 
-    def __init__(
-        self,
-        device: CudaDevice,
-        gate: bool | None = None,
-        watch: Callable[[], tuple[int | None, tuple[str, ...]]] | None = None,
-    ) -> None:
+    def __init__(self, device: CudaDevice, gate: bool | None = None) -> None:
         self._device = device
         self._driver = driver = device.driver
-        self._watch = watch
         self.gate = under_tool() is None if gate is None else gate
         module = device.compile(_SOURCE)
         self._module = module
@@ -100,7 +93,6 @@ class CudaClock:
 
     def sample(self, launch: Launch, cache: Literal["cold", "hot"]) -> Sample:
         """One sample. Raises LaunchError when the launch fails."""
-        clock, throttle = self._watch() if self._watch else (None, ())
         launch.reset()
         if cache == "cold":
             self._evict()
@@ -121,10 +113,8 @@ class CudaClock:
         ms = float(self._start.time_till(self._stop))
         if gated and self._timed_out[0]:
             self._timed_out[0] = 0
-            return Sample(ms, valid=False, reason="gate timeout", sm_clock_mhz=clock, throttle=throttle)
-        if throttle:
-            return Sample(ms, valid=False, reason="throttled", sm_clock_mhz=clock, throttle=throttle)
-        return Sample(ms, sm_clock_mhz=clock)
+            return Sample(ms, valid=False, reason="gate timeout")
+        return Sample(ms)
 
     def ceiling(self, samples: int = 11) -> Ceiling:
         """Read and copy bandwidth over two GiB (less if memory is short) and the floor of an empty kernel."""
@@ -153,9 +143,5 @@ class CudaClock:
 
     def _median(self, run: Callable[[], None], samples: int) -> float:
         launch = Launch(run=run, reset=lambda: None, output=lambda: np.empty(0))
-        watch, self._watch = self._watch, None
-        try:
-            times = [self.sample(launch, "cold") for _ in range(samples + 3)][3:]
-        finally:
-            self._watch = watch
+        times = [self.sample(launch, "cold") for _ in range(samples + 3)][3:]
         return float(np.median([t.ms for t in times]))

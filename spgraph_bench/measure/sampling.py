@@ -3,6 +3,10 @@
 Variants are sampled in interleaved rounds in a seeded random order, so that drift of the machine hits all
 alike. In its turn a variant gives one cold and one hot sample (of those it still owes); it leaves the
 rotation when the stopping rule is content with both. What a sample is, a :class:`Clock` knows.
+
+Whether the GPU was throttled is asked now and then, not at each sample: an answer takes the driver as long as
+many a kernel. Samples wait for the next answer (:class:`_Probation`) and count when the answers before and
+after them are both clean.
 """
 
 from __future__ import annotations
@@ -107,6 +111,8 @@ class Entry:
     caches: tuple[Cache, ...] = ("cold", "hot")
     taken: Sequence[Taken] = ()
     """Samples from before a restart, of this key; they count as if taken now."""
+    watched: bool = False
+    """Whether throttling would spoil its samples: it runs on what `watch` of the loop looks at."""
 
 
 class _LaunchFailed(Exception):  # noqa: N818 (never leaves this module)
@@ -128,16 +134,18 @@ class _Series:
         self.clocks: list[int] = []
         self.throttle: dict[str, None] = {}
         self.invalid_run = 0
+        """Dropped samples in a row; samples that one bad answer voided count as one."""
+        self.ahead = 0
+        """Good samples on probation."""
         self.ended = False
+
+    def next_case(self) -> int:
+        return (self.case + self.ahead) % self.entry.launch.cases
 
     def add(self, sample: Sample) -> None:
         self.throttle.update(dict.fromkeys(sample.throttle))
-        reason = sample.reason or "invalid"
-        valid = sample.valid
-        if valid and not (math.isfinite(sample.ms) and sample.ms >= 0):
-            valid, reason = False, "impossible time"
-        if not valid:
-            self.dropped[reason] += 1
+        if (fault := _fault(sample)) is not None:
+            self.dropped[fault] += 1
             self.invalid_run += 1
             return
         self.invalid_run = 0
@@ -176,6 +184,13 @@ class _Series:
         return Ended(self.entry.key, self.cache, samples, reason)
 
 
+def _fault(sample: Sample) -> str | None:
+    """Why `sample` is to be dropped, or None."""
+    if not sample.valid:
+        return sample.reason or "invalid"
+    return None if math.isfinite(sample.ms) and sample.ms >= 0 else "impossible time"
+
+
 class _Rotation:
     """One entry with the series it still owes."""
 
@@ -196,6 +211,14 @@ class _Rotation:
     def end_all(self, stopped: Stopped, reason: str = "") -> list[Ended]:
         return [s.end(stopped, self.warmups, reason) for s in self.owed()]
 
+    def take(self, series: _Series, taken: Taken, max_invalid: int) -> Iterator[Event]:
+        """Count a sample. One that was on probation when its series ended is not wanted any more."""
+        self.spent_s += taken.spent_s
+        if not series.ended:
+            series.add(taken.sample)
+            yield taken
+            yield from self.judge(series, max_invalid)
+
     def judge(self, series: _Series, max_invalid: int) -> list[Ended]:
         """The end of `series`, if it has come."""
         if series.invalid_run >= max_invalid:
@@ -214,6 +237,80 @@ class _Rotation:
             except Exception as error:
                 raise _LaunchFailed(error) from error
             self.warmups += 1
+
+
+Watch = Callable[[], tuple[int | None, tuple[str, ...]]]
+"""The SM clock in MHz (None: unknown) and the reasons for which the GPU is throttled now."""
+
+
+class _Probation:
+    """Samples that wait for the next answer to the question whether the GPU is throttled.
+
+    It is asked before the first sample, then at the first sample that ends `every_s` after the last answer.
+    A sample counts when the answers before and after it are both clean; if one is not, all that were taken
+    between them are dropped as "throttled". While the last answer was bad, it is asked after each sample.
+    """
+
+    def __init__(
+        self,
+        watch: Watch | None,
+        max_invalid: int,
+        timer: Callable[[], float],
+        pause: Callable[[float], None],
+        every_s: float = 0.02,
+        most: int = 1000,
+    ) -> None:
+        self._watch, self._max_invalid, self._timer, self._pause = watch, max_invalid, timer, pause
+        self._every_s, self._most = every_s, most
+        self._waiting: list[tuple[_Rotation, _Series, Taken]] = []
+        self._throttle: tuple[str, ...] = ()
+        """The last answer."""
+        self._asked: float | None = None
+
+    def before(self, entry: Entry) -> None:
+        """A sample of `entry` comes next."""
+        if self._asked is None and entry.watched:
+            self._ask()
+
+    def _ask(self) -> int | None:
+        clock: int | None = None
+        if self._watch is not None:
+            clock, self._throttle = self._watch()
+        self._asked = self._timer()
+        return clock
+
+    def take(self, turn: _Rotation, series: _Series, taken: Taken) -> Iterator[Event]:
+        """Count a sample at once, or hold it until :meth:`settle`."""
+        if self._watch is None or not turn.entry.watched:
+            if _fault(taken.sample) and series.invalid_run >= 2:
+                self._pause(0.1)
+            yield from turn.take(series, taken, self._max_invalid)
+            return
+        self._waiting.append((turn, series, taken))
+        series.ahead += _fault(taken.sample) is None
+        assert self._asked is not None
+        late = self._timer() - self._asked >= self._every_s
+        if late or self._throttle or len(self._waiting) >= self._most:
+            yield from self.settle()
+
+    def settle(self) -> Iterator[Event]:
+        """Ask, and count or drop all that wait."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        before = self._throttle
+        clock = self._ask()
+        reasons = tuple(dict.fromkeys((*before, *self._throttle)))
+        runs = {id(series): series.invalid_run for _, series, _ in waiting}
+        for turn, series, taken in waiting:
+            series.ahead = 0
+            sample = replace(taken.sample, sm_clock_mhz=clock)
+            if reasons:
+                sample = replace(sample, valid=False, reason="throttled", throttle=reasons)
+                series.invalid_run = runs[id(series)]
+            yield from turn.take(series, replace(taken, sample=sample), self._max_invalid)
+        if reasons and any(series.invalid_run > 2 for _, series, _ in waiting):
+            self._pause(0.1)
 
 
 def rule_for_cases(rule: StoppingRule, cases: int) -> StoppingRule:
@@ -256,8 +353,12 @@ def sample_interleaved(
     fatal: Callable[[Exception], bool] = lambda error: False,
     timer: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
+    watch: Watch | None = None,
 ) -> Iterator[Event]:
     """Sample `entries` until the rule is content with each; yields every sample and every end as it comes.
+
+    `watch` tells the state of the GPU's clocks; it is asked every 20 ms at most. Samples of entries that are
+    ``watched`` are yielded after the answer that clears them.
 
     Warm-ups come first: `warmups` discarded runs of each, fewer (but one) when they take `warmup_limit_s`.
     A launch with several cases is sampled one case per turn; what its rule judges is the sum over a full
@@ -267,11 +368,13 @@ def sample_interleaved(
     is told in ``Ended.reason``; where `fatal(error)` holds (nothing on the device can go on) the exception is
     raised again after it, and what the others have so far is in the ``Taken`` events already yielded: hand
     them to ``Entry.taken`` to resume. From the third dropped sample in a row on, the loop rests 0.1 s before
-    going on, so that a GPU at its power or thermal limit can recover.
+    going on, so that a GPU at its power or thermal limit can recover. Samples that one bad answer voided
+    count as one in a row.
     """
     rule = rule or StoppingRule()
     bits = np.random.PCG64(order_seed)
     rotation = [_Rotation(entry, rule) for entry in entries]
+    probation = _Probation(watch, max_invalid, timer, pause)
     if len({r.entry.key for r in rotation}) < len(rotation):
         raise ValueError("two entries have the same key")
 
@@ -283,6 +386,7 @@ def sample_interleaved(
         while live:
             for turn in shuffled(live, bits):
                 if should_stop():
+                    yield from probation.settle()
                     for other in rotation:
                         yield from other.end_all("interrupted")
                     return
@@ -290,24 +394,24 @@ def sample_interleaved(
                     if warm:
                         turn.warm_up(warmups, warmup_limit_s, timer)
                     else:
-                        yield from _visit(turn, max_invalid, timer, pause)
+                        yield from _visit(turn, probation, timer)
                 except _LaunchFailed as failure:
+                    yield from probation.settle()
                     yield from turn.end_all("failed", _reason(failure.error))
                     if fatal(failure.error):
                         raise failure.error from None
             live = [] if warm else [turn for turn in rotation if turn.owed()]
 
 
-def _visit(
-    turn: _Rotation, max_invalid: int, timer: Callable[[], float], pause: Callable[[float], None]
-) -> Iterator[Event]:
+def _visit(turn: _Rotation, probation: _Probation, timer: Callable[[], float]) -> Iterator[Event]:
     """One sample for each series that `turn` still owes."""
     launch, clock = turn.entry.launch, turn.entry.clock
     primed: int | None = None  # the case of this launch that ran last
     for series in turn.owed():
+        probation.before(turn.entry)
         begin = timer()
         try:
-            case = series.case
+            case = series.next_case()
             launch.select(case)
             if series.cache == "hot" and primed != case:
                 clock.sample(launch, "hot")  # not kept: the caches held another variant's data
@@ -315,13 +419,8 @@ def _visit(
         except Exception as error:
             raise _LaunchFailed(error) from error
         primed = case
-        if not sample.valid and series.invalid_run >= 2:
-            pause(0.1)
         taken = Taken(turn.entry.key, series.cache, sample, timer() - begin, case)
-        turn.spent_s += taken.spent_s
-        series.add(sample)
-        yield taken
-        yield from turn.judge(series, max_invalid)
+        yield from probation.take(turn, series, taken)
 
 
 def last_level_cache_bytes() -> int:

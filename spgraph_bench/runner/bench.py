@@ -247,13 +247,21 @@ class Bench:
             self._emit(("at", cell))
             prepared = self._prepared(variant, cell)
             clock = _AnnouncingClock(self._clock(variant.where), cell, self._emit)
-            entries.append(Entry(cell.key, prepared.launch, clock, taken=taken.get(cell.key, ())))
+            watched = variant.where == "gpu"
+            entries.append(
+                Entry(cell.key, prepared.launch, clock, taken=taken.get(cell.key, ()), watched=watched)
+            )
             self._time_parts(cell, prepared.launch, clock)
         self._emit(("stage", "timing", True))
         gc.collect()
         self.stopping = False
         for event in sample_interleaved(
-            entries, rule, order_seed=seed, fatal=self._fatal, should_stop=lambda: self.stopping
+            entries,
+            rule,
+            order_seed=seed,
+            fatal=self._fatal,
+            should_stop=lambda: self.stopping,
+            watch=self._monitor.watch if self._monitor else None,
         ):
             self._emit(("event", event))
 
@@ -512,8 +520,7 @@ class Bench:
                 from spgraph_bench.measure.cuda_clock import CudaClock
 
                 assert isinstance(self.device, CudaDevice)
-                watch = self._monitor.watch if self._monitor else None
-                clock = CudaClock(self.device, self._gate, watch)
+                clock = CudaClock(self.device, self._gate)
             self._clocks[where] = clock
         return self._clocks[where]
 
