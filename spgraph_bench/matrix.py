@@ -178,3 +178,9 @@ class Matrix:
     """Hash of the CSR (:meth:`CSR.sha256`), worked out when first asked for."""
     original_ids: npt.NDArray[np.int64] | None = None
     """If ``policies.relabelled``: the id that vertex i has in the input, int64 ``[rows]``, rising."""
+
+    def vertex_ids(self) -> npt.NDArray[np.int64]:
+        """The id that each vertex has in the input, int64 ``[rows]``: counted from 1 where the input does."""
+        if self.original_ids is not None:
+            return self.original_ids
+        return np.arange(self.csr.rows, dtype=np.int64) + (self.policies.base or 0)

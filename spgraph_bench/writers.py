@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,7 +16,7 @@ from spgraph_bench.errors import UsageError
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.stats import row_blocks
 
-__all__ = ["SUFFIXES", "check_target", "save", "write"]
+__all__ = ["SUFFIXES", "check_place", "check_target", "save", "whole_file", "write"]
 
 SUFFIXES = (".mtx", ".npz", ".txt", ".edges", ".tsv", ".el", ".wel")
 """What can be written; all but .npz also with .gz behind."""
@@ -34,6 +35,12 @@ def write(matrix: Matrix, stream: BinaryIO, kind: str, place: str) -> None:
 def check_target(path: Path, overwrite: bool) -> str:
     """The kind that `path` asks for; UsageError if it has none or cannot be written to."""
     kind = _kind(path)
+    check_place(path, overwrite)
+    return kind
+
+
+def check_place(path: Path, overwrite: bool) -> None:
+    """UsageError if no file can be made at `path`."""
     if path.exists() and not path.is_file():
         raise UsageError("is no regular file", place=str(path), remedy="name a file")
     if path.exists() and not overwrite:
@@ -42,22 +49,31 @@ def check_target(path: Path, overwrite: bool) -> str:
         raise UsageError(f"there is no folder {path.parent}", place=str(path), remedy="make it first")
     if not os.access(path.parent, os.W_OK):
         raise UsageError(f"the folder {path.parent} cannot be written to", place=str(path))
-    return kind
 
 
 def save(matrix: Matrix, path: Path, overwrite: bool = False) -> None:
     """Write `matrix` to `path`, in the format of its suffix; the file appears whole or not at all."""
     kind = check_target(path, overwrite)
+    with whole_file(path, overwrite) as file:
+        if path.suffix.lower() == ".gz":
+            # No time and no name in the header: the same matrix gives the same file.
+            with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+                write(matrix, packed, kind, str(path))  # type: ignore[arg-type]
+        else:
+            write(matrix, file, kind, str(path))
+
+
+@contextmanager
+def whole_file(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
+    """A file to write, which appears at `path` whole when the block ends, or not at all.
+
+    Raises UsageError when it cannot be written, or is there by then and `overwrite` is not given.
+    """
     path = path.resolve()  # a link stays a link
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("xb") as file:
-            if path.suffix.lower() == ".gz":
-                # No time and no name in the header: the same matrix gives the same file.
-                with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-                    write(matrix, packed, kind, str(path))  # type: ignore[arg-type]
-            else:
-                write(matrix, file, kind, str(path))
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if overwrite:

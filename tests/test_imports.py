@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "spgraph_bench"
 WORKING = {"readers", "recipes", "formats", "problems", "variants", "device", "measure", "results"}
-FREE = {"errors", "paths", "matrix", "stats", "structure", "writers", "__init__", "__main__"}
+FREE = {"errors", "paths", "matrix", "stats", "structure", "writers", "answers", "__init__", "__main__"}
 """Modules of the package itself, which anything may import."""
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

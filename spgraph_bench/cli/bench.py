@@ -54,7 +54,8 @@ def _problem_options() -> tuple[click.Option, ...]:
         for name, option in (problem.options if isinstance(problem, Configurable) else {}).items():
             help_of.setdefault(name, []).append(f"{problem.name}: {option.about} [default: {option.default}]")
             between = option.between
-            metavar[name] = f"{between[0]}..{between[1]}" if between else "|".join(option.choices or ())
+            choices = "|".join(option.choices or ()) or "TEXT"
+            metavar[name] = f"{between[0]:g}..{between[1]:g}" if between else choices
     return tuple(
         click.Option(
             [f"--{name.replace('_', '-')}", name], metavar=metavar[name], help="; ".join(help_of[name]) + "."
@@ -154,7 +155,8 @@ def command(
         default_recipe = _DEFAULT_RECIPE[kind]
         if get_problem(problem).is_graph:
             default_recipe = DEFAULT_RECIPE[kind]
-            if kind == "host" and "sources" not in own and own.get("source", -1) == -1:
+            several = _default_of(problem, "sources") == SOURCES["cuda"]
+            if several and kind == "host" and "sources" not in own and own.get("source", -1) == -1:
                 own["sources"] = SOURCES[kind]
                 note(f"{SOURCES[kind]} sources, since kernels are emulated here (--sources)")
         matrix = load_matrix(argument, read_options, default_recipe)
@@ -227,7 +229,16 @@ def dtypes_for(problem: str, options: RunOptions) -> tuple[str, ...]:
     return offered[:1]
 
 
-def _options_for(problem: str, given: Mapping[str, Any]) -> dict[str, int | str]:
+def _default_of(problem: str, option: str) -> int | float | str | None:
+    """The default of a problem's option, None where it has no such option."""
+    from spgraph_bench.problems import Configurable, get_problem
+
+    found = get_problem(problem)
+    there = found.options.get(option) if isinstance(found, Configurable) else None
+    return there.default if there else None
+
+
+def _options_for(problem: str, given: Mapping[str, Any]) -> dict[str, int | float | str]:
     """The problem's own options that were given. Raises UsageError for bad or foreign ones."""
     from spgraph_bench.problems import Configurable, get_problem
 

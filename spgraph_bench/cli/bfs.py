@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import click
 
 from spgraph_bench.cli.options import RunOptions, input_options, matrix_argument, run_options
 from spgraph_bench.cli.terminal import console, note
-from spgraph_bench.cli.traversal import ModeName, run_modes, source_options, statuses
+from spgraph_bench.cli.traversal import ModeName, run_modes, source_options, source_settings, statuses
 from spgraph_bench.errors import NothingRanError, UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def command(
       spgraph bfs rmat:scale=20,symmetrize=1 --sources 64 --mode auto
       spgraph bfs grid:n=1000 --tune
     """  # fmt: skip
-    from spgraph_bench.report.traversal import render_result, render_trace
+    from spgraph_bench.report.result import render_result
+    from spgraph_bench.report.traversal import render_trace
 
     if all_modes and not trace:
         raise UsageError("--all-modes says which mode is fastest in each level", remedy="add --trace")
@@ -77,9 +79,10 @@ def command(
         from spgraph_bench.variants import variants
 
         names += [v.name for v in variants("bfs") if v.kernel and v.name != mode]
+    own = functools.partial(source_settings, sources)
     records: list[Record] = []
     try:
-        run_modes("bfs", argument, names, sources, params, options, read_options, into=records, trace=trace)
+        run_modes("bfs", argument, names, own, params, options, read_options, into=records, trace=trace)
     finally:  # an interrupt ends with what is finished
         found = next((r for r in records if r.variant == mode), None)
         if found is not None and not options.json:
@@ -144,7 +147,8 @@ def _tune(
             if timed:
                 best.update(min(timed, key=lambda pair: pair[0])[1])
 
-    run_modes("bfs", argument, [mode], sources, params, options, read_options, sweep=measure)
+    own = functools.partial(source_settings, sources)
+    run_modes("bfs", argument, [mode], own, params, options, read_options, sweep=measure)
     if not any(ms for _, ms in tried.values()):
         bad = next((r for r in kept if r.status in ("wrong", "failed")), None)
         if bad is not None:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from spgraph_bench.readers.common import ReadOptions
 
 __all__ = [
+    "Decorator",
     "RunOptions",
+    "collected",
     "device_option",
     "input_options",
     "json_option",
@@ -186,7 +188,7 @@ _INPUT: tuple[Decorator, ...] = (
 )  # fmt: skip
 
 
-def _collected(
+def collected(
     options: tuple[Decorator, ...], keyword: str, build: Callable[[Mapping[str, Any]], Any]
 ) -> Decorator:
     """A decorator that adds `options` and hands their values over as one object, called `keyword`.
@@ -250,8 +252,8 @@ def _read_options(given: Mapping[str, Any]) -> ReadOptions:
     )
 
 
-run_options = _collected(_RUN, "options", _run_options)
+run_options = collected(_RUN, "options", _run_options)
 """Adds the options of a run; the command gets ``options: RunOptions``."""
 
-input_options = _collected(_INPUT, "read_options", _read_options)
+input_options = collected(_INPUT, "read_options", _read_options)
 """Adds the options of reading; the command gets ``read_options: ReadOptions``."""

@@ -1,21 +1,39 @@
-"""What the commands of traversals share: options of sources, and running modes with their settings."""
+"""What the commands of graph problems share: options, running modes with their settings, showing an answer.
+
+A command is made of these::
+
+    @click.command("pagerank")
+    @matrix_argument
+    @mode_options("pagerank", "pull")
+    @click.option("--damping", ...)
+    @run_options
+    @input_options
+    def command(argument, chosen, damping, options, read_options):
+        own = lambda kind: {"damping": damping}
+        return run_mode("pagerank", argument, chosen, own, options, read_options)
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spgraph_bench.cli.inputs import load_matrix
 from spgraph_bench.cli.keeping import kept_records
-from spgraph_bench.cli.options import RunOptions
-from spgraph_bench.cli.terminal import note, warn
+from spgraph_bench.cli.options import Decorator, RunOptions, collected
+from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from spgraph_bench.matrix import Matrix
     from spgraph_bench.readers.common import ReadOptions
     from spgraph_bench.results.record import Record
 
@@ -23,11 +41,17 @@ __all__ = [
     "DEFAULT_RECIPE",
     "SOURCES",
     "ModeName",
-    "problem_options",
+    "ModeOptions",
+    "mode_options",
+    "run_mode",
     "run_modes",
     "source_options",
+    "source_settings",
     "statuses",
 ]
+
+Own = Callable[[str], Mapping[str, Any]]
+"""``Settings.options`` of a problem, for a kind of device ("cuda", "host")."""
 
 DEFAULT_RECIPE = {"cuda": "rmat:scale=18,symmetrize=1", "host": "rmat:scale=10,symmetrize=1"}
 SOURCES = {"cuda": 64, "host": 4}
@@ -51,6 +75,39 @@ class ModeName(click.ParamType[str]):
             hint = f" Did you mean {close[0]}?" if close else ""
             self.fail(f"{value!r} is none of {', '.join(known)}.{hint}", param, ctx)
         return str(value)
+
+
+@dataclass(frozen=True)
+class ModeOptions:
+    """What every command with a mode asks for."""
+
+    mode: str
+    reorder: str
+    trace: bool
+    output: Path | None
+
+
+def mode_options(problem: str, default: str) -> Decorator:
+    """Adds --mode, --reorder, --trace and --output; the command gets them as ``chosen: ModeOptions``."""
+    return collected(
+        (
+            click.option(
+                "--mode", type=ModeName(problem), default=default, show_default=True,
+                help="How to do it (`spgraph list variants`).",
+            ),
+            click.option(
+                "--reorder", type=click.Choice(["none", "degree"]), default="none", show_default=True,
+                help="Number the vertices by degree first; results are by the input's ids.",
+            ),
+            click.option("--trace", is_flag=True, help="Show every step of the first run."),
+            click.option(
+                "--output", type=click.Path(path_type=Path), metavar="FILE",
+                help="Write the answer for every vertex, by the input's ids, to FILE.npy, .csv or .mtx.",
+            ),
+        ),
+        "chosen",
+        lambda given: ModeOptions(given["mode"], given["reorder"], given["trace"], given["output"]),
+    )  # fmt: skip
 
 
 _OPTIONS = (
@@ -84,8 +141,8 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def problem_options(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """``Settings.options`` of a traversal. Raises UsageError for options that exclude each other."""
+def source_settings(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """``Settings.options`` that say which sources. Raises UsageError for options that exclude each other."""
     if given["source"] is not None:
         if given["count"] is not None or given["any_component"]:
             raise UsageError("--source names the vertex to start from", remedy="leave out the other options")
@@ -97,22 +154,84 @@ def problem_options(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
     }
 
 
+def run_mode(
+    problem: str,
+    argument: str | None,
+    chosen: ModeOptions,
+    own: Own,
+    options: RunOptions,
+    read_options: ReadOptions,
+    params: Mapping[str, Any] | None = None,
+) -> int:
+    """One mode of `problem`: run it, show what it found, write it where asked to; the exit status.
+
+    `params` are further tunables besides those of --param.
+    """
+    from spgraph_bench.report.result import render_result
+
+    if options.variants or options.formats:
+        raise UsageError(
+            "--variant and --format choose among many", remedy=f"--mode, or `spgraph bench {problem}`"
+        )
+    if "reorder" in options.params:
+        raise UsageError("--param reorder is an option of its own here", remedy="--reorder")
+    params = {**options.params, **(params or {}), "reorder": chosen.reorder}
+    records: list[Record] = []
+    try:
+        run_modes(
+            problem, argument, [chosen.mode], own, params, options, read_options, into=records,
+            trace=chosen.trace, output=chosen.output,
+        )  # fmt: skip
+    finally:  # an interrupt ends with what is finished
+        if not options.json:
+            out = console()
+            for record in records:
+                click.echo(render_result(record, out.width, out.is_terminal), nl=False)
+    return statuses(records)
+
+
+def _answer_writer(path: Path, matrix: Matrix) -> Callable[[Mapping[str, npt.NDArray[Any]]], None]:
+    """A function that writes an answer to `path`."""
+    from spgraph_bench.answers import save_answer
+
+    def write(columns: Mapping[str, npt.NDArray[Any]]) -> None:
+        ids = matrix.vertex_ids()
+        save_answer(
+            path, ids, columns, f"spgraph {matrix.source.kind} {' '.join(matrix.source.text.split())}"
+        )
+        based = ", vertices counted from 1 as there" if len(ids) and ids[0] == 1 else ""
+        note(f"{', '.join(columns)} of {len(ids):,} vertices in {path}{based}")
+
+    return write
+
+
+def _check_output(path: Path, argument: str | None) -> None:
+    """Before any work: UsageError where no answer can be written to `path`."""
+    from spgraph_bench.answers import check_answer_path
+
+    check_answer_path(path)
+    if argument is not None and path.exists() and Path(argument).exists() and path.samefile(argument):
+        raise UsageError("is the input itself", place=str(path), remedy="name another file")
+
+
 def run_modes(
     problem: str,
     argument: str | None,
     names: Sequence[str],
-    sources: Mapping[str, Any],
+    own: Own,
     params: Mapping[str, Any],
     options: RunOptions,
     read_options: ReadOptions,
     *,
     into: list[Record] | None = None,
     trace: bool = False,
+    output: Path | None = None,
     sweep: Callable[[Callable[[Mapping[str, Any]], Record]], None] | None = None,
 ) -> list[Record]:
     """Read the graph, check and time the modes `names` on it, keep and return their records.
 
-    They are put into `into` as they come, so that a caller has them after an interrupt too. With `sweep` it
+    They are put into `into` as they come, so that a caller has them after an interrupt too. The first right
+    answer is written to `output`. With `sweep` it
     is called instead, with a function that runs the one mode with the parameters it is given; the first such
     run is checked against plain searches as far as asked for, later ones from one source.
     """
@@ -124,6 +243,8 @@ def run_modes(
     from spgraph_bench.runner.run import Session, Settings, run
     from spgraph_bench.variants import get_variant
 
+    if output is not None:
+        _check_output(output, argument)
     modes = [get_variant(problem, name) for name in names]
     known = {name for v in modes for name in (*v.tunables, *formats()[v.format].tunables)}
     for name in options.params:
@@ -137,7 +258,7 @@ def run_modes(
     if choice.note:
         note(choice.note)
     kind = choice.name.partition(":")[0]
-    chosen = problem_options(sources, kind)
+    chosen = own(kind)
     records: list[Record] = [] if into is None else into
     with ExitStack() as stack:
         session = stack.enter_context(
@@ -148,6 +269,7 @@ def run_modes(
             if finding.warning:
                 warn(f"{matrix.source.text}{f':{finding.line}' if finding.line else ''}: {finding.text}")
         keep = stack.enter_context(kept_records(options, problem, matrix.name))
+        write = None if output is None else _answer_writer(output, matrix)
 
         def on_record(record: Record) -> None:
             records.append(record)
@@ -162,11 +284,11 @@ def run_modes(
                 seed=options.seed,
                 force_format=options.force_format,
                 time_limit_s=options.time_limit,
-                options={**chosen, "check_seconds": 0} if records else chosen,
+                options={**chosen, "check_seconds": 0} if records and sweep else chosen,
                 trace=trace,
             )
             with show_progress() as progress:
-                run(session, matrix, problem, modes, settings, on_record, progress)
+                run(session, matrix, problem, modes, settings, on_record, progress, write)
             return records[-1]
 
         if sweep is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 
 __all__ = [
-    "CaseProblem", "CheckResult", "Configurable", "Option", "Problem", "Reorderable", "Work",
+    "CaseProblem", "CheckResult", "Configurable", "Option", "Problem", "Reorderable", "VertexProblem", "Work",
     "filled_options", "get_problem", "problems", "register",
 ]  # fmt: skip
 
@@ -25,16 +26,27 @@ __all__ = [
 class Option:
     """One option of a problem (spmm: k), offered by `spgraph bench` as ``--name``."""
 
-    default: int | str
+    default: int | float | str
     about: str
     choices: tuple[str, ...] | None = None
-    between: tuple[int, int] | None = None
-    """Least and largest value; the option is an integer."""
+    between: tuple[float, float] | None = None
+    """Least and largest value; the option is a number, of the default's type."""
 
-    def checked(self, name: str, given: Any) -> int | str:
+    def checked(self, name: str, given: Any) -> int | float | str:
         """`given` as a value of the option. Raises UsageError."""
+        if self.between is not None and isinstance(self.default, float):
+            least, most = self.between
+            try:
+                number = float(given)
+            except (TypeError, ValueError):
+                number = math.nan
+            if least <= number <= most:  # nor is nan
+                return number
+            raise UsageError(
+                f"{name} cannot be {given!r}", remedy=f"take a number from {least:g} to {most:g}"
+            )
         if self.between is not None:
-            low, high = self.between
+            low, high = map(int, self.between)
             try:
                 value = int(given)
             except (TypeError, ValueError):
@@ -157,6 +169,40 @@ class CaseProblem(Problem, Protocol):
 
 
 @runtime_checkable
+class VertexProblem(Problem, Protocol):
+    """A problem whose answer is something about every vertex: it can be written to a file and summed up."""
+
+    def columns(self, output: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+        """What `output` says of each vertex: arrays ``[n]`` by the name of their column (pagerank: rank).
+
+        The first is the one that a file with room for one value per vertex gets (.mtx). NaN and infinities
+        mean that there is no value.
+        """
+        ...
+
+    def summary(
+        self,
+        output: npt.NDArray[Any],
+        facts: Mapping[str, Any],
+        csr: CSR,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+        ids: npt.NDArray[np.int64],
+    ) -> dict[str, Any]:
+        """What a record keeps as ``result``, from a right `output` (of the first case).
+
+        Any facts, and of these two what there is to print: ``said``, sentences; ``table``, a mapping of
+        ``title``, ``columns`` (names) and ``rows`` (lists of numbers and words).
+
+        Parameters
+        ----------
+        facts : what ``Launch.facts`` told of the run (pagerank: iterations).
+        ids : the vertices' ids in the input, int64 ``[n]``: what a user knows them by.
+        """
+        ...
+
+
+@runtime_checkable
 class Configurable(Problem, Protocol):
     """A problem with options of its own, which shape its inputs, outputs and work."""
 
@@ -175,7 +221,7 @@ class Reorderable(Problem, Protocol):
     """What the first axis of each input and output runs along: it is put in the same order."""
 
 
-def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int | str]:
+def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int | float | str]:
     """The declared options of `problem`, those of `given` checked, the others by default.
 
     Raises UsageError for a bad value; names that are not declared are left out.

@@ -211,6 +211,7 @@ class Group:
             Column("±" if self.terminal else "+-", cells(_precision), keep=7),
             Column(f"{other} ms", cells(other_ms), keep=6),
             Column(clean(self.first.rate_unit or "rate"), cells(lambda r: significant(r.rate)), keep=4),
+            *self._iterations(rows),
             Column("GB/s", cells(lambda r: significant(r.gbs)), keep=2),
             Column("ceil", cells(share), keep=3),
             Column("best", cells(lambda r: times(r.to_best.value if r.to_best else None)), keep=8),
@@ -218,6 +219,20 @@ class Group:
         ]
         styles = ["bold green" if r.rank == 1 else "" for r in rows]
         return self._fit(columns, styles)
+
+    def _iterations(self, rows: Sequence[Row]) -> list[Column]:
+        """Of problems that iterate: how often, and the time of one."""
+        counts = [r.record.result.get("iterations") for r in rows]
+        if not any(counts):
+            return []
+        each = [
+            r.main.median / n if r.main and r.main.median and n else None
+            for r, n in zip(rows, counts, strict=True)
+        ]
+        return [
+            Column("iterations", [f"{n:,}" if n else "-" for n in counts], keep=6),
+            Column("ms each", [milliseconds(ms) for ms in each], keep=7),
+        ]
 
     def _untimed_table(self) -> list[RenderableType]:
         rows = self.untimed
@@ -230,6 +245,7 @@ class Group:
         columns = [
             *self._names(rows),
             Column("check", [_check(r.record) for r in rows], "left", keep=8),
+            *self._iterations(rows)[:1],
             *(Column(title, counts(key), keep=7 - i) for i, (key, title) in enumerate(_COUNTERS)),
         ]
         return [self._line(title, "bold"), self._fit(columns, [""] * len(rows))]
@@ -269,7 +285,9 @@ class Group:
     # -- what the table says of itself
 
     def _notes(self) -> list[RenderableType]:
-        said = [self._verdict(), *_legend(self.timed)]
+        solved = next((r.record for r in self.timed + self.untimed if r.record.result), None)
+        said = [str(s) for s in solved.result.get("said", ())] if solved else []
+        said += [self._verdict(), *_legend(self.timed)]
         others = _unique(n for r in self.rows for n in r.record.notes if n not in self.common)
         said += [f"{', '.join(self._name(r) for r in self.rows if n in r.record.notes)}: {n}" for n in others]
         if self.dropped:

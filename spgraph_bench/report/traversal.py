@@ -14,7 +14,7 @@ from spgraph_bench.results.traversal import Traversal, compare_traversals
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["TraversalGroup", "render_result", "render_trace", "render_tuning"]
+__all__ = ["TraversalGroup", "render_trace", "render_tuning"]
 
 _BAR = 24
 
@@ -47,7 +47,7 @@ class TraversalGroup(Group):
         return self._name(self.row_of[id(t.record)])
 
     def _levels(self, t: Traversal) -> str:
-        most = max((case["levels"] for case in t.record.cases), default=None)
+        most = max((case["levels"] for case in t.record.cases if "levels" in case), default=None)
         return _count(most)
 
     def _common(self, rows: Sequence[Traversal]) -> list[Column]:
@@ -111,7 +111,8 @@ class TraversalGroup(Group):
         said = []
         if checked := next((t.record.check for t in self.compared if t.record.check), None):
             known, compared = checked.get("by_oracle", 0), checked.get("by_comparison", 0)
-            said.append(f"levels checked against a plain search from {known:,} sources")
+            what = "levels checked against a plain search" if self.first.problem == "bfs" else "checked"
+            said.append(f"{what} from {known:,} sources")
             if compared:
                 said[0] += f", from {compared:,} more against the first mode that was right there"
         if any(t.median is not None for t in self.compared):
@@ -136,16 +137,12 @@ def _sources(record: Record) -> str:
     counted = "edges of its component" if record.matrix.get("symmetry") != "general" else "edges it reaches"
     if len(cases) == 1:
         c = cases[0]
-        told = f"{c['reached']:,} vertices, {c['edges']:,} {counted}, {c['levels']:,} levels"
-        return f"source {c['source']:,}: {told}"
+        told = [f"{c['reached']:,} vertices"] if "reached" in c else []
+        told.append(f"{c['edges']:,} {counted}")
+        told += [f"{c['levels']:,} levels"] if "levels" in c else []
+        return f"source {c['source']:,}: {', '.join(told)}"
     span = f"{edges[0]:,}" if len(edges) == 1 else f"{edges[0]:,} to {edges[-1]:,}"
     return f"{len(cases)} sources (seed {record.seed}), {counted}: {span}"
-
-
-def render_result(record: Record, width: int, terminal: bool) -> str:
-    """What one mode found from each source and how long it took: `spgraph bfs`."""
-    group = TraversalGroup([record], width, terminal, "cold")
-    return to_text(group.parts(with_head=True), width, terminal)
 
 
 def _bar(value: float, most: float) -> str:

@@ -106,6 +106,8 @@ class Record:
     trace: tuple[Mapping[str, Any], ...] = ()
     """Levels of the first case: how, ms (None on host), vertices, edges, inspected. Only if it was asked
     for."""
+    result: Mapping[str, Any] = field(default_factory=dict)
+    """The problem's own facts about the answer (of the first case); ``said`` and ``table`` are printed."""
     inspected: int | None = None
     """Edges looked at in all levels of the first case."""
     ceiling: Ceiling | None = None

@@ -33,7 +33,7 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.measure.clocks import GpuMonitor
 from spgraph_bench.measure.sampling import Clock, CpuClock, Entry, Sample, Taken, sample_interleaved
 from spgraph_bench.measure.stopping import StoppingRule
-from spgraph_bench.problems import CaseProblem, CheckResult, Reorderable, get_problem
+from spgraph_bench.problems import CaseProblem, CheckResult, Problem, Reorderable, VertexProblem, get_problem
 from spgraph_bench.problems.traversal import LevelWork, level_work
 from spgraph_bench.results.record import Ceiling, Status
 from spgraph_bench.runner import spool
@@ -80,6 +80,8 @@ class Task:
     """Parameters found by tuning, by variant; `params` win over them."""
     trace: bool = False
     """Keep the levels of the first case."""
+    keep_answer: bool = False
+    """Keep the first right answer for :meth:`Bench.answer`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The problem's declared options, all of them (spmm: k, layout)."""
 
@@ -104,6 +106,7 @@ class Outcome:
     cases: tuple[dict[str, Any], ...] = ()
     trace: tuple[dict[str, Any], ...] = ()
     inspected: int | None = None
+    result: dict[str, Any] = field(default_factory=dict)
 
 
 class _AnnouncingClock:
@@ -167,6 +170,8 @@ class Bench:
         self._uploaded: dict[str, dict[str, Buffer]] = {}
         self._ready: dict[str, Prepared] = {}
         self._level_work: dict[str, LevelWork] = {}
+        self._answer: dict[str, npt.NDArray[Any]] | None = None
+        """Columns of the first right answer, if they are to be kept."""
         self._agreed: dict[str, tuple[str, list[bytes]]] = {}
         """dtype -> the first variant whose known cases were all right, and digests of its answers."""
 
@@ -216,6 +221,16 @@ class Bench:
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(where.filename).name}:{where.lineno}"
             return Outcome("failed", f"{place}: {type(error).__name__}: {error}")
+
+    def answer(self, folder: Path | None) -> dict[str, npt.NDArray[Any]] | list[str] | None:
+        """Columns of the first right answer by name, None while there is none.
+
+        With `folder` they are left there as ``answer.<name>.npy`` and only the names are returned.
+        """
+        if self._answer is None or folder is None:
+            return self._answer
+        spool.save(folder, {f"answer.{name}": column for name, column in self._answer.items()})
+        return list(self._answer)
 
     def ceiling(self) -> Ceiling | None:
         """The device's bandwidth and floor; None on the host device."""
@@ -360,6 +375,10 @@ class Bench:
                 moved, output = output, np.empty_like(output)
                 output[order] = moved
             result = problem.check(output, self._named(f"oracle.{cell.dtype}."), np.dtype(cell.dtype))
+            if result.ok:
+                self._sum_up(problem, launch, cell, output, outcome)
+                if self._task.trace and launch.steps is not None:
+                    self._watch(launch, variant, outcome)
         outcome.check = {"ok": result.ok, "message": result.message, **result.details}
         if not result.ok:
             outcome.status, outcome.reason = "wrong", result.message
@@ -408,13 +427,45 @@ class Bench:
                 which = f"case {case + 1} of {launch.cases} (source {int(inputs['sources'][case])})"
                 return CheckResult(False, f"{which}: {result.message}", {**told, **result.details})
             found.append(facts)
-            if case == 0 and launch.trace is not None:
-                self._trace(launch, prepared, problem.identity(output), outcome)
+            if case == 0:
+                self._sum_up(problem, launch, cell, output, outcome)
+                if launch.trace is not None:
+                    self._trace(launch, prepared, problem.identity(output), outcome)
+                elif self._task is not None and self._task.trace and launch.steps is not None:
+                    self._watch(launch, variant, outcome)
         outcome.cases = tuple(found)
         launch.select(0)
         if not agreed:
             self._agreed[cell.dtype] = (variant.name, digests)
         return CheckResult(True, "", told)
+
+    def _sum_up(
+        self, problem: Problem, launch: Launch, cell: Cell, output: npt.NDArray[Any], outcome: Outcome
+    ) -> None:
+        """What the problem says of a right `output`, and the work of a run of several iterations."""
+        assert self._task is not None
+        assert self._csr is not None
+        facts = launch.facts()
+        times = int(facts.get("iterations", 1))
+        outcome.operations *= times
+        outcome.bytes |= {name: outcome.bytes[name] * times for name in ("compulsory", "gathered")}
+        if not isinstance(problem, VertexProblem):
+            return
+        self._emit(("stage", f"summing up {cell.key}", False))
+        ids = self._arrays.get("ids")
+        outcome.result = problem.summary(
+            output, facts, self._csr, self._named(f"in.{cell.dtype}."), self._named(f"oracle.{cell.dtype}."),
+            np.arange(self._task.rows, dtype=np.int64) if ids is None else ids,
+        )  # fmt: skip
+        if self._task.keep_answer and self._answer is None:
+            self._answer = problem.columns(output)
+
+    def _watch(self, launch: Launch, variant: Variant, outcome: Outcome) -> None:
+        """What each step of the first case was."""
+        assert launch.steps is not None
+        self._emit(("stage", f"watching the steps of {variant.name}", True))
+        launch.reset()
+        outcome.trace = tuple(dict(step) for step in launch.steps())
 
     def _trace(self, launch: Launch, prepared: Prepared, levels: npt.NDArray[Any], outcome: Outcome) -> None:
         """What each level of the case at hand was, and how it was done."""
@@ -507,6 +558,7 @@ class Bench:
         self._ready.clear()
         self._level_work.clear()
         self._agreed.clear()
+        self._answer = None
         self._packed = None
         self._drop_unused()
 

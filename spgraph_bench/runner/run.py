@@ -26,7 +26,7 @@ from spgraph_bench.formats.common import INT32_ENTRIES
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
-from spgraph_bench.problems import filled_options, get_problem
+from spgraph_bench.problems import VertexProblem, filled_options, get_problem
 from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.reorder import reorder
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
@@ -138,14 +138,18 @@ def run(
     settings: Settings,
     on_record: Callable[[Record], None],
     progress: Progress = lambda text: None,
+    on_answer: Callable[[Mapping[str, npt.NDArray[Any]]], None] | None = None,
 ) -> None:
     """Check and time `variants` on `matrix`; `on_record` gets each record as its cell ends.
+
+    `on_answer` gets the columns of the first right answer (of the first case), before anything is timed; the
+    arrays are gone after that. For problems that are a VertexProblem.
 
     Whatever happens to a cell is a record (ok, skipped, failed, wrong) with its reason. Raises DeviceError
     when the device cannot be used at all. On KeyboardInterrupt every cell without a record gets one, from
     the samples it has, before the interrupt goes on.
     """
-    _Run(session, matrix, problem, variants, settings, on_record, progress).go()
+    _Run(session, matrix, problem, variants, settings, on_record, progress, on_answer).go()
 
 
 class _Run:
@@ -158,7 +162,11 @@ class _Run:
         settings: Settings,
         on_record: Callable[[Record], None],
         progress: Progress,
+        on_answer: Callable[[Mapping[str, npt.NDArray[Any]]], None] | None,
     ) -> None:
+        self.on_answer = on_answer
+        self.answer: dict[str, npt.NDArray[Any]] | list[str] | None = None
+        """Columns of the first right answer until they are handed over; of a worker, their names."""
         self.session, self.matrix, self.settings = session, matrix, settings
         self.problem = get_problem(problem, settings.options)
         self.variants = {v.name: v for v in variants}
@@ -227,6 +235,10 @@ class _Run:
         self.arrays: dict[str, npt.NDArray[Any]] = {"csr.row_ptr": csr.row_ptr, "csr.col_idx": csr.col_idx}
         if csr.values is not None:
             self.arrays["csr.values"] = csr.values
+        if isinstance(problem, VertexProblem):
+            ids = self.matrix.vertex_ids()
+            if len(ids) and (ids[0] or ids[-1] != len(ids) - 1):  # they rise
+                self.arrays["ids"] = ids
         for order in settings.reorder:
             if order != "none":
                 self._reorder(csr, order)
@@ -253,6 +265,7 @@ class _Run:
             offsets=offsets,
             symmetric=symmetric,
             trace=settings.trace,
+            keep_answer=self.on_answer is not None,
             options=filled_options(problem, settings.options),
         )
 
@@ -343,6 +356,7 @@ class _Run:
         for number, cell in enumerate(cells, 1):
             self.progress(f"checking {number} of {len(cells)}: {cell.variant} {cell.dtype}")
             outcome = self.outcomes[cell.key] = self._check(cell)
+            self._hand_over()
             timed = self.info.kind == "cuda" or self.variants[cell.variant].where == "cpu"
             if outcome.status == "ok" and timed:
                 survivors.append(cell)
@@ -353,6 +367,8 @@ class _Run:
     def _check(self, cell: Cell) -> Outcome:
         try:
             outcome: Outcome = self._worker().call("check", cell)
+            if outcome.status == "ok" and self.on_answer is not None and self.answer is None:
+                self.answer = self._worker().call("answer", self.spool.path if self.spool else None)
             return outcome
         except (WorkerDiedError, WorkerHungError) as error:
             self.session.drop_worker()
@@ -361,6 +377,17 @@ class _Run:
             # The worker answered, but its context is of no more use.
             self.session.drop_worker()
             return Outcome("failed", str(error))
+
+    def _hand_over(self) -> None:
+        """Give the first right answer to whoever asked for it, once."""
+        if self.on_answer is None or self.answer is None:
+            return
+        if self.spool:
+            paths = {name: self.spool.path / f"answer.{name}.npy" for name in self.answer}
+            self.answer = {name: np.load(path, mmap_mode="r") for name, path in paths.items()}
+        assert isinstance(self.answer, dict)
+        self.on_answer(self.answer)
+        self.on_answer = self.answer = None
 
     # ---- timing -----------------------------------------------------------------------------------------
 
@@ -503,6 +530,7 @@ class _Run:
                 counters=outcome.counters,
                 cases=outcome.cases,
                 trace=outcome.trace,
+                result=outcome.result,
                 inspected=outcome.inspected,
                 ceiling=self.ceiling,
                 notes=self.notes,

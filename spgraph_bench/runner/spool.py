@@ -1,4 +1,4 @@
-"""Arrays handed to the worker process: written once, mapped by every worker that is started."""
+"""Arrays handed between the processes: written once, mapped by every worker that is started."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
 
-__all__ = ["Spool", "load"]
+__all__ = ["Spool", "load", "save"]
 
 _SHM = Path("/dev/shm")
 
@@ -32,19 +32,24 @@ class Spool:
 
     def save(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Write `arrays`, each under its name. Raises InputError when the disk is full."""
-        try:
-            for name, array in arrays.items():
-                np.save(self.path / f"{name}.npy", array, allow_pickle=False)
-        except OSError as error:
-            raise InputError(
-                f"cannot hand the matrix to the worker process: {error.strerror}",
-                place=str(self.path),
-                remedy="free space there, set TMPDIR to another folder, or use --in-process",
-            ) from None
+        save(self.path, arrays)
 
     def close(self) -> None:
         """Remove the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def save(folder: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write `arrays` into `folder`, each under its name. Raises InputError when the disk is full."""
+    try:
+        for name, array in arrays.items():
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    except OSError as error:
+        raise InputError(
+            f"cannot hand arrays to another process: {error.strerror}",
+            place=str(folder),
+            remedy="free space there, set TMPDIR to another folder, or use --in-process",
+        ) from None
 
 
 def load(folder: Path) -> dict[str, npt.NDArray[Any]]:

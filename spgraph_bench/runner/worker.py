@@ -9,6 +9,7 @@ device, is killed.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -227,6 +228,7 @@ def serve(fd: int) -> None:
     from spgraph_bench.runner.bench import Bench
 
     bench: Bench | None = None
+    failure: SpgraphError | None = None
 
     def stop(*_: object) -> None:
         if bench is not None:
@@ -234,11 +236,19 @@ def serve(fd: int) -> None:
 
     signal.signal(signal.SIGUSR1, stop)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        try:
+            # Now and not at the first call: the device gets ready while the parent reads its input.
+            bench = Bench(device, lambda message: pipe.send(("message", message)), **options)
+        except SpgraphError as error:
+            failure = error
+        # What is imported stays: the collections between variants need not look at it.
+        gc.freeze()
         while True:
             name, args = pipe.recv()
+            if bench is None:
+                pipe.send(("raise", failure))
+                continue
             try:
-                if bench is None:
-                    bench = Bench(device, lambda message: pipe.send(("message", message)), **options)
                 pipe.send(("result", getattr(bench, name)(*args)))
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 raise

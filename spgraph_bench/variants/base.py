@@ -12,7 +12,7 @@ import os
 import pkgutil
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
@@ -76,6 +76,12 @@ class Launch:
     """Choose the case that the next runs solve, untimed, before `reset`; 0 is chosen at first."""
     trace: Callable[[], list[LevelTime]] | None = None
     """Run once, watching each level (untimed otherwise: watching costs); None where there are no levels."""
+    facts: Callable[[], Mapping[str, Any]] = dict
+    """What the last run can tell besides its output (iterations, ...), for the problem's summary. A run of
+    ``iterations`` does the problem's work so many times."""
+    steps: Callable[[], Sequence[Mapping[str, Any]]] | None = None
+    """Run once, watching each step of whatever kind, where they are no levels: what the trace keeps of each.
+    """
     parts: Mapping[str, Callable[[], None]] = field(default_factory=lambda: MappingProxyType({}))
     """Parts of `run` that a record times apart as well: "parents"."""
 

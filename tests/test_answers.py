@@ -1,0 +1,78 @@
+"""Answers as files: the ids of the input, whole or not at all, and errors before any work."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import mmread
+
+from spgraph_bench.answers import check_answer_path, save_answer
+from spgraph_bench.errors import UsageError
+
+IDS = np.array([5, 70, 4 * 10**9], np.int64)
+RANK = np.array([0.1, 1e-30, 0.7], np.float32)
+
+
+def test_npy_has_a_field_for_each_column(tmp_path: Path) -> None:
+    path = tmp_path / "ranks.npy"
+    save_answer(path, IDS, {"rank": RANK, "near": np.arange(3)}, "about")
+    table = np.load(path)
+    assert table.dtype.names == ("vertex", "rank", "near")
+    assert table["vertex"].tolist() == IDS.tolist()
+    assert np.array_equal(table["rank"], RANK)
+    assert table["rank"].dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_csv_gives_the_same_numbers_again(tmp_path: Path, dtype: type) -> None:
+    path = tmp_path / "ranks.csv"
+    values = (np.random.default_rng(1).random(70000) * 1000).astype(dtype)
+    save_answer(path, np.arange(70000) + 1, {"rank": values}, "about")
+    with path.open() as file:
+        head, *rows = csv.reader(file)
+    assert head == ["vertex", "rank"]
+    assert [int(v) for v, _ in rows] == list(range(1, 70001))
+    assert np.array_equal(np.array([float(x) for _, x in rows]).astype(dtype), values)
+
+
+def test_csv_says_what_has_no_value(tmp_path: Path) -> None:
+    path = tmp_path / "far.csv"
+    save_answer(path, IDS, {"distance": np.array([0.0, np.inf, np.nan])}, "about")
+    assert path.read_text().splitlines()[1:] == ["5,0", "70,inf", "4000000000,nan"]
+
+
+@pytest.mark.parametrize(("first", "said"), [(0, "vertex i - 1"), (1, "vertex i\n")])
+def test_mtx_is_a_vector_with_a_row_per_vertex(tmp_path: Path, first: int, said: str) -> None:
+    path = tmp_path / "far.mtx"
+    save_answer(path, np.arange(4) + first, {"distance": np.array([0.5, np.inf, 0.0, 2.0])}, "recipe\xe9 x")
+    assert said in path.read_text()
+    back = mmread(path)
+    assert back.shape == (4, 1)
+    assert back.row.tolist() == [0, 2, 3]
+    assert back.data.tolist() == [0.5, 0.0, 2.0]
+
+
+def test_mtx_of_integers_and_of_no_vertex(tmp_path: Path) -> None:
+    path = tmp_path / "label.mtx"
+    save_answer(path, np.array([5, 70]), {"component": np.array([3, 3], np.int32)}, "about")
+    assert mmread(path).toarray()[[4, 69], 0].tolist() == [3, 3]
+    save_answer(path, np.zeros(0, np.int64), {"component": np.zeros(0, np.int32)}, "about")
+    assert "0 1 0" in path.read_text()
+
+
+def test_errors_come_before_any_work(tmp_path: Path) -> None:
+    for path in (tmp_path / "ranks.txt", tmp_path / "ranks", tmp_path / "no" / "ranks.csv", tmp_path):
+        with pytest.raises(UsageError):
+            check_answer_path(path)
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "ranks.csv"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        save_answer(path, IDS, {"rank": RANK[:2]}, "about")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["ranks.csv"]
