@@ -39,17 +39,65 @@ __device__ __forceinline__ void reserve(offset_t degree, word64_t* tally, long l
     before = (offset_t)tally_edges(old) + sum - degree;
 }
 
-// Calls visit(active, vertex, neighbour) for the edges that fall to `warp` of `warps`, 32 at a time, all lanes
-// together (`active` is false beyond the last edge). Each warp takes one stretch of consecutive edges.
+// What one warp finds, gathered in shared memory until 32 vertices are there. Their degrees are then loaded side by
+// side, and one atomic makes room for all of them: one per step of 32 edges, most of which find a few vertices only,
+// would make the tally the bottleneck of a large level.
+//
+// `slots` is shared memory for 64 vertices, the warp's own. All lanes come together to add and to rest; flush(count) is
+// called by all of them, with the vertices in slots[0 .. count).
+struct warp_gather {
+    index_t* slots;
+    int held;
+    template <class Flush> __device__ __forceinline__ void add(bool has, index_t v, Flush flush)
+    {
+        const int lane = threadIdx.x & 31;
+        const unsigned having = __ballot_sync(SPG_FULL_WARP, has);
+        if (has) slots[held + __popc(having & ((1u << lane) - 1))] = v;
+        held += __popc(having);
+        __syncwarp();
+        if (held < 32) return;
+        flush(32);
+        held -= 32;
+        const index_t moved = lane < held ? slots[32 + lane] : 0;
+        __syncwarp();
+        if (lane < held) slots[lane] = moved;
+        __syncwarp();
+    }
+    template <class Flush> __device__ __forceinline__ void rest(Flush flush)
+    {
+        if (held > 0) flush(held);  // the warp as a whole
+        held = 0;
+    }
+};
+
+// Puts slots[0 .. count) into the queue that begins at `queue` and `start`; those without out-edges are left out.
+__device__ __forceinline__ void enqueue_gathered(const index_t* slots, int count, const offset_t* __restrict__ row_ptr,
+                                                 index_t* queue, offset_t* start, word64_t* tally)
+{
+    const int lane = threadIdx.x & 31;
+    const bool has = lane < count;
+    const index_t v = has ? slots[lane] : 0;
+    const offset_t degree = has ? row_ptr[v + 1] - row_ptr[v] : 0;
+    long long position = 0;
+    offset_t before = 0;
+    reserve(degree, tally, position, before);
+    if (degree > 0) {
+        queue[position] = v;
+        start[position] = before;
+    }
+}
+
+// Calls visit(active, vertex, position) for the edges that fall to `warp` of `warps`, 32 at a time, all lanes
+// together: the edge in col[position] from `vertex` (`active` is false beyond the last one, and both are then of no
+// use). Each warp takes one stretch of consecutive edges.
 //
 // A search that all lanes share (each step cuts the range to 1/32) finds the vertex the stretch begins in. Then each
 // step loads the next 32 queue entries, one a lane, from the one that the step's first edge belongs to; since every
 // vertex has an edge, they cover the next 32 edges, and each lane finds its own among them by shuffles.
 template <class Visit>
-__device__ __forceinline__ void expand_edges(const index_t* queue, const offset_t* start, word64_t tally,
-                                             const offset_t* __restrict__ row_ptr,
-                                             const index_t* __restrict__ col, long long warp, long long warps,
-                                             Visit visit)
+__device__ __forceinline__ void walk_edges(const index_t* queue, const offset_t* start, word64_t tally,
+                                           const offset_t* __restrict__ row_ptr, long long warp, long long warps,
+                                           Visit visit)
 {
     const int lane = threadIdx.x & 31;
     const long long count = tally_count(tally), edges = tally_edges(tally);
@@ -82,11 +130,22 @@ __device__ __forceinline__ void expand_edges(const index_t* queue, const offset_
         base = __shfl_sync(SPG_FULL_WARP, base, mine);
         vertex = __shfl_sync(SPG_FULL_WARP, vertex, mine);
         const bool active = edge + lane < last;
-        visit(active, vertex, active ? col[base + (offset_t)(edge + lane)] : 0);
+        visit(active, vertex, active ? base + (offset_t)(edge + lane) : 0);
         // The next step's first edge belongs to the last entry that begins there or before. An entry that ends with
         // this step must not be taken along: 31 others of one edge each would leave the last lane without its own.
         const int begun = __popc(__ballot_sync(SPG_FULL_WARP, begins <= 32));
         at += begun - 1;
         if (begun == 32 && at + 1 < count && start[at + 1] == edge + 32) ++at;
     }
+}
+
+// The same, calling visit(active, vertex, neighbour).
+template <class Visit>
+__device__ __forceinline__ void expand_edges(const index_t* queue, const offset_t* start, word64_t tally,
+                                             const offset_t* __restrict__ row_ptr,
+                                             const index_t* __restrict__ col, long long warp, long long warps,
+                                             Visit visit)
+{
+    walk_edges(queue, start, tally, row_ptr, warp, warps,
+               [&](bool active, index_t vertex, offset_t at) { visit(active, vertex, active ? col[at] : 0); });
 }

@@ -64,48 +64,23 @@ __device__ __forceinline__ bool visit(index_t w, unsigned* visited)
 }
 
 // Top-down, every edge of the frontier falls to some warp of the grid, the same number to each.
-//
-// What a warp finds it gathers in shared memory until 32 vertices are there, or the level's end: their degrees are
-// then loaded side by side, and one atomic reserves places for all of them. One per step of 32 edges, most of which
-// find a few vertices only, would make the tally the bottleneck of a large level.
 __device__ __forceinline__ void push_level(index_t n, int k, const offset_t* __restrict__ row_ptr,
                                            const index_t* __restrict__ col, int* level, unsigned* visited,
                                            index_t* queue, offset_t* start, word64_t* tally)
 {
     SPG_SHARED_2D(index_t, gathered, 32, 64);
     const long long in = (long long)(k & 1) * n, out = (long long)(~k & 1) * n;
-    const int lane = threadIdx.x & 31;
-    index_t* mine = gathered[threadIdx.x / 32];
-    int held = 0;
+    warp_gather found{gathered[threadIdx.x / 32], 0};
     const auto flush = [&](int count) {
-        const bool has = lane < count;
-        const index_t v = has ? mine[lane] : 0;
-        const offset_t degree = has ? row_ptr[v + 1] - row_ptr[v] : 0;
-        long long position = 0;
-        offset_t before = 0;
-        reserve(degree, tally + (k + 1) % 3, position, before);
-        if (degree > 0) {
-            queue[out + position] = v;
-            start[out + position] = before;
-        }
+        enqueue_gathered(found.slots, count, row_ptr, queue + out, start + out, tally + (k + 1) % 3);
     };
     expand_edges(queue + in, start + in, tally[k % 3], row_ptr, col, warp_of_grid(), warps_of_grid(),
                  [&](bool active, index_t, index_t w) {
                      const bool won = active && visit<false>(w, visited);
                      if (won) level[w] = k + 1;
-                     const unsigned winners = __ballot_sync(SPG_FULL_WARP, won);
-                     if (won) mine[held + __popc(winners & ((1u << lane) - 1))] = w;
-                     held += __popc(winners);
-                     __syncwarp();
-                     if (held < 32) return;
-                     flush(32);
-                     held -= 32;
-                     const index_t moved = lane < held ? mine[32 + lane] : 0;
-                     __syncwarp();
-                     if (lane < held) mine[lane] = moved;
-                     __syncwarp();
+                     found.add(won, w, flush);
                  });
-    if (held > 0) flush(held);  // the warp as a whole
+    found.rest(flush);
 }
 
 // Bottom-up: a warp per word of `before`, a lane per unvisited vertex, which stops at its first visited in-neighbour.
