@@ -220,9 +220,15 @@ class CudaDevice:
         self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], CudaModule] = {}
         major, minor = self._device.compute_capability()
         self.arch = f"sm_{major}{minor}"
+        self._info: DeviceInfo | None = None
 
     def info(self) -> DeviceInfo:
         """See :class:`spgraph_bench.device.base.Device`."""
+        if self._info is None:  # NVML takes its time, and every variant asks
+            self._info = self._ask_info()
+        return self._info
+
+    def _ask_info(self) -> DeviceInfo:
         attributes = self.driver.device_attribute
         version = self.driver.get_driver_version()
         return DeviceInfo(
