@@ -81,7 +81,7 @@ def _original(level: Levels, old_id: npt.NDArray[np.int32] | None) -> Levels:
     return out
 
 
-def _no_graphblas(device: Device) -> str | None:
+def no_graphblas(device: Device) -> str | None:
     if importlib.util.find_spec("graphblas") is None:
         return "python-graphblas is not installed: pip install 'spgraph[peers]'"
     return None
@@ -93,7 +93,7 @@ unvisited."""
 
 
 @variant("bfs", "graphblas", format="adjacency", library="SuiteSparse:GraphBLAS", where="cpu",
-         dtypes=("int32",), missing=_no_graphblas,
+         dtypes=("int32",), missing=no_graphblas,
          about="masked products on all cores, top-down or bottom-up by frontier size")  # fmt: skip
 def graphblas_bfs(job: Job) -> Launch:
     """The level BFS of LAGraph (Mattson and others, GrAPL 2019; Yang, Buluc and Owens, ICPP 2018)."""

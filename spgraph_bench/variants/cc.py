@@ -1,0 +1,101 @@
+"""spgraph's own connected components. The contract of each is in its kernel file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from spgraph_bench.device.base import Arg, Buffer
+from spgraph_bench.formats.base import Tunable
+from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.grids import GRID, cooperative_shape
+from spgraph_bench.variants.traversal import needs_cooperative
+
+__all__: list[str] = []
+
+_DTYPES = ("int32",)
+
+
+def _cooperative(
+    job: Job, name: str, items: int, args: Callable[[np.int32, Buffer], tuple[Arg, ...]], extra: int = 0
+) -> Launch:
+    """A Launch of the cooperative kernel `name`, ``args(n, label)`` but for the barrier, and of what brings
+    labels of relabelled vertices back to the input's. `extra`: bytes of the buffers among its arguments."""
+    n, device, result = np.int32(job.packed.rows), job.device, job.buffers["label"]
+    if n == 0:
+        return job.launch(lambda: None, output="label", operations=0)
+    barrier = device.empty(1, np.uint32)
+    device.fill(barrier, 0)
+    relabelled = "new_id" in job.arrays
+    label = device.empty(int(n), np.int32) if relabelled else result
+    kernel = job.kernel(name)
+    grid, block = cooperative_shape(device, kernel, job.params, items)
+    steps = [kernel.bind(grid, block, *args(n, label), barrier, cooperative=True)]
+    if relabelled:
+        least, width = device.empty(int(n), np.int32), -(-int(n) // 256)
+        extra += label.nbytes + least.nbytes
+        ids = job.arrays["old_id"], job.arrays["new_id"]
+        for step, own in (
+            ("begin", (least,)), ("least", (label, ids[0], least)), ("write", (label, ids[1], least, result)),
+        ):  # fmt: skip
+            steps.append(job.kernel(f"cc_restore_{step}", "cc/restore.cu").bind(width, 256, n, *own))
+
+    def run() -> None:
+        for step in steps:
+            step()
+
+    whole = run if relabelled else steps[0]
+    return job.launch(
+        whole, output="label", operations=len(steps), extra_bytes=extra + barrier.nbytes, keep=(steps, label)
+    )
+
+
+def _by_edge(job: Job, name: str) -> Launch:
+    a, nnz, changed = job.arrays, job.packed.nnz, job.device.empty(3, np.int32)
+    edges = job.packed.offsets.type(nnz)
+    return _cooperative(
+        job, name, max(nnz, job.packed.rows),
+        lambda n, label: (n, edges, a["row"], a["col"], label, changed), changed.nbytes,
+    )  # fmt: skip
+
+
+@variant("cc", "label", format="pattern-coo", source="cc/label.cu", tunables=GRID, dtypes=_DTYPES,
+         missing=needs_cooperative, about="the least label along every edge, in rounds")  # fmt: skip
+def label(job: Job) -> Launch:
+    return _by_edge(job, "cc_label")
+
+
+@variant("cc", "hook", format="pattern-coo", source="cc/hook.cu", tunables=GRID, dtypes=_DTYPES,
+         missing=needs_cooperative,
+         about="Shiloach-Vishkin: roots hooked along every edge, paths shortened, in turn")  # fmt: skip
+def hook(job: Job) -> Launch:
+    return _by_edge(job, "cc_hook")
+
+
+_SAMPLING = {
+    "rounds": Tunable(2, "neighbours of each vertex that are joined before sampling", between=(0, 64)),
+    "long_list": Tunable(
+        1024, "longest list of neighbours that a warp walks alone; longer ones are cut", between=(1, 1 << 30)
+    ),
+}
+
+
+@variant("cc", "afforest", format="adjacency", source="cc/afforest.cu", tunables=GRID | _SAMPLING,
+         dtypes=_DTYPES, missing=needs_cooperative,
+         about="two neighbours each, then all of those outside the largest sampled component")  # fmt: skip
+def afforest(job: Job) -> Launch:
+    a, p, device = job.arrays, job.params, job.device
+    directed = job.packed.row is not job.packed.col
+    # A list longer than L has at most 2 length / L parts.
+    pieces = 2 * (1 + directed) * job.packed.nnz // p["long_list"] + 1
+    piece, state = device.empty(pieces, np.int64), device.empty(2, np.int32)
+    incoming = (a["col_ptr"], a["row"]) if directed else (None, None)
+    return _cooperative(
+        job, "cc_afforest", job.packed.rows,
+        lambda n, label: (
+            n, a["row_ptr"], a["col"], *incoming, label, np.int32(p["rounds"]), np.int32(p["long_list"]),
+            piece, state,
+        ),
+        piece.nbytes + state.nbytes,
+    )  # fmt: skip
