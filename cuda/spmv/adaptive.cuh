@@ -1,5 +1,5 @@
 // adaptive.cuh: csr-adaptive's division of work, for rows whose entries are stored one way or another; shared by
-// csr_adaptive.cu, csr_16.cu and pattern_csr.cu.
+// csr_adaptive.cu, csr_16.cu, pattern_csr.cu and pagerank/pull.cu.
 //
 // Work     rows and entries count alike: row i begins at cost i + row_ptr[i], its entry e is at cost i + e. So empty
 //          rows cannot pile up in one block, and a block's share is found by a search for its cost. Block b does the
@@ -18,6 +18,10 @@
 //                                 registers for both, 16 of each, would not fit
 //   value_t product(long long e)  one entry's product
 //   value_t finish(value_t sum)   what is left to do to a row's sum
+// and what becomes of a row's sum is up to a second type, here called Rows (row_vector: y of y = A x), with
+//   held                          what else is needed for it
+//   held ask(index_t row)         asks memory for that, early
+//   void put(row, sum, held)      called once for each row, by the one thread that has its sum
 #pragma once
 #include "quad.cuh"
 
@@ -78,6 +82,16 @@ __device__ __forceinline__ void adaptive_table(index_t rows, index_t blocks, con
     reaches_in[b] = low > 0 && begin - row_ptr[low - 1] > SPG_LONG && low - 1 + (long long)begin > cost;
 }
 
+// y of y = A x.
+struct row_vector {
+    value_t* __restrict__ y;
+
+    struct held {};
+
+    __device__ __forceinline__ held ask(index_t) const { return {}; }
+    __device__ __forceinline__ void put(index_t row, value_t sum, held) const { y[row] = sum; }
+};
+
 // Sum over all threads of the block, valid in thread 0; scratch [32]. Ends with all threads past reading it.
 __device__ __forceinline__ value_t block_sum(value_t sum, value_t* scratch) {
     for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(FULL_WARP, sum, distance);
@@ -91,12 +105,11 @@ __device__ __forceinline__ value_t block_sum(value_t sum, value_t* scratch) {
     return sum;
 }
 
-// The part of a long row that lies in this block: entries begin to end - 1 of `row`. All threads call it.
-template <class Entries>
-__device__ __forceinline__ void row_piece(const Entries& a, index_t row, long long begin, long long end,
-                                          bool is_first, row_pieces pieces_of,
-                                          const offset_t* row_ptr, value_t* y, value_t* scratch,
-                                          unsigned* ticket) {
+// The part of a long row that lies in tile `tile`: entries begin to end - 1 of `row`. All threads call it.
+template <class Entries, class Rows>
+__device__ __forceinline__ void row_piece(const Entries& a, long long tile, index_t row, long long begin,
+                                          long long end, bool is_first, row_pieces pieces_of,
+                                          const offset_t* row_ptr, Rows& y, value_t* scratch, unsigned* ticket) {
     value_t sum = 0;
     // One by one: these loads are not volatile, so the compiler asks for eight entries before it uses the first.
 #pragma unroll 8
@@ -107,7 +120,7 @@ __device__ __forceinline__ void row_piece(const Entries& a, index_t row, long lo
     const unsigned pieces = (unsigned)((row + to - 1) / SPG_TILE) - leader + 1;
     // Slot 1 of the block where the row begins (slot 0 may be the end of another one), slot 0 of the others.
     if (threadIdx.x == 0) {
-        pieces_of.partial[2 * (size_t)blockIdx.x + is_first] = sum;
+        pieces_of.partial[2 * (size_t)tile + is_first] = sum;
         __threadfence();  // the piece is in memory before its arrival is counted
         ticket[0] = atomicAdd(pieces_of.arrived + leader, 1u);
     }
@@ -119,21 +132,20 @@ __device__ __forceinline__ void row_piece(const Entries& a, index_t row, long lo
         for (unsigned k = threadIdx.x; k < pieces; k += SPG_BLOCK) sum += all[k ? 2 * (size_t)k : 1];
         sum = block_sum(sum, scratch);
         if (threadIdx.x == 0) {
-            y[row] = a.finish(sum);
+            y.put(row, a.finish(sum), y.ask(row));
             pieces_of.arrived[leader] = 0;  // ready for the next launch
         }
     }
     __syncthreads();  // scratch and ticket are free again
 }
 
-// The work of one block.
-template <class Entries>
-__device__ __forceinline__ void adaptive_rows(const Entries& a, offset_t nnz, row_table table, row_pieces pieces,
-                                              const offset_t* __restrict__ row_ptr, value_t* __restrict__ y) {
+// The work of one block: tile `block` of the table. A block that does several tiles waits (__syncthreads) in between.
+template <class Entries, class Rows>
+__device__ __forceinline__ void adaptive_tile(const Entries& a, long long block, offset_t nnz, row_table table,
+                                              row_pieces pieces, const offset_t* __restrict__ row_ptr, Rows& y) {
     SPG_SHARED(value_t, products, PLACE(SPG_TILE + SPG_LONG + 8));
     SPG_SHARED(index_t, long_row, (SPG_TILE + SPG_LONG) / SPG_PATIENCE + 1);
     SPG_SHARED(unsigned, counter, 1);
-    const long long block = blockIdx.x;
     const int thread = threadIdx.x;
     const index_t first = table.row[block];
     index_t last = table.row[block + 1];
@@ -155,9 +167,11 @@ __device__ __forceinline__ void adaptive_rows(const Entries& a, offset_t nnz, ro
         int row = thread / width;
         // Asked for now, looked at when the products are there: a subtraction here would wait for them.
         offset_t row_from = 0, row_to = 0;
+        typename Rows::held held = {};
         if (row < rows) {
             row_from = row_ptr[first + row];
             row_to = row_ptr[first + row + 1];
+            held = y.ask(first + row);
         }
         // Quads end at the last multiple of 4 within the arrays; the matrix's last entries are read singly.
         const long long inside = (nnz - base) & ~3LL;
@@ -194,12 +208,13 @@ __device__ __forceinline__ void adaptive_rows(const Entries& a, offset_t nnz, ro
                 long_row[atomicAdd(counter, 1u)] = row;
             for (int distance = width / 2; distance > 0; distance /= 2)
                 sum += __shfl_down_sync(FULL_WARP, sum, distance, width);
-            if (lane == 0 && mine && patient) y[first + row] = a.finish(sum);
+            if (lane == 0 && mine && patient) y.put(first + row, a.finish(sum), held);
             row += groups;
             from = to = 0;
             if (row < rows) {
                 from = (int)(row_ptr[first + row] - base);
                 to = (int)(row_ptr[first + row + 1] - base);
+                held = y.ask(first + row);
             }
         }
         __syncthreads();
@@ -209,7 +224,7 @@ __device__ __forceinline__ void adaptive_rows(const Entries& a, offset_t nnz, ro
             value_t sum = 0;
             for (int i = (int)(row_ptr[target] - base) + thread % 32; i < end; i += 32) sum += products[PLACE(i)];
             for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(FULL_WARP, sum, distance);
-            if (thread % 32 == 0) y[target] = a.finish(sum);
+            if (thread % 32 == 0) y.put(target, a.finish(sum), y.ask(target));
         }
     }
     if (!tail && !head) return;
@@ -218,9 +233,17 @@ __device__ __forceinline__ void adaptive_rows(const Entries& a, offset_t nnz, ro
     const long long cost = block * SPG_TILE;
     if (tail) {
         const long long end = cost + SPG_TILE - (first - 1);
-        row_piece(a, first - 1, cost - (first - 1), end < entry ? end : entry, false, pieces, row_ptr, y,
+        row_piece(a, block, first - 1, cost - (first - 1), end < entry ? end : entry, false, pieces, row_ptr, y,
                   products, counter);
     }
     if (head)
-        row_piece(a, last, stop, cost + SPG_TILE - last, true, pieces, row_ptr, y, products, counter);
+        row_piece(a, block, last, stop, cost + SPG_TILE - last, true, pieces, row_ptr, y, products, counter);
+}
+
+// y = A x, a tile for each block of the grid.
+template <class Entries>
+__device__ __forceinline__ void adaptive_rows(const Entries& a, offset_t nnz, row_table table, row_pieces pieces,
+                                              const offset_t* __restrict__ row_ptr, value_t* __restrict__ y) {
+    row_vector rows = {y};
+    adaptive_tile(a, blockIdx.x, nnz, table, pieces, row_ptr, rows);
 }

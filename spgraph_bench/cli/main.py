@@ -33,6 +33,7 @@ COMMANDS = {
     "bench": "Check and time every fitting variant on one matrix: one table.",
     "bfs": "Breadth-first search: one mode, its rate, its levels, tuning.",
     "cc": "Connected components and the sizes of the largest.",
+    "pagerank": "PageRank: one mode, its result, its convergence.",
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",
     "list": "Problems, formats, variants, recipes, readers and configs.",
     "show": "One variant: its contract, tunables and source.",

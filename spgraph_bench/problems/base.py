@@ -125,7 +125,10 @@ class Problem(Protocol):
 
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
-    ) -> CheckResult: ...
+    ) -> CheckResult:
+        """Compare an output with the oracle, which for a graph also has its pattern, ``row_ptr`` and
+        ``col_idx``."""
+        ...
 
     def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work: ...
 

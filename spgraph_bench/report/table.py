@@ -106,7 +106,7 @@ class Group:
     # -- head
 
     def _options(self) -> list[str]:
-        return [f"{name} {value}" for name, value in self.first.options.items()]
+        return [f"{name} {value}" for name, value in self.first.options.items() if value != ""]
 
     def _line(self, text: str, style: str = "") -> RenderableType:
         from rich.text import Text

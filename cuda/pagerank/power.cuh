@@ -1,0 +1,182 @@
+// power.cuh: PageRank's power iteration in one cooperative launch: what all ways of adding up ranks share.
+//
+//   rank'[v] = (1 - d) teleport[v] + d (sum over edges u -> v of rank[u] / out-degree(u), + what dangling u give)
+//
+// Dangling vertices have no out-edge. Their rank is spread evenly (SPREAD), kept by themselves (KEEP) or lost (LOSE).
+//
+// Layout   rank, share value_t [n]; share is 1 / out-degree, 0 of a dangling vertex, made once per graph by
+//          shares.cu. teleport value_t [n], or null: 1 / n everywhere. totals double [8]: for iteration k two words
+//          at 2 (k % 3), the L1 norm of what changed and the rank of dangling vertices, and at 6 and 7 the same
+//          of the start; the last two must be 0 at a launch and are left so. barrier unsigned [1], see
+//          graph/sync.cuh. outcome double [2]: iterations done, and the last change.
+//          new_id int32 [n] and out value_t [n]: where the graph was renumbered, the ranks by the input's ids.
+//          trace double [2 traced] interleaved: when iteration k ended, in ns, and its change; only if traced > 0,
+//          and one more pair at first: when the first began.
+// Mapping  a kernel file adds up; it hands each vertex's sum to renew(), by one thread, and calls settle() when all
+//          vertices it was to do are done. Nothing is read by the host in between: every thread reads the change of
+//          the whole grid after the barrier and comes to the same verdict.
+// Sums     of change and of dangling rank are double, one atomic per block and word: their order, and so the last
+//          bits, differ from run to run.
+// Idea     Page, Brin, Motwani and Winograd, 1999; Langville and Meyer, "Deeper inside PageRank", 2004 (dangling
+//          vertices); persistent threads as in bfs/persistent.cu.
+#pragma once
+#include "../graph/sync.cuh"
+
+enum { LOSE = 0, SPREAD = 1, KEEP = 2 };
+
+// What has become of x is written and gathered in the same launch, so not a load of read-only data (ld.global.nc, as
+// spg_gather): one that L1 may keep until the next barrier.
+#ifdef SPG_HOST
+static inline value_t load_cached(const value_t* p) { return *p; }
+#else
+__device__ __forceinline__ float load_cached(const float* p)
+{
+    float v;
+    asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory");
+    return v;
+}
+__device__ __forceinline__ double load_cached(const double* p)
+{
+    double v;
+    asm volatile("ld.global.f64 %0, [%1];" : "=d"(v) : "l"(p) : "memory");
+    return v;
+}
+#endif
+
+struct power_iteration {
+    index_t n;
+    int max_iterations;
+    double tolerance;
+    value_t damping, jump;  // d and 1 - d
+    value_t even;           // 1 / n
+    int dangling;
+    const value_t* __restrict__ share;
+    const value_t* __restrict__ teleport;
+    value_t* rank;
+    double* totals;
+    unsigned* barrier;
+    double* outcome;
+    const index_t* __restrict__ new_id;
+    value_t* out;
+    double* trace;
+    int traced;
+
+    // Of this thread, in the iteration at hand:
+    double change, loose;
+    // Of all: what each vertex gets of the dangling ones' rank, before damping.
+    value_t spread;
+
+    __device__ __forceinline__ value_t start(index_t v) const
+    {
+        return teleport ? teleport[v] : even;
+    }
+
+    // The vertex's new rank, from the sum over its in-edges, its rank so far and its share.
+    __device__ __forceinline__ value_t renew(index_t v, value_t sum, value_t before, value_t part)
+    {
+        value_t got = sum + spread;
+        if (part == 0 && dangling == KEEP) got += before;
+        const value_t now = jump * start(v) + damping * got;
+        rank[v] = now;
+        change += now < before ? (double)before - (double)now : (double)now - (double)before;
+        if (part == 0) loose += (double)now;
+        return now;
+    }
+
+    // The block's sums into two words of `totals`. All threads of the block call it.
+    __device__ __forceinline__ void add_up(int word)
+    {
+        SPG_SHARED(double, sums, 64);
+        for (int distance = 16; distance > 0; distance /= 2) {
+            change += __shfl_down_sync(SPG_FULL_WARP, change, distance);
+            loose += __shfl_down_sync(SPG_FULL_WARP, loose, distance);
+        }
+        if (threadIdx.x % 32 == 0) {
+            sums[threadIdx.x / 32] = change;
+            sums[32 + threadIdx.x / 32] = loose;
+        }
+        __syncthreads();
+        if (threadIdx.x < 2) {  // one thread for each word
+            double sum = 0;
+            for (unsigned w = 0; w < (blockDim.x + 31) / 32; ++w) sum += sums[32 * threadIdx.x + w];
+            if (sum != 0) atomicAdd(totals + word + threadIdx.x, sum);
+        }
+        change = loose = 0;
+    }
+
+    __device__ __forceinline__ void share_out(double dangling_rank)
+    {
+        spread = dangling == SPREAD ? (value_t)(dangling_rank / n) : 0;
+    }
+
+    __device__ __forceinline__ void note(int k, double moved) const
+    {
+        if (k >= traced) return;
+        trace[2 * k] = (double)spg_nanoseconds();
+        trace[2 * k + 1] = moved;
+    }
+
+    // The start: x gets what each vertex gives along an edge (null where nobody wants it), sums are set to 0 (null: none).
+    __device__ __forceinline__ void begin(value_t* x, double* sums)
+    {
+        change = loose = 0;
+        const long long threads = (long long)gridDim.x * blockDim.x;
+        for (long long v = (long long)blockIdx.x * blockDim.x + threadIdx.x; v < n; v += threads) {
+            const value_t now = start((index_t)v), part = share[v];
+            rank[v] = now;
+            if (x) x[v] = now * part;
+            if (sums) sums[v] = 0;
+            if (part == 0) loose += (double)now;
+        }
+        add_up(6);
+        if (blockIdx.x == 0 && threadIdx.x < 2) totals[threadIdx.x] = 0;  // of iteration 0, by a thread each
+        grid_barrier(barrier);
+        share_out(totals[7]);
+        if (blockIdx.x == 0 && threadIdx.x == 0) note(0, 0);
+    }
+
+    // Iteration k is done, as far as this block goes. Whether it was the last one; every thread gets the same answer.
+    //
+    // The words of iteration k + 1 are cleared before the barrier: what they held, of iteration k - 2, was last read
+    // before the barrier of iteration k - 1.
+    __device__ __forceinline__ bool settle(int k)
+    {
+        add_up(2 * (k % 3));
+        if (blockIdx.x == 0 && threadIdx.x < 2) {
+            totals[2 * ((k + 1) % 3) + threadIdx.x] = 0;
+            if (k > 0) totals[6 + threadIdx.x] = 0;
+        }
+        grid_barrier(barrier);
+        const double moved = totals[2 * (k % 3)];
+        share_out(totals[2 * (k % 3) + 1]);
+        const bool last = moved <= tolerance || k + 1 >= max_iterations;
+        if (blockIdx.x == 0 && threadIdx.x == 0) {
+            note(k + 1, moved);
+            if (last) {
+                outcome[0] = k + 1;
+                outcome[1] = moved;
+            }
+        }
+        if (last) {
+            if (blockIdx.x == 0 && threadIdx.x < 2) totals[6 + threadIdx.x] = 0;  // read before the last barrier
+            if (new_id) {
+                const long long threads = (long long)gridDim.x * blockDim.x;
+                for (long long v = (long long)blockIdx.x * blockDim.x + threadIdx.x; v < n; v += threads)
+                    out[v] = rank[new_id[v]];
+            }
+        }
+        return last;
+    }
+};
+
+// The parameters that every kernel here begins with, and the struct made of them.
+#define POWER_PARAMETERS                                                                                             \
+    index_t n, int max_iterations, double tolerance, double damping, int dangling,                                   \
+        const value_t *__restrict__ share, const value_t *__restrict__ teleport, value_t *rank, double *totals,      \
+        unsigned *barrier, double *outcome, const index_t *__restrict__ new_id, value_t *out, double *trace,         \
+        int traced
+#define POWER_ITERATION                                                                                              \
+    {                                                                                                                \
+        n, max_iterations, tolerance, (value_t)damping, (value_t)(1.0 - damping), (value_t)(1.0 / n), dangling,      \
+            share, teleport, rank, totals, barrier, outcome, new_id, out, trace, traced, 0, 0, 0                     \
+    }
