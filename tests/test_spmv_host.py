@@ -239,7 +239,8 @@ def test_parameters_are_checked_and_take_their_type(device: Device) -> None:
     with pytest.raises(UsageError, match="csr-scalar: block=many is not possible"):
         _prepare(device, entry, a, "float32", block="many")
     entry = get_variant("spmv", "csr-subwarp")
-    assert _prepare(device, entry, a, "float32", threads="8").job.params == {"block": 256, "threads": 8}
+    given = _prepare(device, entry, a, "float32", threads="8", resident="1024").job.params
+    assert given == {"block": 256, "threads": 8, "rows": 1, "quads": 1, "resident": 1024}
     free = dataclasses.replace(entry, tunables={"ratio": Tunable(0.5, "any number")})
     assert filled_params(free, {"ratio": "2"}) == {"ratio": 2.0}
     with pytest.raises(UsageError, match="csr-subwarp: ratio=half is not a number"):

@@ -22,6 +22,18 @@ static inline T spg_gather(const T* p)
     return *p;
 }
 
+template <class T>
+static inline T spg_stream_if(const T* p, bool wanted)
+{
+    return wanted ? *p : T{};
+}
+
+template <class T>
+static inline T spg_gather_if(const T* p, bool wanted)
+{
+    return wanted ? *p : T{};
+}
+
 template <int BYTES>
 static inline void spg_copy_async(void* shared, const void* global)
 {
@@ -118,6 +130,74 @@ __device__ __forceinline__ double spg_gather(const double* p)
 {
     double r;
     asm volatile("ld.global.nc.f64 %0, [%1];" : "=d"(r) : "l"(p));
+    return r;
+}
+
+// Loads that may not be wanted: zeros then. The predicate is in the load, since an `if` around it may become a
+// branch, and loads that have branches between them are not all under way at once.
+__device__ __forceinline__ int4 spg_stream_if(const int4* p, bool wanted)
+{
+    int4 r = {0, 0, 0, 0};
+    asm volatile(
+        "{ .reg .pred q; setp.ne.s32 q, %5, 0; @q ld.global.nc.L1::no_allocate.v4.s32 {%0, %1, %2, %3}, [%4]; }"
+        : "+r"(r.x), "+r"(r.y), "+r"(r.z), "+r"(r.w)
+        : "l"(p), "r"((int)wanted));
+    return r;
+}
+
+__device__ __forceinline__ float4 spg_stream_if(const float4* p, bool wanted)
+{
+    float4 r = {0, 0, 0, 0};
+    asm volatile(
+        "{ .reg .pred q; setp.ne.s32 q, %5, 0; @q ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+        : "+f"(r.x), "+f"(r.y), "+f"(r.z), "+f"(r.w)
+        : "l"(p), "r"((int)wanted));
+    return r;
+}
+
+__device__ __forceinline__ double2 spg_stream_if(const double2* p, bool wanted)
+{
+    double2 r = {0, 0};
+    asm volatile(
+        "{ .reg .pred q; setp.ne.s32 q, %3, 0; @q ld.global.nc.L1::no_allocate.v2.f64 {%0, %1}, [%2]; }"
+        : "+d"(r.x), "+d"(r.y)
+        : "l"(p), "r"((int)wanted));
+    return r;
+}
+
+__device__ __forceinline__ int spg_gather_if(const int* p, bool wanted)
+{
+    int r = 0;
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.s32 %0, [%1]; }"
+                 : "+r"(r)
+                 : "l"(p), "r"((int)wanted));
+    return r;
+}
+
+__device__ __forceinline__ long long spg_gather_if(const long long* p, bool wanted)
+{
+    long long r = 0;
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.s64 %0, [%1]; }"
+                 : "+l"(r)
+                 : "l"(p), "r"((int)wanted));
+    return r;
+}
+
+__device__ __forceinline__ float spg_gather_if(const float* p, bool wanted)
+{
+    float r = 0;
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.f32 %0, [%1]; }"
+                 : "+f"(r)
+                 : "l"(p), "r"((int)wanted));
+    return r;
+}
+
+__device__ __forceinline__ double spg_gather_if(const double* p, bool wanted)
+{
+    double r = 0;
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.f64 %0, [%1]; }"
+                 : "+d"(r)
+                 : "l"(p), "r"((int)wanted));
     return r;
 }
 

@@ -28,3 +28,19 @@ __device__ __forceinline__ value_quad stream_quad(const value_t* __restrict__ a,
         return {{(value_t)p.x, (value_t)p.y, (value_t)q.x, (value_t)q.y}};
     }
 }
+
+// The same if wanted, otherwise zeros.
+__device__ __forceinline__ index_quad stream_quad_if(const index_t* __restrict__ a, long long e, bool wanted) {
+    const int4 q = spg_stream_if(reinterpret_cast<const int4*>(a + e), wanted);
+    return {{q.x, q.y, q.z, q.w}};
+}
+__device__ __forceinline__ value_quad stream_quad_if(const value_t* __restrict__ a, long long e, bool wanted) {
+    if constexpr (sizeof(value_t) == 4) {
+        const float4 q = spg_stream_if(reinterpret_cast<const float4*>(a + e), wanted);
+        return {{(value_t)q.x, (value_t)q.y, (value_t)q.z, (value_t)q.w}};
+    } else {
+        const double2 p = spg_stream_if(reinterpret_cast<const double2*>(a + e), wanted);
+        const double2 q = spg_stream_if(reinterpret_cast<const double2*>(a + e) + 1, wanted);
+        return {{(value_t)p.x, (value_t)p.y, (value_t)q.x, (value_t)q.y}};
+    }
+}

@@ -86,19 +86,28 @@ def csr_vector(job: Job) -> Launch:
     )  # fmt: skip
 
 
-_THREADS = {"threads": Tunable("auto", "threads per row", ("auto", 2, 4, 8, 16, 32))}
+_SUBWARP = {
+    "block": Tunable(256, "threads per block", (64, 128, 256, 512)),
+    "threads": Tunable("auto", "threads per row", ("auto", 2, 4, 8, 16, 32)),
+    "rows": Tunable(1, "rows that these threads have under way at once", (1, 2, 4)),
+    "quads": Tunable(1, "times four entries a thread asks for of each row before it uses one", (1, 2)),
+    "resident": Tunable(2048, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
+}
 
 
-@variant("spmv", "csr-subwarp", format="csr", source="spmv/csr_subwarp.cu", tunables=_BLOCK | _THREADS,
+@variant("spmv", "csr-subwarp", format="csr", source="spmv/csr_subwarp.cu", tunables=_SUBWARP,
          about="2 to 32 threads per row, by mean length")  # fmt: skip
 def csr_subwarp(job: Job) -> Launch:
     a, arrays, block, threads = job.packed, job.arrays, job.params["block"], job.params["threads"]
     if threads == "auto":
         mean = a.nnz / max(a.rows, 1)
         threads = next((t for t in (2, 4, 8, 16) if 4 * t >= mean), 32)  # four entries a thread and step
+    defines = {f"SPG_{name.upper()}": str(job.params[name]) for name in ("block", "rows", "quads")}
     return job.launch(
-        job.kernel("csr_subwarp", SPG_THREADS=str(threads)).bind(
-            _blocks(threads * a.rows, block), block,
+        job.kernel(
+            "csr_subwarp", SPG_THREADS=str(threads), SPG_PER_SM=str(job.params["resident"]), **defines
+        ).bind(
+            _blocks(threads * _blocks(a.rows, job.params["rows"]), block), block,
             np.int32(a.rows), a.offsets.type(a.nnz), arrays["row_ptr"], arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
         )
@@ -148,6 +157,40 @@ def adaptive(job: Job, kernel: str, entries: Sequence[Any]) -> Launch:
          about="blocks of equal work: products to shared memory, rows summed there")  # fmt: skip
 def csr_adaptive(job: Job) -> Launch:
     return adaptive(job, "csr_adaptive", [job.arrays["col"], job.arrays["val"]])
+
+
+_SEGMENTED = {
+    "block": Tunable(256, "threads per block", (64, 128, 256, 512)),
+    "quads": Tunable(2, "times four entries a thread asks for before it uses one", (1, 2, 4)),
+    "resident": Tunable(1536, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
+}
+
+
+@variant("spmv", "csr-segmented", format="csr", source="spmv/csr_segmented.cu", tunables=_SEGMENTED,
+         about="equal runs of entries to warps, segmented sums, one atomic per cut row")  # fmt: skip
+def csr_segmented(job: Job) -> Launch:
+    a, device, y, block = job.packed, job.device, job.buffers["y"], job.params["block"]
+    arrays = job.arrays
+    defines = {f"SPG_{name.upper()}": str(job.params[name]) for name in ("block", "quads")}
+    defines["SPG_PER_SM"] = str(job.params["resident"])
+    tiles = _blocks(a.nnz, 128 * job.params["quads"])
+    tile_row = device.empty(tiles + 1, np.int32)
+    table = job.kernel("csr_segmented_table", **defines).bind(
+        _blocks(tiles + 1, 256), 256, np.int32(a.rows), np.int32(tiles), arrays["row_ptr"], tile_row
+    )
+    preprocess_ms = job.timed_ms(table)
+    add = job.kernel("csr_segmented", **defines).bind(
+        _blocks(32 * tiles, block), block,
+        a.offsets.type(a.nnz), tile_row, arrays["row_ptr"], arrays["col"], arrays["val"], job.buffers["x"], y,
+    )  # fmt: skip
+
+    def run() -> None:
+        device.fill(y, 0)
+        add()
+
+    return job.launch(
+        run, operations=2, preprocess_ms=preprocess_ms, extra_bytes=tile_row.nbytes, keep=tile_row
+    )
 
 
 _AHEAD = {"ahead": Tunable(6, "slots of a row read before the first is used", (2, 4, 6, 8, 14))}
