@@ -143,16 +143,14 @@ __device__ __forceinline__ void cluster_wait()
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-__device__ __forceinline__ void wait_full(unsigned barrier, unsigned parity)
+__device__ __forceinline__ bool is_full(unsigned barrier, unsigned parity)
 {
     unsigned done;
-    do {
-        asm volatile(
-            "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-            : "=r"(done)
-            : "r"(barrier), "r"(parity)
-            : "memory");
-    } while (!done);
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return done;
 }
 
 // Says that the caller's warp needs no tile before `tile` any more. All lanes have added what they read of them, so
@@ -204,7 +202,8 @@ panels(index_t cols, int tile_width, int stages, const index_t* __restrict__ pan
     }
     cluster_wait();
     if (copies) {
-        unsigned rank, told = 0, all = 0;
+        unsigned rank, told = 0, all = 0, arrived_parity = 0;
+        int arrived = 0, arrived_stage = 0;  // tiles that are all there, or have been
         asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
         unsigned remote = 0;  // this block's word in the block that this lane tells
         if (lane < SPG_SHARERS)
@@ -218,6 +217,17 @@ panels(index_t cols, int tile_width, int stages, const index_t* __restrict__ pan
                              : "r"(shared_address(progress + lane))
                              : "memory");
             mine = __reduce_min_sync(0xFFFFFFFFu, mine);
+            // Warps that need nothing of a tile do not wait for it. But it must have arrived before the next one
+            // is sent into its stage, or before this block ends.
+            while (arrived < (int)mine &&
+                   __all_sync(0xFFFFFFFFu, is_full(shared_address(full + arrived_stage), arrived_parity))) {
+                ++arrived;
+                if (++arrived_stage == stages) {
+                    arrived_stage = 0;
+                    arrived_parity ^= 1;
+                }
+            }
+            mine = (unsigned)arrived;
             if (mine != told) {
                 told = mine;
                 if (lane < SPG_SHARERS)
@@ -282,7 +292,8 @@ panels(index_t cols, int tile_width, int stages, const index_t* __restrict__ pan
                 if (lane == 0) say_progress(progress + warp, now.span.x);
                 load_part(part[d], group + SPG_DEPTH * takers, last_group, val, place, span);
                 for (; tile <= now.span.y; ++tile) {
-                    if (tile >= now.span.x) wait_full(shared_address(full + stage), parity);
+                    if (tile >= now.span.x)
+                        while (!is_full(shared_address(full + stage), parity)) {}
                     if (++stage == stages) {
                         stage = 0;
                         parity ^= 1;
@@ -314,7 +325,18 @@ panels(index_t cols, int tile_width, int stages, const index_t* __restrict__ pan
     }
     __syncthreads();
 #endif
-    for (int i = threadIdx.x; i < extras; i += blockDim.x) atomicAdd(sums + extra_slot[extra + i], sums[rows + i]);
+    // Extra slots of one row are neighbours: a warp adds up those it has before it touches the row's own.
+    for (int i = threadIdx.x; i - (int)(threadIdx.x & 31) < extras; i += blockDim.x) {
+        const int lane = threadIdx.x & 31, target = i < extras ? extra_slot[extra + i] : -1;
+        value_t sum = i < extras ? sums[rows + i] : 0;
+        for (int distance = 1; distance < 32; distance *= 2) {
+            const int target_above = __shfl_down_sync(0xFFFFFFFFu, target, distance);
+            const value_t sum_above = __shfl_down_sync(0xFFFFFFFFu, sum, distance);
+            if (lane + distance < 32 && target_above == target) sum += sum_above;
+        }
+        const int target_below = __shfl_up_sync(0xFFFFFFFFu, target, 1);
+        if (target >= 0 && (lane == 0 || target_below != target)) atomicAdd(sums + target, sum);
+    }
     __syncthreads();
     for (int i = threadIdx.x; i < rows; i += blockDim.x) y[row + i] = sums[i];
 #ifdef SPG_COPY_ENGINE
