@@ -98,6 +98,42 @@ __device__ __forceinline__ unsigned thin_vertices(index_t n, offset_t edges_in_a
     return degrees;
 }
 
+// A queue of which the first SPG_NEAR vertices lie in shared memory (`near`) and the rest in global memory: all of it to
+// global memory, with the edge offsets that others need (to `near_start` as well, where that is given), and its tally.
+// A prefix sum of the degrees in queue order, by the first warp: the queue is short. By all threads of one block.
+__device__ __forceinline__ word64_t publish_queue(unsigned count, const index_t* near, const offset_t* __restrict__ row_ptr,
+                                                  index_t* queue, offset_t* start, offset_t* near_start)
+{
+    SPG_SHARED(word64_t, result, 1);
+    if (threadIdx.x < 32) {
+        const int lane = threadIdx.x;
+        offset_t before = 0;
+        for (unsigned base = 0; base < count; base += 32) {
+            const unsigned i = base + lane;
+            index_t v = 0;
+            offset_t degree = 0;
+            if (i < count) {
+                v = i < SPG_NEAR ? near[i] : queue[i];
+                degree = row_ptr[v + 1] - row_ptr[v];
+            }
+            offset_t sum = degree;
+            for (int distance = 1; distance < 32; distance *= 2) {
+                const offset_t below = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
+                if (lane >= distance) sum += below;
+            }
+            if (i < count) {
+                queue[i] = v;
+                start[i] = before + sum - degree;
+                if (near_start && i < SPG_NEAR) near_start[i] = before + sum - degree;
+            }
+            before += __shfl_sync(SPG_FULL_WARP, sum, 31);
+        }
+        if (lane == 0) result[0] = count ? tally_of(count, before) : 0;
+    }
+    __syncthreads();
+    return result[0];
+}
+
 // Thin levels from k on, for as long as they are thin and small; returns the level it stopped before, and in `now`
 // its tally. The queue is then in near_queue / near_start and in global memory, as after any other level.
 //
@@ -118,7 +154,6 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
     SPG_SHARED(unsigned, counts, 3);  // vertices
     SPG_SHARED(unsigned, sums, 3);    // their edges
     SPG_SHARED(word64_t, shared_now, 1);     // of the level after those of one warp
-    SPG_SHARED(word64_t, shared_result, 1);  // of the level that thin_levels ends before
     SPG_SHARED(long long, shared_unexplored, 1);
     SPG_SHARED(int, shared_level, 1);
     const int lane = threadIdx.x & 31;
@@ -212,35 +247,8 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
         count = counts[slot];
         edges = sums[slot];
     } while (goes_on());
-    // The offsets that others need, and the queue in global memory: a prefix sum of the degrees in queue order, by the
-    // first warp (at most 4 x 1,024 + 64 vertices).
-    if (threadIdx.x < 32) {
-        const long long side = (long long)(k & 1) * n;
-        offset_t before = 0;
-        for (unsigned base = 0; base < count; base += 32) {
-            const unsigned i = base + lane;
-            index_t v = 0;
-            offset_t degree = 0;
-            if (i < count) {
-                v = i < SPG_NEAR ? near_queue[(k & 1) * SPG_NEAR + i] : queue[side + i];
-                degree = row_ptr[v + 1] - row_ptr[v];
-            }
-            offset_t sum = degree;
-            for (int distance = 1; distance < 32; distance *= 2) {
-                const offset_t below = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
-                if (lane >= distance) sum += below;
-            }
-            if (i < count) {
-                queue[side + i] = v;
-                start[side + i] = before + sum - degree;
-                if (i < SPG_NEAR) near_start[(k & 1) * SPG_NEAR + i] = before + sum - degree;
-            }
-            before += __shfl_sync(SPG_FULL_WARP, sum, 31);
-        }
-        if (lane == 0) shared_result[0] = count ? tally_of(count, before) : 0;
-    }
-    __syncthreads();
-    now = shared_result[0];
+    now = publish_queue(count, near_queue + (k & 1) * SPG_NEAR, row_ptr, queue + (long long)(k & 1) * n,
+                        start + (long long)(k & 1) * n, near_start + (k & 1) * SPG_NEAR);
     return k;
 }
 

@@ -33,6 +33,12 @@ __device__ __forceinline__ unsigned load_grid(const unsigned* p)
     asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p));
     return v;
 }
+__device__ __forceinline__ word64_t load_grid(const word64_t* p)
+{
+    word64_t v;
+    asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(v) : "l"(p));
+    return v;
+}
 __device__ __forceinline__ unsigned load_block(const unsigned* p)
 {
     unsigned v;
