@@ -80,11 +80,11 @@ class CSR:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a matrix came from: a file, standard input or a recipe."""
+    """Where a matrix came from: a file, standard input or a recipe. Problems without a matrix: options."""
 
-    kind: Literal["file", "stdin", "recipe"]
+    kind: Literal["file", "stdin", "recipe", "options"]
     text: str
-    """The path or the canonical recipe text."""
+    """The path, the canonical recipe text, or what was made from the options."""
     format: str
     """"matrix-market", "edge-list", "recipe", ..."""
 

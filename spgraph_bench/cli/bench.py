@@ -19,6 +19,7 @@ from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
 
 if TYPE_CHECKING:
+    from spgraph_bench.problems import Generated
     from spgraph_bench.readers.common import ReadOptions
     from spgraph_bench.results.record import Record
     from spgraph_bench.runner.run import Progress
@@ -55,7 +56,7 @@ def _problem_options() -> tuple[click.Option, ...]:
             help_of.setdefault(name, []).append(f"{problem.name}: {option.about} [default: {option.default}]")
             between = option.between
             choices = "|".join(option.choices or ()) or "TEXT"
-            metavar[name] = f"{between[0]:g}..{between[1]:g}" if between else choices
+            metavar[name] = f"{between[0]:.10g}..{between[1]:.10g}" if between else choices
     return tuple(
         click.Option(
             [f"--{name.replace('_', '-')}", name], metavar=metavar[name], help="; ".join(help_of[name]) + "."
@@ -121,7 +122,7 @@ def command(
     """Check and time every fitting variant of PROBLEM on one matrix.
 
     Each variant's result is compared with a float64 oracle before anything is timed. Without a file or recipe
-    a built-in recipe is used.
+    a built-in recipe is used. Problems without a matrix make their inputs from their own options.
 
     \b
       spgraph bench spmv matrix.mtx
@@ -129,11 +130,14 @@ def command(
     """  # fmt: skip
     from spgraph_bench.cli.traversal import DEFAULT_RECIPE, SOURCES
     from spgraph_bench.device.probe import choose_device
-    from spgraph_bench.problems import get_problem
+    from spgraph_bench.problems import Generated, get_problem
 
     if transpose:
         problem = _transposed(problem)
     _check_reorder(problem, reorder)
+    wanted = get_problem(problem)
+    if isinstance(wanted, Generated):
+        _refuse_input(wanted, argument, read_options)
     chosen = _choose(problem, options)
     dtypes, own = dtypes_for(problem, options), _options_for(problem, given)
     choice = choose_device(options.device)
@@ -143,7 +147,7 @@ def command(
         note(choice.note)
 
     from spgraph_bench.results.store import to_json_lines
-    from spgraph_bench.runner.run import Session, Settings, run
+    from spgraph_bench.runner.run import Session, Settings, generated_matrix, run
 
     records: list[Record] = []
     interrupted = False
@@ -159,7 +163,12 @@ def command(
             if several and kind == "host" and "sources" not in own and own.get("source", -1) == -1:
                 own["sources"] = SOURCES[kind]
                 note(f"{SOURCES[kind]} sources, since kernels are emulated here (--sources)")
-        matrix = load_matrix(argument, read_options, default_recipe)
+        if isinstance(wanted, Generated):
+            if kind == "host":
+                own = {**wanted.host_defaults, **own}
+            matrix = generated_matrix(wanted, own)
+        else:
+            matrix = load_matrix(argument, read_options, default_recipe)
         for finding in matrix.findings:
             if finding.warning:
                 warn(f"{matrix.source.text}{f':{finding.line}' if finding.line else ''}: {finding.text}")
@@ -173,6 +182,8 @@ def command(
             offsets=None if offsets == "auto" else offsets,
             options=own,
             reorder=tuple(dict.fromkeys(reorder)),
+            pending_launches=options.pending_launches,
+            heap_bytes=options.heap_bytes,
         )
 
         def on_record(record: Record) -> None:
@@ -201,6 +212,20 @@ def _transposed(problem: str) -> str:
     if name not in problems():
         raise UsageError(f"{problem} has no transposed form", remedy="leave --transpose out")
     return name
+
+
+def _refuse_input(problem: Generated, argument: str | None, read_options: ReadOptions) -> None:
+    """Raises UsageError where something was given to read, but there is nothing to be read."""
+    from spgraph_bench.readers.common import ReadOptions
+
+    if argument is not None:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in problem.options)
+        raise UsageError(
+            f"{problem.name} reads no file or recipe: its inputs are made from {flags} and --seed",
+            remedy=f"leave out {argument!r}",
+        )
+    if read_options != ReadOptions(seed=read_options.seed):
+        raise UsageError(f"options of reading do not apply to {problem.name}", remedy="leave them out")
 
 
 def _check_reorder(problem: str, orders: Sequence[str]) -> None:
@@ -257,7 +282,7 @@ def _options_for(problem: str, given: Mapping[str, Any]) -> dict[str, int | floa
 
 def _choose(problem: str, options: RunOptions) -> Sequence[Variant]:
     """The variants the user asked for. Raises UsageError for globs and parameters that fit none."""
-    from spgraph_bench.formats import formats
+    from spgraph_bench.formats import get_format
     from spgraph_bench.runner.prepare import chosen_value, filled_params
     from spgraph_bench.variants import select, variants
 
@@ -276,14 +301,14 @@ def _choose(problem: str, options: RunOptions) -> Sequence[Variant]:
     chosen = select(problem, options.variants, options.formats)
     if not chosen:
         raise UsageError("no variant matches both --variant and --format", remedy="leave one of them out")
-    known = {name for v in chosen for name in (*v.tunables, *formats()[v.format].tunables)}
+    known = {name for v in chosen for name in (*v.tunables, *get_format(v.format).tunables)}
     for name in options.params:
         if name not in known:
             remedy = f"one of {', '.join(sorted(known))}" if known else "these variants have none"
             raise UsageError(f"no parameter is called {name!r}", remedy=remedy)
     for entry in chosen:
         filled_params(entry, options.params)
-        form = formats()[entry.format]
+        form = get_format(entry.format)
         for name in form.tunables.keys() & options.params.keys():
             chosen_value(form.name, name, form.tunables[name], options.params[name])
     return chosen

@@ -62,6 +62,8 @@ class RunOptions:
     in_process: bool = False
     watchdog: float = 60.0
     """Seconds a variant may take for its check before its worker is ended."""
+    pending_launches: int | None = None
+    heap_bytes: int | None = None
 
 
 def _device(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -135,6 +137,25 @@ class _Seconds(click.FloatRange):
         return seconds
 
 
+class _Size(click.ParamType[int]):
+    """A whole number above 0: 5000, 5k, 1.5M."""
+
+    name = "size"
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from spgraph_bench.problems.base import whole_number  # numpy: not at import
+
+        number = whole_number(str(value).strip())
+        if number is None or not 1 <= number <= self._most:
+            self.fail(
+                f"{value!r} is no whole number from 1 to {self._most} (k, M and G may follow).", param, ctx
+            )
+        return number
+
+
 _RUN: tuple[Decorator, ...] = (
     click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants."),
     click.option("--format", "formats", multiple=True, metavar="GLOB", help="Only these formats."),
@@ -163,6 +184,14 @@ _RUN: tuple[Decorator, ...] = (
     click.option(
         "--watchdog", type=_Seconds(), default=RunOptions.watchdog, show_default=True, metavar="SECONDS",
         help="Give up on a variant that gives no answer for this long.",
+    ),
+    click.option(
+        "--pending-launches", type=_Size(most=2**31 - 1), metavar="N",
+        help="Launches from the device that may wait at once [default: the bounds of the variants].",
+    ),
+    click.option(
+        "--heap", "heap_bytes", type=_Size(most=2**46), metavar="BYTES",
+        help="Heap of malloc on the device; 64M is 64 * 10^6 [default: the bounds of the variants].",
     ),
 )  # fmt: skip
 
@@ -232,6 +261,8 @@ def _run_options(given: Mapping[str, Any]) -> RunOptions:
         force_format=given["force_format"],
         in_process=given["in_process"],
         watchdog=given["watchdog"],
+        pending_launches=given["pending_launches"],
+        heap_bytes=given["heap_bytes"],
     )
 
 

@@ -52,9 +52,12 @@ def opening_comment(source: str) -> tuple[str, str]:
 
 def describe(chosen: Variant) -> dict[str, Any]:
     """All that there is to say about a variant, as plain data."""
-    from spgraph_bench.formats.base import formats
+    from spgraph_bench.formats.base import get_format
 
-    layout = formats().get(chosen.format)
+    try:
+        layout = get_format(chosen.format)
+    except KeyError:  # a plugin's, perhaps
+        layout = None
     prepare = inspect.getsource(chosen.prepare)
     contract, source = inspect.getdoc(chosen.prepare) or "", prepare
     if chosen.source is not None:

@@ -286,6 +286,8 @@ def run_modes(
                 time_limit_s=options.time_limit,
                 options={**chosen, "check_seconds": 0} if records and sweep else chosen,
                 trace=trace,
+                pending_launches=options.pending_launches,
+                heap_bytes=options.heap_bytes,
             )
             with show_progress() as progress:
                 run(session, matrix, problem, modes, settings, on_record, progress, write)

@@ -12,10 +12,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Arg", "Buffer", "Device", "DeviceInfo", "Dim", "Kernel", "Module"]
+__all__ = ["Arg", "Buffer", "Device", "DeviceInfo", "Dim", "Kernel", "Limit", "Module"]
 
 Dim = int | Sequence[int]
 """A grid or block shape: n, (x, y) or (x, y, z)."""
+
+
+Limit = Literal["pending_launches", "malloc_heap_bytes"]
+"""What kernels that launch and allocate share: how many child grids may wait, and the heap of ``malloc``."""
 
 
 class Buffer(Protocol):
@@ -61,6 +65,11 @@ class Kernel(Protocol):
         self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False
     ) -> Callable[[], None]:
         """A callable without arguments that does the same launch with the least host work."""
+        ...
+
+    def bind_packed(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> Callable[[], None]:
+        """As :meth:`bind`, by the driver's own call with the arguments packed once: what a launch costs a
+        host program that is not slowed down by PyCUDA."""
         ...
 
     def resident_blocks(self, block: Dim, shared: int = 0) -> int:
@@ -126,12 +135,23 @@ class Device(Protocol):
         ...
 
     def free_bytes(self) -> int: ...
+    def set_limit(self, name: Limit, value: int) -> None:
+        """Set a limit, before the first launch. Raises LaunchError, with figures, when it cannot be had."""
+        ...
+
+    def limit_bytes(self, name: Limit, value: int) -> int:
+        """Device memory that the limit takes."""
+        ...
+
     def missing(self, feature: Literal["cooperative", "graphs"]) -> str | None:
         """Why cooperative launches or CUDA graphs cannot be used here, or None."""
         ...
 
-    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        """What `work` enqueues, recorded as a CUDA graph (not executed); the callable launches it."""
+    def capture(self, work: Callable[[], None], *, for_device: bool = False) -> Callable[[], None]:
+        """What `work` enqueues, recorded as a CUDA graph (not executed); the callable launches it.
+
+        `for_device`: kernels may launch it too.
+        """
         ...
 
     def repeat_while(self, body: Callable[[np.uint64], Callable[[], None]]) -> Callable[[], None]:

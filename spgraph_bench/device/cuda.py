@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.device.base import Arg, Buffer, DeviceInfo, Dim
-from spgraph_bench.device.cuda_driver import Library, capture, missing_bindings, repeat_while
+from spgraph_bench.device.base import Arg, Buffer, DeviceInfo, Dim, Limit
+from spgraph_bench.device.cuda_driver import Library, capture, missing_bindings, repeat_while, set_limit
 from spgraph_bench.device.nvcc import cubin, find_nvcc
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 
@@ -30,6 +30,9 @@ _CODES = {
     np.dtype(np.int32): "i", np.dtype(np.uint32): "I", np.dtype(np.int64): "q", np.dtype(np.uint64): "Q",
     np.dtype(np.float32): "f", np.dtype(np.float64): "d", np.dtype(np.bool_): "?",
 }  # fmt: skip
+
+
+_PENDING_LAUNCH_BYTES = 1024
 
 
 def _nvml(ask: Callable[[Any], Any]) -> str:
@@ -154,6 +157,11 @@ class CudaKernel:
                 raise LaunchError(f"{name}<<<{grid3}, {block3}>>>: {cause}") from None
 
         return launch
+
+    def bind_packed(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> Callable[[], None]:
+        """See :class:`spgraph_bench.device.base.Kernel`."""
+        library, stream = self._module.library(), int(self._device.stream.handle)
+        return library.launch(self.name, _dim(grid), _dim(block), stream, args, shared)
 
     def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> None:
         """See :class:`spgraph_bench.device.base.Kernel`."""
@@ -322,13 +330,24 @@ class CudaDevice:
         """See :class:`spgraph_bench.device.base.Device`."""
         return int(self.driver.mem_get_info()[0])
 
+    def set_limit(self, name: Limit, value: int) -> None:
+        """See :class:`spgraph_bench.device.base.Device`. Of the context: for all modules of this process."""
+        need, free = self.limit_bytes(name, value), self.free_bytes()
+        if need > free:
+            raise LaunchError(f"it takes {need:,} bytes; {free:,} are free on the device")
+        set_limit(name, value)
+
+    def limit_bytes(self, name: Limit, value: int) -> int:
+        """See :class:`spgraph_bench.device.base.Device`."""
+        return value if name == "malloc_heap_bytes" else value * _PENDING_LAUNCH_BYTES
+
     def missing(self, feature: Literal["cooperative", "graphs"]) -> str | None:
         """See :class:`spgraph_bench.device.base.Device`."""
         return missing_bindings()
 
-    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, work: Callable[[], None], *, for_device: bool = False) -> Callable[[], None]:
         """See :class:`spgraph_bench.device.base.Device`."""
-        return capture(int(self.stream.handle), work)
+        return capture(int(self.stream.handle), work, for_device)
 
     def repeat_while(self, body: Callable[[np.uint64], Callable[[], None]]) -> Callable[[], None]:
         """See :class:`spgraph_bench.device.base.Device`."""

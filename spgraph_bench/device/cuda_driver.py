@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from spgraph_bench.device.base import Arg
+from spgraph_bench.device.base import Arg, Limit
 from spgraph_bench.errors import LaunchError, SkipError
 
-__all__ = ["Library", "bindings", "capture", "missing_bindings", "repeat_while"]
+__all__ = ["Library", "bindings", "capture", "missing_bindings", "repeat_while", "set_limit"]
 
 _SHARED_OPT_IN = 48 * 1024
 
@@ -47,6 +47,22 @@ def checked(result: tuple[Any, ...], what: str) -> Any:
     if int(status) != 0:
         raise LaunchError(f"{what}: {getattr(status, 'name', status)}")
     return values[0] if len(values) == 1 else tuple(values)
+
+
+_LIMITS: dict[Limit, str] = {
+    "pending_launches": "CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT",
+    "malloc_heap_bytes": "CU_LIMIT_MALLOC_HEAP_SIZE",
+}
+
+
+def set_limit(name: Limit, value: int) -> None:
+    """Set a limit of the current context. Raises LaunchError when the driver refuses, or gives less."""
+    driver = bindings()
+    which = getattr(driver.CUlimit, _LIMITS[name])
+    checked(driver.cuCtxSetLimit(which, value), f"setting {name.replace('_', ' ')} to {value:,}")
+    given = int(checked(driver.cuCtxGetLimit(which), f"asking for {name.replace('_', ' ')}"))
+    if given < value:
+        raise LaunchError(f"the driver gives {given:,} in place of {value:,}")
 
 
 class _Arguments:
@@ -108,10 +124,27 @@ class Library:
 
         return run
 
+    def launch(
+        self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int], stream: int,
+        args: Sequence[Arg], shared: int,
+    ) -> Callable[[], None]:  # fmt: skip
+        """A callable that launches `name` on `stream` (a handle), its arguments packed once."""
+        function, arguments = self._function(name, shared), _Arguments(name, args)
+        launch, handle = self._driver.cuLaunchKernel, self._driver.CUstream(stream)
 
-def _instantiated(driver: Any, graph: Any, stream: Any, work: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            (status,) = launch(function, *grid, *block, shared, handle, arguments.address, 0)
+            if int(status) != 0:
+                raise LaunchError(f"{name}<<<{grid}, {block}>>>: {status.name}")
+
+        return run
+
+
+def _instantiated(
+    driver: Any, graph: Any, stream: Any, work: Callable[[], None], flags: int = 0
+) -> Callable[[], None]:
     """`work` is kept with the graph: the graph holds addresses of its buffers, and nothing else might."""
-    executable = checked(driver.cuGraphInstantiate(graph, 0), "instantiating a graph")
+    executable = checked(driver.cuGraphInstantiate(graph, flags), "instantiating a graph")
     checked(driver.cuGraphUpload(executable, stream), "uploading a graph")
     launch = driver.cuGraphLaunch
 
@@ -123,10 +156,11 @@ def _instantiated(driver: Any, graph: Any, stream: Any, work: Callable[[], None]
     return run
 
 
-def capture(stream: int, work: Callable[[], None]) -> Callable[[], None]:
+def capture(stream: int, work: Callable[[], None], for_device: bool = False) -> Callable[[], None]:
     """Record what `work` enqueues on `stream` as a CUDA graph; the callable launches it.
 
-    Nothing of `work` is executed, and it must not wait for anything. Raises LaunchError.
+    Nothing of `work` is executed, and it must not wait for anything. `for_device`: kernels may launch it too
+    (CUDA 12.0). Raises LaunchError.
     """
     driver = bindings()
     handle = driver.CUstream(stream)
@@ -136,7 +170,8 @@ def capture(stream: int, work: Callable[[], None]) -> Callable[[], None]:
         work()
     finally:
         ended = driver.cuStreamEndCapture(handle)
-    return _instantiated(driver, checked(ended, "ending a capture"), handle, work)
+    flags = driver.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH if for_device else 0
+    return _instantiated(driver, checked(ended, "ending a capture"), handle, work, int(flags))
 
 
 def repeat_while(stream: int, body: Callable[[np.uint64], Callable[[], None]]) -> Callable[[], None]:

@@ -32,7 +32,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.device.base import Arg, DeviceInfo, Dim
+from spgraph_bench.device.base import Arg, DeviceInfo, Dim, Limit
 from spgraph_bench.device.modules import (
     Request,
     build,
@@ -387,6 +387,10 @@ class HostKernel:
         """Run one launch now. See :meth:`bind`."""
         self.bind(grid, block, *args, shared=shared, cooperative=cooperative)()
 
+    def bind_packed(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> Callable[[], None]:
+        """The same as :meth:`bind`."""
+        return self.bind(grid, block, *args, shared=shared)
+
     def resident_blocks(self, block: Dim, shared: int = 0) -> int:
         """How many blocks the emulated device holds at once: 4 multiprocessors, each of 2,048 threads, 32
         blocks and 227 KB of shared memory (of which `shared` is what the launch asks for).
@@ -515,7 +519,11 @@ class HostDevice:
             raise error
         self._failure = error
 
-    def set_limit(self, name: Literal["pending_launches", "malloc_heap_bytes"], value: int) -> None:
+    def limit_bytes(self, name: Limit, value: int) -> int:
+        """Nothing: pool and heap are numbers here."""
+        return 0
+
+    def set_limit(self, name: Limit, value: int) -> None:
         """CUDA's limits for launches and malloc on the device: 2,048 and 8 MiB unless set."""
         setattr(
             self._settings,
@@ -539,7 +547,7 @@ class HostDevice:
         """Cooperative launches are emulated, graphs are not."""
         return "CUDA graphs exist on a GPU only" if feature == "graphs" else None
 
-    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, work: Callable[[], None], *, for_device: bool = False) -> Callable[[], None]:
         """Raises SkipError: see :meth:`missing`."""
         raise SkipError("CUDA graphs exist on a GPU only")
 

@@ -15,8 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spgraph_bench.device.modules import Request, build, compiler_identity, run_compiler, source_digest
-from spgraph_bench.errors import DeviceError
+from spgraph_bench.device.modules import (
+    Request,
+    build,
+    compiler_identity,
+    run_compiler,
+    source_digest,
+    source_files,
+)
+from spgraph_bench.errors import DeviceError, SpgraphError
 from spgraph_bench.paths import cuda_dir
 
 __all__ = ["Nvcc", "cubin", "cubin_request", "find_nvcc", "target_of", "uses_device_launch"]
@@ -48,12 +55,19 @@ def find_nvcc() -> Nvcc:
     )
 
 
+_DEVICE_RUNTIME = re.compile(r"\b(SPG_LAUNCH|cudaGraphLaunch|cudaGetLastError)\(")
+_NOT_CODE = re.compile(r"//[^\n]*|^[ \t]*#[ \t]*define(?:[^\n]*\\\n)*[^\n]*", re.M)
+
+
 def uses_device_launch(source: str) -> bool:
-    """Whether the kernels of `source` launch children (SPG_LAUNCH), which needs relocatable code."""
+    """Whether the kernels of `source`, or headers it includes, launch children or graphs: that needs
+    relocatable code."""
     try:
-        return "SPG_LAUNCH(" in (cuda_dir() / source).read_text(encoding="utf-8")
-    except OSError:
+        files = source_files(cuda_dir() / source, [cuda_dir()])
+        texts = [p.read_text(encoding="utf-8") for p in files if p.parent != cuda_dir() / "host"]
+    except (OSError, SpgraphError):
         return False  # the compiler's message will be the better one
+    return any(_DEVICE_RUNTIME.search(_NOT_CODE.sub("", text)) for text in texts)
 
 
 def target_of(source: str, arch: str) -> str:

@@ -88,6 +88,8 @@ class Format(ABC):
     """False for formats of patterns: `unpack` then gives the pattern."""
     packs_all: ClassVar[bool] = True
     """False where some matrices cannot be stored at all: `refuse` says so whatever `force`, `pack` raises."""
+    holds_matrix: ClassVar[bool] = True
+    """False for `none`, which is in no list of formats: it stands where a problem has no matrix."""
     predicts_exactly: ClassVar[bool] = True
     """False where the statistics do not tell how much is stored; `predict_bytes` is then an upper bound."""
 
@@ -151,8 +153,7 @@ def register(cls: type[Format]) -> type[Format]:
     return cls
 
 
-def formats() -> dict[str, Format]:
-    """All formats by name, in display order."""
+def _all_formats() -> dict[str, Format]:
     global _loaded
     if not _loaded:
         import spgraph_bench.formats as package
@@ -160,9 +161,15 @@ def formats() -> dict[str, Format]:
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package.__name__}.{module.name}")
         _loaded = True
-    return dict(sorted(_FORMATS.items(), key=lambda item: (item[1].order, item[0])))
+    return _FORMATS
+
+
+def formats() -> dict[str, Format]:
+    """All formats of matrices by name, in display order."""
+    found = {name: f for name, f in _all_formats().items() if f.holds_matrix}
+    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def get_format(name: str) -> Format:
-    """The format called `name`; KeyError if there is none."""
-    return formats()[name]
+    """The format called `name`, "none" too; KeyError if there is none."""
+    return _all_formats()[name]

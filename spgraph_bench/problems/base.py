@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -17,8 +18,8 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 
 __all__ = [
-    "CaseProblem", "CheckResult", "Configurable", "Option", "Problem", "Reorderable", "VertexProblem", "Work",
-    "filled_options", "get_problem", "problems", "register",
+    "CaseProblem", "CheckResult", "Configurable", "Generated", "Option", "Problem", "Reorderable",
+    "VertexProblem", "Work", "filled_options", "get_problem", "problems", "register", "whole_number",
 ]  # fmt: skip
 
 
@@ -30,7 +31,8 @@ class Option:
     about: str
     choices: tuple[str, ...] | None = None
     between: tuple[float, float] | None = None
-    """Least and largest value; the option is a number, of the default's type."""
+    """Least and largest value; the option is a number, of the default's type. Whole numbers may be written
+    with k, M or G behind, for 10^3, 10^6 and 10^9."""
 
     def checked(self, name: str, given: Any) -> int | float | str:
         """`given` as a value of the option. Raises UsageError."""
@@ -47,16 +49,26 @@ class Option:
             )
         if self.between is not None:
             low, high = map(int, self.between)
-            try:
-                value = int(given)
-            except (TypeError, ValueError):
-                value = low - 1
-            if str(given).strip() == str(value) and low <= value <= high:
+            value = whole_number(str(given).strip())
+            if value is not None and low <= value <= high:
                 return value
             raise UsageError(f"{name} cannot be {given!r}", remedy=f"take an integer from {low} to {high}")
         if self.choices is not None and given not in self.choices:
             raise UsageError(f"{name} cannot be {given!r}", remedy=f"one of {', '.join(self.choices)}")
         return str(given)
+
+
+_SCALES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+
+
+def whole_number(text: str) -> int | None:
+    """The integer that `text` is (5000, 5k, 1.5M), or None."""
+    found = re.fullmatch(r"([+-]?\d{1,18})(?:\.(\d{1,9})(?=[kMG]))?([kMG]?)", text)
+    if not found:
+        return None
+    fraction = found[2] or ""
+    parts, whole = int(found[1] + fraction) * _SCALES[found[3]], 10 ** len(fraction)
+    return parts // whole if parts % whole == 0 else None
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,10 @@ class CheckResult:
     """Empty when ok; otherwise the worst place and its error, one line."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Numbers for the record: max_error_ratio (error over its bound), worst_row, worst_row_length, ..."""
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+    """What this output is besides being right, a column of the table each: {"points": 83_000}."""
+    operations: int | None = None
+    """Operations of this run where they depend on the variant; None: those of the work model."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +106,7 @@ class Problem(Protocol):
     name: str
     title: str
     rate_unit: str
-    """"GFLOP/s", "GTEPS"."""
+    """"GFLOP/s", "GTEPS", "Mpoints/s": counted in 10^9 or 10^6 by its first letter."""
     outputs: tuple[str, ...]
     """Names of the output buffers, the first is the one variants fetch by default."""
     dtypes: tuple[str, ...]
@@ -213,6 +229,28 @@ class Configurable(Problem, Protocol):
 
     def configured(self, options: Mapping[str, Any]) -> Problem:
         """This problem with these options, defaults for the others. Raises UsageError for bad ones."""
+        ...
+
+
+@runtime_checkable
+class Generated(Configurable, Protocol):
+    """A problem without a matrix: its inputs are made from its options and the seed.
+
+    Its variants read the format `none`, which packs nothing. `matrix` is then of 0 x 0, named after problem
+    and options. Options stand in the configured instance. :meth:`check` gets the inputs beside the oracle,
+    all by their names, and `output` as the variant's ``Launch.output`` gives it: an array, or several by
+    name.
+    """
+
+    host_defaults: Mapping[str, Any]
+    """Options with another default on the host device, where kernels are emulated: smaller sizes."""
+
+    def describe_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> str:
+        """The inputs in one line, for the head of the table."""
+        ...
+
+    def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
+        """The work model, in place of :meth:`work`."""
         ...
 
 

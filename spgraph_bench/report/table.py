@@ -48,7 +48,8 @@ def render(
     cache: Literal["cold", "hot"] = "cold",
 ) -> str:
     """The tables of `records`, one for each problem, matrix, dtype, device and run; ranked by `cache`."""
-    from spgraph_bench.report.traversal import TraversalGroup  # which builds on this module
+    from spgraph_bench.report.launch import LaunchGroup, is_launch  # which build on this module
+    from spgraph_bench.report.traversal import TraversalGroup
 
     width = max(40, min(width, WIDEST))
     groups: dict[tuple[Any, ...], list[Record]] = {}
@@ -62,7 +63,8 @@ def render(
     for key, group in groups.items():
         if parts:
             parts.append("")
-        kind = TraversalGroup if any(r.cases for r in group) else Group
+        traversals = any(r.cases for r in group)
+        kind = LaunchGroup if is_launch(group) else TraversalGroup if traversals else Group
         parts += kind(group, width, terminal, cache).parts(with_head=key[:5] != before)
         before = key[:5]
     return to_text(parts, width, terminal)
@@ -83,6 +85,9 @@ class Group:
         self.untimed = [r for r in self.rows if r.record.status == "ok" and r.main is None]
         self.lost = [r for r in self.rows if r.record.status != "ok"]
         self.dropped: list[str] = []
+        source = self.first.matrix.get("source")
+        self.generated = isinstance(source, Mapping) and source.get("kind") == "options"
+        """There is no matrix: the inputs were made from options."""
         # Notes of every row are about the run and stand in the head; the others name their row below.
         self.common = [n for n in _unique(self.first.notes) if all(n in r.notes for r in records)]
 
@@ -90,13 +95,15 @@ class Group:
         out: list[RenderableType] = self._head() if with_head else []
         first = self.first
         told = [first.dtype, *self._options(), f"{first.offsets} offsets", f"seed {first.seed}"]
+        if self.generated:
+            told.remove(f"{first.offsets} offsets")
         out.append(self._line(", ".join(told), "bold"))
         if self.timed:
             out += ["", self._timed_table()]
         if self.untimed:
             out += ["", *self._untimed_table()]
-        if self.timed or self.untimed:
-            out += ["", *self._preparation_table()]
+        if made := self._preparation_table():
+            out += ["", *made]
         if self.lost:
             out += ["", self._lost_table()]
         if notes := self._notes():
@@ -133,12 +140,15 @@ class Group:
 
     def _head(self) -> list[RenderableType]:
         m, d = self.first.matrix, self.first.device
-        shape = f"{m.get('rows', 0):,} x {m.get('cols', 0):,}, {m.get('nnz', 0):,} nonzeros"
-        kind = "" if m.get("weighted", True) else ", pattern"
-        symmetry = m.get("symmetry", "general")
-        told = [("matrix", f"{shape}, {symmetry}{kind}, sha256 {str(m.get('sha256', ''))[:12]}")]
+        digest = f"sha256 {str(m.get('sha256', ''))[:12]}"
         source = m.get("source")
-        if isinstance(source, Mapping):
+        if self.generated and isinstance(source, Mapping):
+            told = [("inputs", f"{source.get('text', '')}, {digest}")]
+        else:
+            shape = f"{m.get('rows', 0):,} x {m.get('cols', 0):,}, {m.get('nnz', 0):,} nonzeros"
+            kind = "" if m.get("weighted", True) else ", pattern"
+            told = [("matrix", f"{shape}, {m.get('symmetry', 'general')}{kind}, {digest}")]
+        if isinstance(source, Mapping) and not self.generated:
             said = [str(s) for s in m.get("said", ())]
             told.append(
                 ("read", "; ".join([f"{source.get('text', '')} ({source.get('format', '')})", *said]))
@@ -163,8 +173,11 @@ class Group:
                     f" {significant(ceiling.floor_ms * 1e3)} us",
                 )
             )
+        if limits := _limits(self.first.limits):
+            told.append(("limits", limits))
         told += [("note", note) for note in self.common]
-        return [self._line(f"{self.first.problem}: {m.get('name', '?')}", "bold"), self._grid(told)]
+        title = self.first.problem if self.generated else f"{self.first.problem}: {m.get('name', '?')}"
+        return [self._line(title, "bold"), self._grid(told)]
 
     # -- tables
 
@@ -187,7 +200,11 @@ class Group:
     def _names(self, rows: Sequence[Row]) -> list[Column]:
         return [
             Column("variant", [self._name(r) for r in rows], "left", fold=True),
-            Column("format", [clean(r.record.format) for r in rows], "left", keep=5),
+            *(
+                []
+                if self.generated
+                else [Column("format", [clean(r.record.format) for r in rows], "left", keep=5)]
+            ),
         ]
 
     def _timed_table(self) -> RenderableType:
@@ -214,6 +231,7 @@ class Group:
             *self._iterations(rows),
             Column("GB/s", cells(lambda r: significant(r.gbs)), keep=2),
             Column("ceil", cells(share), keep=3),
+            *self._fact_columns(rows),
             Column("best", cells(lambda r: times(r.to_best.value if r.to_best else None)), keep=8),
             Column("!", cells(_marks), "left"),
         ]
@@ -234,6 +252,24 @@ class Group:
             Column("ms each", [milliseconds(ms) for ms in each], keep=7),
         ]
 
+    def _fact_columns(self, rows: Sequence[Row]) -> list[Column]:
+        """What the problem says of each output, and what was launched on the device and refused there."""
+
+        def shown(value: Any) -> str:
+            if isinstance(value, float):
+                return significant(value)
+            return f"{value:,}" if isinstance(value, int) else clean("-" if value is None else value)
+
+        names = _unique(name for r in rows for name in r.record.facts)
+        columns = [Column(clean(n), [shown(r.record.facts.get(n)) for r in rows], keep=5) for n in names]
+        if any(r.record.children for r in rows):
+            launched = [shown((r.record.children or {}).get("launched")) for r in rows]
+            columns.append(Column("children", launched, keep=6))
+        if self.generated:
+            memory = [human_bytes(r.record.bytes.get("device") or None) for r in rows]
+            columns.append(Column("memory", memory, keep=5))
+        return columns
+
     def _untimed_table(self) -> list[RenderableType]:
         rows = self.untimed
         emulated = self.first.device.get("kind") == "host"
@@ -246,6 +282,7 @@ class Group:
             *self._names(rows),
             Column("check", [_check(r.record) for r in rows], "left", keep=8),
             *self._iterations(rows)[:1],
+            *self._fact_columns(rows),
             *(Column(title, counts(key), keep=7 - i) for i, (key, title) in enumerate(_COUNTERS)),
         ]
         return [self._line(title, "bold"), self._fit(columns, [""] * len(rows))]
@@ -262,6 +299,8 @@ class Group:
             nnz, stored = row.record.matrix.get("nnz", 0), row.record.bytes.get("stored")
             return significant(stored / nnz) if nnz and stored is not None else "-"
 
+        if self.generated and not any(r.record.times.get("preprocess_ms") for r in rows):
+            return []  # nothing was converted
         reordered = any(r.record.reorder != "none" for r in rows)
         columns = [
             *self._names(rows),
@@ -328,6 +367,16 @@ class Group:
         if r.low > 1:
             return f"{against}: {times(r.value)} slower ({times(r.low)} to {times(r.high)})"
         return f"{against}: no difference that this run could tell"
+
+
+def _limits(limits: Mapping[str, int]) -> str:
+    """The limits that were set before the first launch, in words; "" where there are none."""
+    said = []
+    if "pending_launches" in limits:
+        said.append(f"pool of {limits['pending_launches']:,} waiting launches")
+    if "malloc_heap_bytes" in limits:
+        said.append(f"heap of {human_bytes(limits['malloc_heap_bytes'])} on the device")
+    return ", ".join(said)
 
 
 def _finding(found: Any) -> str:

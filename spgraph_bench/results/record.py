@@ -101,6 +101,14 @@ class Record:
     """ok, message and the problem's details."""
     counters: Mapping[str, int] | None = None
     """Events counted by the host device for one run (of the first case)."""
+    children: Mapping[str, int] | None = None
+    """Launches and allocations on the device in one run (of the first case, or of the one that lost some):
+    launched, refused, failed, error, allocations, allocations_failed; None where kernels do neither."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Limits set before the first launch: pending_launches, malloc_heap_bytes. Empty where nothing needs
+    them."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the problem says of this variant's output, a column of the table each."""
     cases: tuple[Mapping[str, Any], ...] = ()
     """What was solved in turn (traversals: source, levels, reached, edges); empty where there is one case."""
     trace: tuple[Mapping[str, Any], ...] = ()

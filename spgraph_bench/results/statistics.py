@@ -82,7 +82,7 @@ class Row:
     cold: Timing | None
     hot: Timing | None
     rate: float | None
-    """In ``record.rate_unit``, which counts 1e9 operations per second."""
+    """In ``record.rate_unit``, which counts 1e9 or 1e6 operations per second, as its prefix says."""
     gbs: float | None
     """Effective bandwidth: compulsory bytes over the median, decimal GB/s."""
     ceiling_share: float | None
@@ -113,7 +113,8 @@ def _row(record: Record, cache: str) -> Row:
         return Row(record, main, cold, hot, None, None, None, "", False)
     seconds = main.median / 1e3
     work = record.bytes.get("compulsory", 0)
-    rate = record.operations / seconds / 1e9 if record.operations else None
+    scale = 1e6 if record.rate_unit.startswith("M") else 1e9
+    rate = record.operations / seconds / scale if record.operations else None
     gbs = work / seconds / 1e9 if work else None
     on_gpu = record.where == "gpu"
     ceiling = record.ceiling if on_gpu else None

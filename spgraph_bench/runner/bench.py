@@ -17,7 +17,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +25,35 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device import open_device, parse_device
-from spgraph_bench.device.base import Buffer, Device
+from spgraph_bench.device.base import Buffer, Device, Limit
 from spgraph_bench.errors import LaunchError, SkipError, SpgraphError
 from spgraph_bench.formats import Packed, get_format
 from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.matrix import CSR
 from spgraph_bench.measure.clocks import GpuMonitor
-from spgraph_bench.measure.sampling import Clock, CpuClock, Entry, Sample, Taken, sample_interleaved
+from spgraph_bench.measure.sampling import (
+    Clock,
+    CpuClock,
+    Ended,
+    Entry,
+    Sample,
+    Taken,
+    sample_interleaved,
+)
 from spgraph_bench.measure.stopping import StoppingRule
-from spgraph_bench.problems import CaseProblem, CheckResult, Problem, Reorderable, VertexProblem, get_problem
+from spgraph_bench.problems import (
+    CaseProblem,
+    CheckResult,
+    Generated,
+    Problem,
+    Reorderable,
+    VertexProblem,
+    get_problem,
+)
 from spgraph_bench.problems.traversal import LevelWork, level_work
 from spgraph_bench.results.record import Ceiling, Status
 from spgraph_bench.runner import spool
+from spgraph_bench.runner.children import ChildrenLostError, children_of
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare, upload_packed
 from spgraph_bench.stats import MatrixStats, row_stats
 from spgraph_bench.variants.base import Launch, Variant, get_variant
@@ -84,6 +101,10 @@ class Task:
     """Keep the first right answer for :meth:`Bench.answer`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The problem's declared options, all of them (spmm: k, layout)."""
+    limits: Mapping[Limit, int] = field(default_factory=dict)
+    """Limits to set before the first launch; the device's own for the others."""
+    needs: Mapping[str, Mapping[Limit, int]] = field(default_factory=dict)
+    """What each variant's bound says it needs, for those that launch or allocate on the device."""
 
     def params_of(self, variant: str) -> dict[str, Any]:
         """Parameters for `variant`."""
@@ -102,6 +123,10 @@ class Outcome:
     check: dict[str, Any] = field(default_factory=dict)
     params: dict[str, Any] = field(default_factory=dict)
     counters: dict[str, int] | None = None
+    children: dict[str, int] | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    replace_worker: bool = False
+    """The next launch may hang: this worker must not be asked to do anything more."""
     device_bytes: int = 0
     cases: tuple[dict[str, Any], ...] = ()
     trace: tuple[dict[str, Any], ...] = ()
@@ -169,6 +194,9 @@ class Bench:
         self._packed: tuple[str, Packed, float] | None = None
         self._uploaded: dict[str, dict[str, Buffer]] = {}
         self._ready: dict[str, Prepared] = {}
+        self._limits: dict[Limit, int] = {}
+        self._lost: list[Prepared] = []
+        """Launches that lost children. Freeing their memory might hang, so it is kept until the end."""
         self._level_work: dict[str, LevelWork] = {}
         self._answer: dict[str, npt.NDArray[Any]] | None = None
         """Columns of the first right answer, if they are to be kept."""
@@ -188,10 +216,24 @@ class Bench:
         ``<order>.cols``: which row and column of the matrix each of the reordered one is.
         """
         self._release()
+        for name, value in task.limits.items():
+            if self._limits.get(name) != value:
+                self.device.set_limit(name, value)
+                self._limits[name] = value
         self._task = task
         self._arrays = spool.load(arrays) if isinstance(arrays, Path) else dict(arrays)
         self._matrices.clear()
         self._csr, _ = self._matrix("none")
+
+    def refuse_limits(self, limits: Mapping[Limit, int]) -> str | None:
+        """Why these limits cannot be had, with figures, or None."""
+        need = sum(self.device.limit_bytes(name, value) for name, value in limits.items())
+        free = self.device.free_bytes()
+        if need <= free // 2:
+            return None
+        return (
+            f"{human_bytes(need)}; {human_bytes(free)} of device memory are free, half of which may be used"
+        )
 
     def check(self, cell: Cell) -> Outcome:
         """Prepare `cell`, run it once on poisoned output and compare with the oracle."""
@@ -270,6 +312,9 @@ class Bench:
         self._emit(("stage", "timing", True))
         gc.collect()
         self.stopping = False
+        launched = {
+            cell.key: prepared for cell in cells if (prepared := self._ready[cell.key]).job.child_words
+        }
         for event in sample_interleaved(
             entries,
             rule,
@@ -278,7 +323,21 @@ class Bench:
             should_stop=lambda: self.stopping,
             watch=self._monitor.watch if self._monitor else None,
         ):
+            if isinstance(event, Ended) and event.key in launched and not event.reason:
+                event = self._with_children(event, launched[event.key])
             self._emit(("event", event))
+
+    def _with_children(self, event: Ended, prepared: Prepared) -> Ended:
+        """`event`, or a failure in its place when a timed run lost children: its times are worth nothing."""
+        assert self._task is not None
+        found = children_of(prepared.job)
+        try:
+            if found is not None:
+                found.must_be_whole(self._task.needs.get(prepared.job.variant.name, {}), self._task.limits)
+        except ChildrenLostError as error:
+            samples = replace(event.samples, stopped="failed", times_ms=())
+            return replace(event, samples=samples, reason=f"while it was timed: {error}")
+        return event
 
     def _time_parts(self, cell: Cell, launch: Launch, clock: Clock) -> None:
         """Time the parts of `launch` alone, cold, on what a whole run of the first case left."""
@@ -351,7 +410,11 @@ class Bench:
         prepared = self._prepared(variant, cell)
         launch, packed = prepared.launch, prepared.job.packed
         _, convert_ms = self._pack(variant, cell)
-        work = problem.work((self._task.rows, self._task.cols), packed)
+        if isinstance(problem, Generated):
+            inputs = self._named(f"in.{cell.dtype}.")
+            work = problem.work_of(inputs, self._named(f"oracle.{cell.dtype}."))
+        else:
+            work = problem.work((self._task.rows, self._task.cols), packed)
         outcome = Outcome(
             "ok",
             bytes={
@@ -366,10 +429,25 @@ class Bench:
             device_bytes=prepared.device_bytes,
         )
         self._emit(("stage", f"checking {cell.key}", True))
+        try:
+            return self._compared(problem, prepared, variant, cell, outcome)
+        except ChildrenLostError as error:
+            self._lost.append(self._ready.pop(cell.key))
+            outcome.status, outcome.reason = "failed", str(error)
+            # On a GPU the launch after a refused one may hang.
+            outcome.replace_worker = self.device.kind == "cuda"
+            return outcome
+
+    def _compared(
+        self, problem: Problem, prepared: Prepared, variant: Variant, cell: Cell, outcome: Outcome
+    ) -> Outcome:
+        """Run and compare with the oracle. Raises ChildrenLostError."""
+        assert self._task is not None
+        launch = prepared.launch
         if isinstance(problem, CaseProblem):
             result = self._check_cases(problem, prepared, variant, cell, outcome)
         else:
-            output = self._run_once(launch, variant, outcome)
+            output = self._run_once(prepared, variant, outcome)
             self._emit(("stage", f"comparing {cell.key}", False))
             if (order := self._order(cell, problem.outputs[0])) is not None:
                 moved, output = output, np.empty_like(output)
@@ -377,12 +455,17 @@ class Bench:
             oracle = self._named(f"oracle.{cell.dtype}.")
             if problem.is_graph:  # as in the matrix's own order
                 oracle |= {name: self._arrays[f"csr.{name}"] for name in ("row_ptr", "col_idx")}
+            if isinstance(problem, Generated):
+                oracle |= self._named(f"in.{cell.dtype}.")
             result = problem.check(output, oracle, np.dtype(cell.dtype))
             if result.ok:
                 self._sum_up(problem, launch, cell, output, outcome)
                 if self._task.trace and launch.steps is not None:
                     self._watch(launch, variant, outcome)
         outcome.check = {"ok": result.ok, "message": result.message, **result.details}
+        outcome.facts = dict(result.facts)
+        if result.operations is not None:
+            outcome.operations = result.operations
         if not result.ok:
             outcome.status, outcome.reason = "wrong", result.message
         if outcome.status != "ok" or self.device.kind == "host" or self._memory_is_short():
@@ -390,16 +473,33 @@ class Bench:
             self._drop_unused()
         return outcome
 
-    def _run_once(self, launch: Launch, variant: Variant, outcome: Outcome) -> npt.NDArray[Any]:
-        """The output of one run on poisoned buffers; `outcome` gets the counters of the first."""
+    def _run_once(self, prepared: Prepared, variant: Variant, outcome: Outcome) -> Any:
+        """The output of one run on poisoned buffers; `outcome` gets the counters of the first.
+
+        Raises ChildrenLostError when a launch or an allocation on the device failed.
+        """
+        launch = prepared.launch
         launch.reset()
+        if prepared.job.child_words is not None:
+            self.device.fill(prepared.job.child_words, 0)
         self.device.synchronize()
         self.device.reset_counters()
         launch.run()
         self.device.synchronize()
         if outcome.counters is None and variant.where == "gpu":
             outcome.counters = self.device.counters()
+        self._look_for_children(prepared, outcome)
         return launch.output()
+
+    def _look_for_children(self, prepared: Prepared, outcome: Outcome) -> None:
+        """Keep what was launched on the device. Raises ChildrenLostError when some of it was not run."""
+        found = children_of(prepared.job)
+        if found is None:
+            return
+        assert self._task is not None
+        if outcome.children is None or found.refused or found.failed or found.allocations_failed:
+            outcome.children = found.words()
+        found.must_be_whole(self._task.needs.get(prepared.job.variant.name, {}), self._task.limits)
 
     def _check_cases(
         self, problem: CaseProblem, prepared: Prepared, variant: Variant, cell: Cell, outcome: Outcome
@@ -418,7 +518,7 @@ class Bench:
         for case in range(launch.cases):
             self._emit(("stage", f"checking {cell.key}, case {case + 1} of {launch.cases}", True))
             launch.select(case)
-            output = self._run_once(launch, variant, outcome)
+            output = self._run_once(prepared, variant, outcome)
             self._emit(("stage", f"comparing {cell.key}, case {case + 1} of {launch.cases}", False))
             result, known = problem.check_case(case, output, self._csr, inputs, oracle)
             digests.append(hashlib.blake2b(np.ascontiguousarray(problem.identity(output)).data).digest())
@@ -427,7 +527,8 @@ class Bench:
             told["by_oracle" if known else "by_comparison"] += 1
             facts = problem.describe_case(case, output, self._csr, inputs, oracle) if result.ok else {}
             if not result.ok:
-                which = f"case {case + 1} of {launch.cases} (source {int(inputs['sources'][case])})"
+                source = f" (source {int(inputs['sources'][case])})" if "sources" in inputs else ""
+                which = f"case {case + 1} of {launch.cases}{source}"
                 return CheckResult(False, f"{which}: {result.message}", {**told, **result.details})
             found.append(facts)
             if case == 0:

@@ -7,6 +7,7 @@ matrix is read. :func:`run` takes a matrix through a session and hands out each 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import time
 import uuid
 from collections import defaultdict
@@ -19,26 +20,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.device.base import DeviceInfo
+from spgraph_bench.device.base import DeviceInfo, Limit
 from spgraph_bench.device.modules import Request, build_all
-from spgraph_bench.errors import DeviceError, SpgraphError
+from spgraph_bench.errors import DeviceError, SpgraphError, UsageError
+from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.formats.common import INT32_ENTRIES
-from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.matrix import CSR, Matrix, Source
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
-from spgraph_bench.problems import VertexProblem, filled_options, get_problem
+from spgraph_bench.problems import Generated, VertexProblem, filled_options, get_problem
 from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.reorder import reorder
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
 from spgraph_bench.results.record import Ceiling, Record, Samples
 from spgraph_bench.runner.bench import Cell, Outcome, Task
-from spgraph_bench.runner.prepare import defines_for
+from spgraph_bench.runner.children import DEFAULT_LIMITS
+from spgraph_bench.runner.prepare import defines_for, filled_params
 from spgraph_bench.runner.spool import Spool
 from spgraph_bench.runner.tuned import load_tuned
 from spgraph_bench.runner.worker import LocalWorker, ProcessWorker, Worker, WorkerDiedError, WorkerHungError
-from spgraph_bench.variants.base import Variant
+from spgraph_bench.variants.base import Limits, Sizes, Variant
 
-__all__ = ["Progress", "Session", "Settings", "run"]
+__all__ = ["Progress", "Session", "Settings", "generated_matrix", "run"]
 
 Progress = Callable[[str], None]
 """Called with what is being done, often; showing it is the caller's affair."""
@@ -63,6 +66,18 @@ class Settings:
     """Orders of rows and columns to run in, of spgraph_bench.reorder.ORDERS."""
     trace: bool = False
     """Keep the levels of the first case in the records."""
+    pending_launches: int | None = None
+    """How many launches from the device may wait at once; None: as many as the variants' bounds ask for."""
+    heap_bytes: int | None = None
+    """The heap of ``malloc`` on the device; None: as the variants' bounds ask for."""
+
+    def limits(self) -> dict[Limit, int]:
+        """The limits that were asked for."""
+        asked: dict[Limit, int | None] = {
+            "pending_launches": self.pending_launches,
+            "malloc_heap_bytes": self.heap_bytes,
+        }
+        return {name: value for name, value in asked.items() if value is not None}
 
 
 class Session:
@@ -84,6 +99,8 @@ class Session:
         self._watchdog = watchdog
         self._options = {"gate": gate}
         self._worker: Worker | None = None
+        self._limits: Mapping[Limit, int] | None = None
+        """Limits that the worker was given; None before its first task."""
         self._info: DeviceInfo | None = None
         if not in_process:
             self.worker()
@@ -96,6 +113,14 @@ class Session:
             else:
                 self._worker = ProcessWorker(self.device, self._options, self._watchdog)
         return self._worker
+
+    def worker_with(self, limits: Mapping[Limit, int]) -> Worker:
+        """A worker for a task with these limits, which cannot change once something was launched."""
+        if self._worker is not None and self._limits not in (None, limits):
+            self.drop_worker()
+        worker = self.worker()
+        self._limits = dict(limits)
+        return worker
 
     def info(self) -> DeviceInfo:
         """What the device is. Raises DeviceError when it cannot be used."""
@@ -111,7 +136,7 @@ class Session:
         if self._worker is not None:
             self._worker.kill()
             self._worker.close()
-            self._worker = None
+            self._worker = self._limits = None
 
     def close(self) -> None:
         if self._worker is not None:
@@ -128,6 +153,18 @@ class Session:
             self.close()
         else:
             self.drop_worker()
+
+
+def generated_matrix(problem: Generated, options: Mapping[str, Any]) -> Matrix:
+    """What stands in for a matrix where `problem` has none: 0 x 0, named after the problem and its options.
+
+    Its hash and what it was made from follow when the inputs are made. Raises UsageError for a bad option.
+    """
+    filled = filled_options(problem, options)
+    name = "-".join([problem.name, *(f"{name}-{value:g}" if isinstance(value, float) else f"{name}-{value}"
+                                     for name, value in filled.items())])  # fmt: skip
+    empty = CSR(0, 0, np.zeros(1, np.int64), np.empty(0, np.int32), None)
+    return Matrix(name, empty, Source("options", "", "generated"), weighted=False)
 
 
 def run(
@@ -193,6 +230,8 @@ class _Run:
         self.info: DeviceInfo
         self.task: Task
         self.shared: dict[str, Any] = {}
+        self.inputs: dict[str, dict[str, npt.NDArray[Any]]] = {}
+        """Inputs that were made before their turn, by type."""
 
     def go(self) -> None:
         try:
@@ -200,6 +239,7 @@ class _Run:
             self.info = self.session.info()
             tuned = load_tuned(self.problem.name, self.matrix.sha256, self.info)
             self.task = dataclasses.replace(self.task, tuned=tuned)
+            refused = self._set_limits()
             self.shared = {
                 "matrix": describe_matrix(self.matrix),
                 "device": describe_device(self.info),
@@ -208,6 +248,10 @@ class _Run:
             if not self.session.in_process:
                 self.spool = Spool(sum(a.nbytes for a in self.arrays.values()))
                 self.spool.save(self.arrays)
+            for cell in self.cells:
+                if cell.variant in refused:
+                    self._record(cell, Outcome("skipped", refused[cell.variant]))
+            self.cells = [cell for cell in self.cells if cell.variant not in refused]
             survivors = self._check_all(self._compile())
             self._time_all(survivors)
         except KeyboardInterrupt:
@@ -242,11 +286,15 @@ class _Run:
         for order in settings.reorder:
             if order != "none":
                 self._reorder(csr, order)
+        if isinstance(problem, Generated):
+            self._describe_inputs(problem)
         outputs: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {}
         for dtype in settings.dtypes:
             self.progress(f"computing the {dtype} oracle")
             kind = np.dtype(dtype)
-            inputs = problem.inputs(self.matrix, kind, settings.seed, **settings.options)
+            inputs = self.inputs.pop(dtype, None) or problem.inputs(
+                self.matrix, kind, settings.seed, **settings.options
+            )
             oracle = problem.oracle(self.matrix, inputs, kind, **settings.options)
             self.arrays |= {f"in.{dtype}.{name}": array for name, array in inputs.items()}
             self.arrays |= {f"oracle.{dtype}.{name}": array for name, array in oracle.items()}
@@ -269,6 +317,87 @@ class _Run:
             options=filled_options(problem, settings.options),
         )
 
+    def _describe_inputs(self, problem: Generated) -> None:
+        """Give the matrix that stands in for none the hash of the inputs, and say what they are."""
+        dtype = problem.dtypes[0]  # whatever types are run, so that the same inputs have the same hash
+        self.progress("making the inputs")
+        inputs = problem.inputs(self.matrix, np.dtype(dtype), self.settings.seed, **self.settings.options)
+        digest = hashlib.sha256()
+        for name, array in sorted(inputs.items()):
+            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        self.matrix = dataclasses.replace(
+            self.matrix,
+            sha256=digest.hexdigest(),
+            source=Source("options", problem.describe_inputs(inputs), "generated"),
+        )
+        self.inputs[dtype] = inputs
+
+    def _needs(self, variant: Variant) -> Limits:
+        """The largest bounds of `variant` over the types it runs in."""
+        assert variant.limits is not None
+        most = Limits()
+        params = filled_params(variant, self.task.params_of(variant.name))
+        for dtype in dict.fromkeys(cell.dtype for cell in self.cells if cell.variant == variant.name):
+            if dtype not in variant.dtypes:
+                continue
+            parts = {
+                kind: {k.removeprefix(f"{kind}.{dtype}."): a for k, a in self.arrays.items()
+                       if k.startswith(f"{kind}.{dtype}.")}
+                for kind in ("in", "oracle")
+            }  # fmt: skip
+            bound = variant.limits(
+                Sizes(self.matrix.csr, parts["in"], parts["oracle"], params, self.task.options)
+            )
+            most = Limits(
+                max(most.pending_launches, bound.pending_launches), max(most.heap_bytes, bound.heap_bytes)
+            )
+        return most
+
+    def _set_limits(self) -> dict[str, str]:
+        """Put the limits that the variants' bounds ask for into the task.
+
+        Returns variants that need more than the device has, with the reason. Raises UsageError when limits
+        that were asked for do not fit, or are nobody's.
+        """
+        bounds = {name: self._needs(v) for name, v in self.variants.items() if v.limits is not None}
+        asked = self.settings.limits()
+        if not bounds:
+            if asked:
+                raise UsageError(
+                    f"none of these variants of {self.problem.name} launches or allocates on the device",
+                    remedy="leave out --pending-launches and --heap",
+                )
+            return {}
+        if asked and (lack := self._refuse(asked)):
+            raise UsageError(f"the limits that were asked for take {lack}", remedy="ask for less")
+        needs: dict[str, dict[Limit, int]] = {}
+        refused: dict[str, str] = {}
+        for name, bound in bounds.items():
+            needs[name] = {
+                "pending_launches": bound.pending_launches,
+                "malloc_heap_bytes": bound.heap_bytes,
+            }
+            if lack := self._refuse({k: v for k, v in needs[name].items() if k not in asked}):
+                what = f"a pool of {bound.pending_launches:,} waiting launches"
+                if bound.heap_bytes:
+                    what += f" and a heap of {human_bytes(bound.heap_bytes)}"
+                refused[name] = f"{what} takes {lack}"
+        kept = [need for name, need in needs.items() if name not in refused]
+        limits = {
+            limit: max(default, *(need[limit] for need in kept), 0)
+            for limit, default in DEFAULT_LIMITS.items()
+        }
+        self.task = dataclasses.replace(self.task, needs=needs, limits={**limits, **asked})
+        return refused
+
+    def _refuse(self, limits: Mapping[Limit, int]) -> str | None:
+        try:
+            lack: str | None = self.session.worker().call("refuse_limits", limits)
+            return lack
+        except (WorkerDiedError, WorkerHungError) as error:
+            raise DeviceError(f"{self.session.device} does not answer: {error}") from None
+
     def _reorder(self, csr: CSR, order: str) -> None:
         """Add the matrix in another order to the arrays. Raises UsageError where there is none."""
         self.progress(f"reordering: {order}")
@@ -285,7 +414,7 @@ class _Run:
 
     def _worker(self) -> Worker:
         """A worker that has the task."""
-        worker = self.session.worker()
+        worker = self.session.worker_with(self.task.limits)
         if worker is not self.loaded:
             worker.call("load", self.task, self.spool.path if self.spool else self.arrays)
             self.loaded = worker
@@ -367,6 +496,8 @@ class _Run:
     def _check(self, cell: Cell) -> Outcome:
         try:
             outcome: Outcome = self._worker().call("check", cell)
+            if outcome.replace_worker:
+                self.session.drop_worker()
             if outcome.status == "ok" and self.on_answer is not None and self.answer is None:
                 self.answer = self._worker().call("answer", self.spool.path if self.spool else None)
             return outcome
@@ -528,6 +659,9 @@ class _Run:
                 samples=samples,
                 check=outcome.check,
                 counters=outcome.counters,
+                children=outcome.children,
+                limits={str(name): value for name, value in self.task.limits.items()},
+                facts=outcome.facts,
                 cases=outcome.cases,
                 trace=outcome.trace,
                 result=outcome.result,

@@ -23,12 +23,16 @@ import numpy.typing as npt
 from spgraph_bench.device.base import Buffer, Device, Kernel
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Packed, Tunable
+from spgraph_bench.matrix import CSR
 from spgraph_bench.paths import cuda_dir
 
 __all__ = [
+    "CHILD_WORDS",
     "Job",
     "Launch",
     "LevelTime",
+    "Limits",
+    "Sizes",
     "Variant",
     "get_variant",
     "register",
@@ -48,6 +52,35 @@ class LevelTime:
     """None where there is no clock that means anything (host device)."""
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a variant that launches or allocates on the device needs at most, known before it runs."""
+
+    pending_launches: int = 0
+    """Child grids that may wait at once, over all of a run."""
+    heap_bytes: int = 0
+    """Bytes of ``malloc`` in kernels, what the allocator adds included."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a variant's :class:`Limits` may be computed from, on the host."""
+
+    csr: CSR
+    inputs: Mapping[str, npt.NDArray[Any]]
+    oracle: Mapping[str, npt.NDArray[Any]]
+    params: Mapping[str, Any]
+    """The variant's tunables, defaults filled in."""
+    options: Mapping[str, Any]
+    """The problem's options, defaults filled in."""
+
+
+CHILD_WORDS = ("launched", "refused", "failed", "error", "allocations", "allocations_failed")
+"""Words of ``Job.children()``, as cuda/common/children.cuh lays them out: grids that were launched from the
+device, launches refused because the pool was full, launches that failed otherwise, the error of one of those,
+allocations on the device, those that failed."""
+
+
 @dataclass
 class Launch:
     """A prepared computation.
@@ -59,7 +92,8 @@ class Launch:
 
     run: Callable[[], None]
     reset: Callable[[], None]
-    output: Callable[[], npt.NDArray[Any]]
+    output: Callable[[], Any]
+    """An array; of a problem without a matrix perhaps several by name, as its ``check`` takes them."""
     operations: int = 1
     """Launches and memsets one `run` enqueues (the gate holds back at most 256)."""
     gated: bool = True
@@ -105,10 +139,21 @@ class Job:
     """The problem's options, defaults filled in (spmm: k, layout)."""
     defines: Mapping[str, str] = field(default_factory=dict)
     """-D for the kernel: SPG_VALUE and SPG_OFFSET."""
+    child_words: Buffer | None = None
+    """The words of :meth:`children`, once a variant has asked for them."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.packed.dtype
+
+    def children(self) -> Buffer:
+        """uint64 ``[6]`` (:data:`CHILD_WORDS`), where kernels count what they launch and allocate.
+
+        The argument of every kernel that does. The runner reads it: a launch that was refused is a failure.
+        """
+        if self.child_words is None:
+            self.child_words = self.device.upload(np.zeros(len(CHILD_WORDS), np.uint64))
+        return self.child_words
 
     def kernel(self, name: str, source: str | None = None, **defines: str) -> Kernel:
         """The kernel `name` of the variant's source (or `source`), compiled for this job's types."""
@@ -154,6 +199,7 @@ class Variant:
     tunables: Mapping[str, Tunable] = field(default_factory=lambda: MappingProxyType({}))
     dtypes: tuple[str, ...] = ("float32", "float64")
     missing: Callable[[Device], str | None] | None = None
+    limits: Callable[[Sizes], Limits] | None = None
     order: int = 0
 
     @property
@@ -195,6 +241,7 @@ def variant(
     tunables: Mapping[str, Tunable] | None = None,
     dtypes: Iterable[str] = ("float32", "float64"),
     missing: Callable[[Device], str | None] | None = None,
+    limits: Callable[[Sizes], Limits] | None = None,
 ) -> Callable[[Callable[[Job], Launch]], Callable[[Job], Launch]]:
     """Register the decorated host function as a variant and return it unchanged (as nvbench's decorators do).
 
@@ -209,13 +256,15 @@ def variant(
     tunables : parameters a user may set with ``--param``.
     dtypes : value types it can do.
     missing : looks at the device and says why the variant cannot run there (an absent library), or None.
+    limits : gives bounds on launches that wait and bytes allocated on the device, before anything runs; for
+        every variant that launches or allocates there.
     """
 
     def enter(prepare: Callable[[Job], Launch]) -> Callable[[Job], Launch]:
         register(
             Variant(
                 problem, name, format, source, about, prepare, where, library,
-                MappingProxyType(dict(tunables or {})), tuple(dtypes), missing, len(_VARIANTS),
+                MappingProxyType(dict(tunables or {})), tuple(dtypes), missing, limits, len(_VARIANTS),
             )
         )  # fmt: skip
         return prepare
