@@ -5,7 +5,7 @@
 // where it is made, and the host looks at the counts after the run:
 //
 //     SPG_LAUNCH(kernel, grid, block, 0, cudaStreamFireAndForget)(arguments);
-//     count_launch(children);
+//     count_child(children);
 //
 // `children` is word64_t [6], the kernel argument that Job.children() gives: grids launched, launches refused for want
 // of room in the pool, launches that failed otherwise, the error of one of those, allocations, allocations that failed.
@@ -22,7 +22,7 @@
 enum { SPG_LAUNCHED, SPG_REFUSED, SPG_FAILED, SPG_ERROR, SPG_ALLOCATED, SPG_UNALLOCATED };
 
 // Looks at the launch that this thread made just now, and tells whether it will be run.
-__device__ __forceinline__ bool count_launch(unsigned long long* children)
+__device__ __forceinline__ bool count_child(unsigned long long* children)
 {
     const cudaError_t error = cudaGetLastError();
     if (error == cudaSuccess) {

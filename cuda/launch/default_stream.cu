@@ -16,5 +16,5 @@ SPG_KERNEL default_stream(int tasks, int items, int blocks, unsigned long long* 
 {
     if ((int)(blockIdx.x * blockDim.x + threadIdx.x) >= tasks) return;
     SPG_LAUNCH(stream_task, blocks, SPG_TASK_BLOCK, 0, 0)(items, result);
-    count_launch(children);
+    count_child(children);
 }

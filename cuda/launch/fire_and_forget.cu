@@ -16,7 +16,7 @@ SPG_KERNEL fire_and_forget(int tasks, int items, int blocks, unsigned long long*
 {
     if ((int)(blockIdx.x * blockDim.x + threadIdx.x) >= tasks) return;
     SPG_LAUNCH(child_task, blocks, SPG_TASK_BLOCK, 0, cudaStreamFireAndForget)(items, result);
-    count_launch(children);
+    count_child(children);
 }
 
 // One thread.
@@ -25,6 +25,6 @@ SPG_KERNEL fire_and_forget_one(int tasks, int items, int blocks, unsigned long l
 {
     for (int task = 0; task < tasks; ++task) {
         SPG_LAUNCH(child_task, blocks, SPG_TASK_BLOCK, 0, cudaStreamFireAndForget)(items, result);
-        count_launch(children);
+        count_child(children);
     }
 }

@@ -14,6 +14,6 @@ SPG_KERNEL tail_task(int left, int items, unsigned long long* children, unsigned
     run_task(items, result);
     if (left > 1 && blockIdx.x == 0 && threadIdx.x == 0) {
         SPG_LAUNCH(tail_task, gridDim, SPG_TASK_BLOCK, 0, cudaStreamTailLaunch)(left - 1, items, children, result);
-        count_launch(children);
+        count_child(children);
     }
 }
