@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
-from spgraph_bench.device.nvcc import find_nvcc, target_of, uses_device_launch
+from spgraph_bench.device.nvcc import find_nvcc, uses_device_launch
 from spgraph_bench.errors import DeviceError
 from spgraph_bench.paths import cuda_dir
 
@@ -43,7 +43,7 @@ def compile_one(nvcc: str, archs: list[int], source: str, value: str, offset: st
     output = folder / f"{source.replace('/', '_')}.{value}.{offset[:4]}.fatbin"
     command = [nvcc, "-O3", "-std=c++17", "-Werror", "all-warnings", "-fatbin"]
     command += [f"-DSPG_VALUE={value}", f"-DSPG_OFFSET={offset}"]
-    command += [target_of(source, f"sm_{arch}") for arch in archs]
+    command += [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
     command += ["-rdc=true"] * uses_device_launch(source)
     done = subprocess.run([*command, "-o", output, cuda_dir() / source], capture_output=True, text=True)
     return "" if done.returncode == 0 else (done.stderr + done.stdout or f"nvcc ended with {done.returncode}")

@@ -26,7 +26,7 @@ from spgraph_bench.device.modules import (
 from spgraph_bench.errors import DeviceError, SpgraphError
 from spgraph_bench.paths import cuda_dir
 
-__all__ = ["Nvcc", "cubin", "cubin_request", "find_nvcc", "target_of", "uses_device_launch"]
+__all__ = ["Nvcc", "cubin", "cubin_request", "find_nvcc", "uses_device_launch"]
 
 
 @dataclass(frozen=True)
@@ -70,23 +70,6 @@ def uses_device_launch(source: str) -> bool:
     return any(_DEVICE_RUNTIME.search(_NOT_CODE.sub("", text)) for text in texts)
 
 
-def target_of(source: str, arch: str) -> str:
-    """The option that compiles `source` for `arch` ("sm_90").
-
-    Multicast between the blocks of a cluster is among the features that NVIDIA ties to one architecture: a
-    source that uses it is compiled for ``sm_90a``, whose code runs on that architecture alone. Cubins do
-    anyway.
-    """
-    try:
-        special = "multicast::cluster" in (cuda_dir() / source).read_text(encoding="utf-8")
-    except OSError:
-        special = False
-    number = arch.removeprefix("sm_")
-    if special and int(number) >= 90:
-        return f"-gencode=arch=compute_{number}a,code=sm_{number}a"
-    return f"-gencode=arch=compute_{number},code=sm_{number}"
-
-
 def cubin_request(source: str, defines: Mapping[str, str], arch: str) -> Request:
     """What the module cache needs to build `source` (a path below ``cuda/``) for `arch` ("sm_90")."""
     nvcc = find_nvcc()
@@ -95,7 +78,7 @@ def cubin_request(source: str, defines: Mapping[str, str], arch: str) -> Request
     options = [
         "-O3",
         "-std=c++17",
-        target_of(source, arch),
+        f"-arch={arch}",
         # Source lines for profilers and sanitizers; the machine code is the same.
         "-lineinfo",
         *(f"-D{name}={value}" for name, value in sorted(defines.items())),
