@@ -12,6 +12,11 @@
 // Idea     Page and others, 1999; the division of work by Greathouse and Daga, SC 2014, and Merrill and Garland, PPoPP 2016.
 // Floors   (rmat20 symmetrised, float32, H200) bytes: 31.4 M x 4 + 1 M x 16 = 142 MB at 4.6 TB/s: 0.031 ms an iteration.
 //          Gathers: 31.4 M sectors of 32 bytes from L2 where L1 has them not: up to 0.22 ms; that is the bound.
+// Tuned    quads per thread at once: with four, as csr-adaptive has it, 64 registers do not hold what lives from tile to
+//          tile besides.
+#ifndef SPG_DEPTH
+#define SPG_DEPTH 2
+#endif
 #include "../spmv/adaptive.cuh"
 #include "power.cuh"
 

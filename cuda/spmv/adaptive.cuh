@@ -46,9 +46,12 @@
 // neighbouring threads walk in step, out of each other's banks.
 #define PLACE(i) ((i) + ((i) >> 5))
 
-// Quads that a thread loads before it uses the first.
+// Quads that a thread loads before it uses the first, at most SPG_DEPTH.
+#ifndef SPG_DEPTH
+#define SPG_DEPTH 4
+#endif
 constexpr int SHARE = SPG_TILE / (4 * SPG_BLOCK);
-constexpr int DEPTH = SHARE < 1 ? 1 : SHARE > 4 ? 4 : SHARE;
+constexpr int DEPTH = SHARE < 1 ? 1 : SHARE > SPG_DEPTH ? SPG_DEPTH : SHARE;
 
 // The row-block table: what block b needs to know, and one entry more for the end.
 struct row_table {

@@ -151,12 +151,15 @@ class _Power:
         return self.launch(kernel, block, -(-items // block), own, each=each)
 
 
-@variant("pagerank", "pull", format="adjacency", source="pagerank/pull.cu", tunables=ADAPTIVE,
+_PULL = ADAPTIVE | {"depth": Tunable(2, "quads of edges that a thread has under way", (1, 2, 4))}
+
+
+@variant("pagerank", "pull", format="adjacency", source="pagerank/pull.cu", tunables=_PULL,
          missing=needs_cooperative,
          about="in-edges gathered, blocks of equal work, one launch for all iterations")  # fmt: skip
 def pull(job: Job) -> Launch:
     power, a, p = _Power(job), job.arrays, job.params
-    defines = changed(p, ADAPTIVE, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
+    defines = changed(p, _PULL, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads", SPG_DEPTH="depth")
     tiles = -(-(power.n + power.m) // p["tile"])
     table = [
         power.empty(tiles + 1, kind) for kind in (np.dtype(np.int32), job.packed.offsets, np.dtype(np.int32))

@@ -1,0 +1,167 @@
+"""Every PageRank kernel against the battery of graphs: on the host always, on a GPU where there is one.
+
+The Makefile runs this file a second time under AddressSanitizer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from battery import csr, matrix
+from graph_battery import graphs
+
+from spgraph_bench.device import open_device
+from spgraph_bench.device.base import Device
+from spgraph_bench.formats import get_format
+from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import get_problem
+from spgraph_bench.problems.pagerank import PageRank, power_iteration
+from spgraph_bench.problems.traversal import pattern_is_symmetric
+from spgraph_bench.runner.prepare import Prepared, prepare
+from spgraph_bench.variants import Variant, get_variant, variants
+
+MODES = [v for v in variants("pagerank") if v.kernel]
+_DRAW = np.random.default_rng(11)
+_I = np.arange(200)
+OWN = {
+    "no-vertex": csr(0, 0, [], [], None),
+    "no-edge": csr(40, 40, [], [], None),
+    # Half of the vertices dangle, among them all that the others point at.
+    "all-into-dangling": csr(150, 150, np.repeat(_I[:75], 4), 75 + _DRAW.integers(0, 75, 300), None),
+    # In-edges of one vertex over several blocks, of equal parts: what plain float32 adding would get wrong.
+    "in-star-of-9000": csr(9001, 9001, np.arange(1, 9001), np.zeros(9000, int), None),
+}  # fmt: skip
+SHARED = (
+    "one-vertex", "one-vertex-with-a-loop", "hub-of-5000", "two-hubs-sharing-leaves", "lattice", "complete",
+    "directed-cycle-with-a-tail", "in-edges-matter", "loops-and-repeats", "disconnected", "skewed-directed",
+    "sparse",
+)  # fmt: skip
+GRAPHS: dict[str, CSR] = OWN | {name: graphs()[name][0] for name in SHARED}
+
+
+def _problem(**options: Any) -> PageRank:
+    problem = get_problem("pagerank", {"max_iterations": 60, **options})
+    assert isinstance(problem, PageRank)
+    return problem
+
+
+def _prepare(
+    device: Device, mode: Variant, a: CSR, problem: PageRank, dtype: str = "float32", offsets: str = "int32",
+    teleport: np.ndarray | None = None, **params: Any,
+) -> Prepared:  # fmt: skip
+    if mode.missing and (lack := mode.missing(device)):
+        pytest.skip(lack)
+    kind, whole = np.dtype(dtype), matrix(a)
+    a = dataclasses.replace(a, symmetric=pattern_is_symmetric(whole))
+    form = get_format(mode.format)
+    own = {k: v for k, v in params.items() if k in form.tunables}
+    packed = form.pack(a, kind, np.dtype(offsets), **own)
+    inputs = {} if teleport is None else {"teleport": teleport.astype(kind)}
+    outputs = problem.output_arrays(whole, kind)
+    return prepare(device, mode, packed, inputs, outputs, params, options=problem.values)
+
+
+def _run(device: Device, prepared: Prepared) -> np.ndarray:
+    prepared.launch.reset()
+    prepared.launch.run()
+    device.synchronize()
+    return prepared.launch.output()
+
+
+def _check(
+    device: Device,
+    mode: Variant,
+    a: CSR,
+    dtype: str = "float32",
+    offsets: str = "int32",
+    teleport: np.ndarray | None = None,
+    params: dict[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    problem = _problem(**options)
+    prepared = _prepare(device, mode, a, problem, dtype, offsets, teleport, **(params or {}))
+    inputs = {} if teleport is None else {"teleport": teleport.astype(dtype)}
+    oracle = problem.oracle(matrix(a), inputs, np.dtype(dtype))
+    oracle |= {"row_ptr": a.row_ptr, "col_idx": a.col_idx}
+    for _ in range(2):  # nothing may be left over from the first run
+        result = problem.check(_run(device, prepared), oracle, np.dtype(dtype))
+        assert result.ok, result.message
+        facts = prepared.launch.facts()
+        assert abs(facts["iterations"] - oracle["ended"][0]) <= (1 if dtype == "float32" else 0)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_battery(device: Device, mode: Variant, name: str) -> None:
+    _check(device, mode, GRAPHS[name])
+
+
+@pytest.mark.parametrize("dangling", ["uniform", "self", "none"])
+@pytest.mark.parametrize("name", ["all-into-dangling", "skewed-directed"])
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_dangling_personalised_by_degree_in_double(
+    device: Device, mode: Variant, name: str, dangling: str
+) -> None:
+    """With 64-bit offsets too."""
+    a = GRAPHS[name]
+    teleport = np.zeros(a.rows)
+    teleport[[3, 7, a.rows - 1]] = 0.5, 0.25, 0.25
+    _check(device, mode, a, "float64", "int64", teleport, {"reorder": "degree"}, dangling=dangling)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_the_last_iteration_is_the_last(device: Device, mode: Variant) -> None:
+    a = GRAPHS["skewed-directed"]
+    for most in (1, 2, 3, 4):
+        _check(device, mode, a, "float64", max_iterations=most, tolerance=0.0)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_steps_tell_the_change_of_every_iteration(device: Device, mode: Variant) -> None:
+    a, problem = GRAPHS["sparse"], _problem()
+    prepared = _prepare(device, mode, a, problem, "float64")
+    assert prepared.launch.steps is not None
+    steps = prepared.launch.steps()
+    for k, step in enumerate(steps, 1):
+        _, _, change = power_iteration(a, max_iterations=k, tolerance=0.0)
+        assert step["change"] == pytest.approx(change, rel=1e-9)
+        assert (step["ms"] is None) == (device.kind == "host")
+    assert prepared.launch.facts() == {"iterations": len(steps), "change": steps[-1]["change"]}
+    assert steps[-1]["change"] <= 1e-6 < steps[-2]["change"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_any_schedule_gives_the_same_ranks(mode: Variant, seed: int) -> None:
+    device = open_device("host", seed=seed)
+    try:
+        _check(device, mode, GRAPHS["skewed-directed"])
+        _check(device, mode, GRAPHS["in-star-of-9000"])
+    finally:
+        device.close()
+
+
+def test_two_barriers_and_an_atomic_per_edge_or_one_and_none() -> None:
+    """Global atomics: per iteration each block's two sums, and its arrivals; pushing adds one per edge."""
+    device = open_device("host")
+    try:
+        a, n = GRAPHS["skewed-directed"], 7
+        counted = {}
+        for name in ("pull-naive", "push", "edge"):
+            problem = _problem(max_iterations=n, tolerance=0.0)
+            prepared = _prepare(device, get_variant("pagerank", name), a, problem)
+            device.reset_counters()
+            _run(device, prepared)
+            counters = device.counters()
+            assert counters is not None
+            assert counters["kernel_launches"] == 1
+            counted[name] = counters["global_atomics"]
+        blocks = 4
+        assert counted["pull-naive"] <= blocks * (3 * n + 3)
+        assert counted["push"] == counted["edge"]
+        assert counted["push"] - counted["pull-naive"] == n * (a.nnz + blocks)
+    finally:
+        device.close()
