@@ -50,22 +50,23 @@ class Levels:
 
     Parameters
     ----------
-    job : its format is pattern-csr, pattern-coo or adjacency, perhaps relabelled.
+    job : its format is a graph's, perhaps relabelled.
+    result : the output that the levels go to, of a type of 32 bits.
 
     ``source`` is a device word with the vertex to start from and ``level`` the array that the mode fills,
     both by the ids of the packed graph. Where these are not the input's, bringing the levels back is part of
     the run.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, result: str = "level") -> None:
         self.job = job
         self.device = job.device
         self.n = np.int32(job.packed.rows)
-        self.result = job.buffers["level"]
+        self.result = job.buffers[result]
         self.relabelled = "new_id" in job.arrays
-        self.level = self.empty(job.packed.rows, np.int32) if self.relabelled else self.result
+        self.level = self.empty(job.packed.rows, self.result.dtype) if self.relabelled else self.result
         self.source = self.empty(1, np.int32)
-        self.parent = self.empty(job.packed.rows, np.int32) if job.params["parents"] else None
+        self.parent = self.empty(job.packed.rows, np.int32) if job.params.get("parents") else None
         self._after: list[Callable[[], None]] = []
         self._sources = job.inputs["sources"]
         if self.relabelled:
