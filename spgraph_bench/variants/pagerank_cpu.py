@@ -1,0 +1,131 @@
+"""CPU baselines of PageRank, timed with the host's clock on every device."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.device.base import Device
+from spgraph_bench.variants.base import Job, Launch, variant
+
+__all__: list[str] = []
+
+Ranks = npt.NDArray[Any]
+
+
+def _launch(job: Job, solve: Callable[[], tuple[Callable[[], Ranks], int, float]]) -> Launch:
+    """A Launch of ``solve()``, which gives what fetches the ranks, the iterations and the last change."""
+    found: list[tuple[Callable[[], Ranks], int, float]] = []
+
+    def run() -> None:
+        found[:] = [solve()]
+
+    def output() -> Ranks:
+        if not found:
+            return np.full(job.packed.rows, np.nan, job.dtype)
+        rank = found[0][0]()
+        if "old_id" not in job.packed.arrays:
+            return rank
+        out = np.empty_like(rank)
+        out[job.packed.old_id] = rank
+        return out
+
+    def facts() -> Mapping[str, Any]:
+        return {"iterations": found[0][1], "change": found[0][2]} if found else {}
+
+    return Launch(run=run, reset=found.clear, output=output, facts=facts)
+
+
+def _teleport(job: Job) -> Ranks:
+    """Where the walk jumps to, by the ids of the packed graph."""
+    n = job.packed.rows
+    jump: Ranks = job.inputs.get("teleport", np.full(n, 1 / max(n, 1), job.dtype))
+    return jump[job.packed.old_id] if "old_id" in job.packed.arrays else jump
+
+
+@variant("pagerank", "scipy", format="adjacency", library="scipy", where="cpu",
+         about="power iteration with scipy.sparse.csr_array @ x, one thread")  # fmt: skip
+def scipy_pagerank(job: Job) -> Launch:
+    import scipy.sparse as sp
+
+    a, o, kind = job.packed, job.options, job.dtype
+    # Rows of in-edges; ones in the type that is multiplied, so that nothing is converted in the timed run.
+    turned = sp.csr_array((np.ones(a.nnz, kind), a.row, a.col_ptr), shape=(a.cols, a.rows), copy=False)
+    degree = np.diff(a.row_ptr)
+    loose = np.flatnonzero(degree == 0)
+    share = np.where(degree > 0, 1 / np.maximum(degree, 1), 0).astype(kind)
+    damping, jump = kind.type(o["damping"]), _teleport(job)
+
+    def solve() -> tuple[Callable[[], Ranks], int, float]:
+        rank, done, change = jump.copy(), 0, np.inf
+        while done < o["max_iterations"] and change > o["tolerance"]:
+            after = turned @ (rank * share)
+            if o["dangling"] == "uniform":
+                after += kind.type(rank[loose].sum(dtype=np.float64) / max(len(rank), 1))
+            elif o["dangling"] == "self":
+                after[loose] += rank[loose]
+            after *= damping
+            after += (1 - damping) * jump
+            change = float(np.abs(after - rank).sum(dtype=np.float64))
+            rank, done = after, done + 1
+        return lambda: rank, done, change
+
+    return _launch(job, solve)
+
+
+def _no_graphblas(device: Device) -> str | None:
+    if importlib.util.find_spec("graphblas") is None:
+        return "python-graphblas is not installed: pip install 'spgraph[peers]'"
+    return None
+
+
+@variant("pagerank", "graphblas", format="adjacency", library="SuiteSparse:GraphBLAS", where="cpu",
+         missing=_no_graphblas, about="power iteration by plus_second products on all cores")  # fmt: skip
+def graphblas_pagerank(job: Job) -> Launch:
+    """The PageRank of LAGraph (Mattson and others, GrAPL 2019), with our policies and rule."""
+    import graphblas as gb
+
+    a, o, kind, n = job.packed, job.options, job.dtype, job.packed.rows
+    if not n:
+        return _launch(job, lambda: (lambda: np.zeros(0, kind), 1, 0.0))
+    one = np.ones(1, bool)[0]
+    in_edges = gb.Matrix.from_csr(a.col_ptr.astype(np.uint64), a.row.astype(np.uint64), one, ncols=n)
+    degree = np.diff(a.row_ptr)
+    share = gb.Vector.from_dense(np.where(degree > 0, 1 / np.maximum(degree, 1), 0).astype(kind))
+    loose = gb.Vector.from_coo(np.flatnonzero(degree == 0), True, size=n)
+    second, jump = gb.semiring.plus_second[kind], gb.Vector.from_dense(_teleport(job))
+    damping = float(o["damping"])
+
+    def solve() -> tuple[Callable[[], Ranks], int, float]:
+        rank, done, change = jump.dup(), 0, np.inf
+        gives, moved = gb.Vector(kind, n), gb.Vector(kind, n)
+        fixed = gb.Vector(kind, n)
+        fixed << jump.apply(gb.binary.times, right=1 - damping)
+        while done < o["max_iterations"] and change > o["tolerance"]:
+            gives << rank.ewise_mult(share, gb.binary.times)
+            if o["dangling"] == "uniform" and loose.nvals:
+                held = gb.Vector(kind, n)
+                held(loose.S) << rank
+                spread = float(held.reduce(gb.monoid.plus).get(0)) / n
+                after = gb.Vector(kind, n)
+                after << spread
+                after(gb.binary.plus) << in_edges.mxv(gives, second)
+            else:
+                after = gb.Vector(kind, n)
+                after << 0
+                after(gb.binary.plus) << in_edges.mxv(gives, second)
+                if o["dangling"] == "self":
+                    after(loose.S, accum=gb.binary.plus) << rank
+            after << after.apply(gb.binary.times, right=damping)
+            after(gb.binary.plus) << fixed
+            moved << after.ewise_mult(rank, gb.binary.minus)
+            moved << moved.apply(gb.unary.abs)
+            change = float(moved.reduce(gb.monoid.plus).get(0))
+            rank, done = after, done + 1
+        return lambda: rank.to_dense(fill_value=0).astype(kind), done, change
+
+    return _launch(job, solve)
