@@ -1,0 +1,62 @@
+"""SpMV by propagation blocking in one launch. The contract is in cuda/spmv/binned_fused.cu."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spgraph_bench.errors import SkipError
+from spgraph_bench.formats.base import Tunable, human_bytes
+from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.spmv import changed
+from spgraph_bench.variants.traversal import needs_cooperative
+
+__all__: list[str] = []
+
+_TUNABLES = {
+    "block": Tunable(1024, "threads per block: half of them multiply, half add up", (64, 256, 512, 1024)),
+    "stages": Tunable("auto", "loads a multiplying thread has under way", ("auto", 2, 3, 4, 6)),
+    "depth": Tunable(4, "loads an adding thread has under way", (2, 4, 6)),
+    "buffers": Tunable(3, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),
+}
+
+
+@variant("spmv", "binned-fused", format="binned-chunks", source="spmv/binned_fused.cu", tunables=_TUNABLES,
+         missing=needs_cooperative,
+         about="as binned in one launch: half a block multiplies, half adds up the chunk before")  # fmt: skip
+def binned_fused(job: Job) -> Launch:
+    a, arrays, device = job.packed, job.arrays, job.device
+    info, size = device.info(), a.dtype.itemsize
+    emulated = device.kind == "host"
+    block = 64 if emulated and job.params["block"] == 1024 else job.params["block"]
+    room = info.extra.get("shared_bytes_per_block", 227 * 1024) - 1024
+    # A tile, a bin, and for each multiplying thread and stage four values, four columns and a destination.
+    fixed, staged = 16 * -(-a.widest * size // 16) + a.most_entries * size, block // 2 * (4 * size + 8 + 4)
+    stages = job.params["stages"]
+    if stages == "auto":
+        stages = max((s for s in (4, 3, 2) if fixed + s * staged <= room), default=2)
+    if (need := fixed + stages * staged) > room:
+        tiles = -(-a.cols * size // max(room - 2 * staged - a.most_entries * size, 4096))
+        raise SkipError(
+            f"needs {human_bytes(need)} of shared memory a block, this GPU has {human_bytes(room)}: "
+            f"--param tiles={max(tiles, a.tiles + 1)}"
+        )
+    defines = {} if stages == 4 else {"SPG_STAGES": str(stages)}
+    defines |= changed({**job.params, "block": block}, _TUNABLES, SPG_BLOCK="block", SPG_DEPTH="depth")
+    buffers = max(1, min(job.params["buffers"], a.chunks))
+    product = device.empty(buffers * a.most_groups * 8, a.dtype)
+    flags = device.empty(2 * a.chunks + 1, np.uint32)
+    device.fill(flags, 0)
+    kernel = job.kernel("binned_fused", **defines)
+    bins = int(np.diff(a.chunk_bin).max(initial=0))
+    most = 4 if emulated else kernel.resident_blocks(block, need)
+    grid = min(most, max(a.tiles, bins)) if a.chunks else 0
+    run = kernel.bind(
+        grid, block,
+        np.int32(a.chunks), np.int32(a.tiles), np.int32(buffers), np.int32(a.most_groups),
+        np.int32(-(-a.widest * size // 16) * 16 // size), arrays["tile_col"], arrays["start"], arrays["val"],
+        arrays["col"], arrays["dest"], arrays["chunk_bin"], arrays["bin_group"], arrays["bin_row"],
+        arrays["bin_lanes"], arrays["pos"], arrays["row_id"], arrays["row_start"], arrays["split_row"],
+        np.int32(len(a.split_row)), job.buffers["x"], product, flags, job.buffers["y"],
+        shared=need, cooperative=True,
+    )  # fmt: skip
+    return job.launch(run, extra_bytes=product.nbytes + flags.nbytes, keep=(product, flags))
