@@ -22,6 +22,7 @@ from spgraph_bench.problems.pagerank import PageRank, power_iteration
 from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.variants import Variant, get_variant, variants
+from spgraph_bench.variants.pagerank import Chunks
 
 MODES = [v for v in variants("pagerank") if v.kernel]
 _DRAW = np.random.default_rng(11)
@@ -131,6 +132,46 @@ def test_steps_tell_the_change_of_every_iteration(device: Device, mode: Variant)
         assert (step["ms"] is None) == (device.kind == "host")
     assert prepared.launch.facts() == {"iterations": len(steps), "change": steps[-1]["change"]}
     assert steps[-1]["change"] <= 1e-6 < steps[-2]["change"]
+
+
+@pytest.mark.parametrize("name", ["in-star-of-9000", "skewed-directed", "hub-of-5000", "all-into-dangling"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"hubs": 0, "chunks": 8, "block": 256},  # all from global memory, chunks of a tile or two
+        {"hubs": 5, "chunks": 1, "row_cost": 0},
+        {"hubs": 300, "row_cost": 1024, "reorder": "degree"},
+    ],
+    ids=lambda p: ",".join(f"{k}={v}" for k, v in p.items()),
+)
+def test_hubs_in_shared_memory_or_not(device: Device, params: dict[str, Any], name: str) -> None:
+    _check(device, get_variant("pagerank", "pull-hubs"), GRAPHS[name], params=params)
+
+
+@pytest.mark.parametrize("wanted", [1, 3, 16, 1000])
+@pytest.mark.parametrize("row_cost", [0, 4, 300])
+def test_chunks_are_all_edges_and_rows_once(wanted: int, row_cost: int) -> None:
+    for name in ("in-star-of-9000", "skewed-directed", "no-edge", "hub-of-5000"):
+        turned = GRAPHS[name].to_scipy().T.tocsr()
+        in_ptr, cut = turned.indptr.astype(np.int64), Chunks(turned.indptr, wanted, row_cost)
+        begin, first, leader, head, tail = cut.tables
+        assert (cut.count, begin[-1]) == (len(begin) - 1, -(-turned.nnz // 128))
+        assert (np.diff(begin) > 0).all()
+        seen = np.zeros(cut.count, int)  # pieces that have this chunk as their leader
+        for c in range(cut.count):
+            low, high = begin[c] * 128, begin[c + 1] * 128
+            rows = [v for v in cut.row_of if in_ptr[v] < high and in_ptr[v + 1] > low]
+            assert cut.row_of[first[c]] == rows[0]
+            assert (head[c] > 0) == (in_ptr[rows[0]] < low)
+            assert (tail[c] > 0) == (in_ptr[rows[-1] + 1] > high)
+            if head[c]:
+                seen[leader[c]] += 1
+                assert leader[c] < c
+        for c in range(cut.count):
+            begins_here = tail[c] > 0 and not (
+                head[c] and in_ptr[cut.row_of[first[c]] + 1] > begin[c + 1] * 128
+            )
+            assert seen[c] == (tail[c] - 1 if begins_here else 0)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

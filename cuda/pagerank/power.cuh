@@ -28,6 +28,10 @@ enum { LOSE = 0, SPREAD = 1, KEEP = 2 };
 // spg_gather): one that L1 may keep until the next barrier.
 #ifdef SPG_HOST
 static inline value_t load_cached(const value_t* p) { return *p; }
+static inline void load_cached_unless(bool have, const value_t* p, value_t& v)
+{
+    if (!have) v = *p;
+}
 #else
 __device__ __forceinline__ float load_cached(const float* p)
 {
@@ -40,6 +44,21 @@ __device__ __forceinline__ double load_cached(const double* p)
     double v;
     asm volatile("ld.global.f64 %0, [%1];" : "=d"(v) : "l"(p) : "memory");
     return v;
+}
+// The same into v, unless what is wanted is there already. The predicate is in the load: no branch (see stream.cuh).
+__device__ __forceinline__ void load_cached_unless(bool have, const float* p, float& v)
+{
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @!q ld.global.f32 %0, [%1]; }"
+                 : "+f"(v)
+                 : "l"(p), "r"((int)have)
+                 : "memory");
+}
+__device__ __forceinline__ void load_cached_unless(bool have, const double* p, double& v)
+{
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @!q ld.global.f64 %0, [%1]; }"
+                 : "+d"(v)
+                 : "l"(p), "r"((int)have)
+                 : "memory");
 }
 #endif
 
@@ -116,15 +135,16 @@ struct power_iteration {
         trace[2 * k + 1] = moved;
     }
 
-    // The start: x gets what each vertex gives along an edge (null where nobody wants it), sums are set to 0 (null: none).
-    __device__ __forceinline__ void begin(value_t* x, double* sums)
+    // The start: x gets what each vertex gives along an edge (null where nobody wants it), v's at place[v] (null: at v),
+    // and sums are set to 0 (null: none).
+    __device__ __forceinline__ void begin(value_t* x, double* sums, const index_t* place = nullptr)
     {
         change = loose = 0;
         const long long threads = (long long)gridDim.x * blockDim.x;
         for (long long v = (long long)blockIdx.x * blockDim.x + threadIdx.x; v < n; v += threads) {
             const value_t now = start((index_t)v), part = share[v];
             rank[v] = now;
-            if (x) x[v] = now * part;
+            if (x) x[place ? place[v] : v] = now * part;
             if (sums) sums[v] = 0;
             if (part == 0) loose += (double)now;
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Arg, Buffer, Kernel
+from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.problems.pagerank import DANGLING
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.spmv import ADAPTIVE, changed
 from spgraph_bench.variants.traversal import needs_cooperative
 
-__all__: list[str] = []
+__all__ = ["Chunks"]
 
 _TRACED = 1 << 16
 _GRID = {
@@ -47,8 +49,7 @@ class _Power:
         self.new_id = job.arrays["new_id"] if relabelled else None
         self.teleport: Buffer | None = job.buffers.get("teleport")
         if relabelled and self.teleport is not None:
-            self.teleport = self.device.upload(job.inputs["teleport"][job.packed.old_id])
-            self.extra_bytes += self.teleport.nbytes
+            self.teleport = self.upload(job.inputs["teleport"][job.packed.old_id])
         self.totals, self.barrier = self.zeros(8, np.float64), self.zeros(1, np.uint32)
         self.outcome = self.zeros(2, np.float64)
         self.share = self.empty(self.n, job.dtype)
@@ -57,6 +58,11 @@ class _Power:
     def empty(self, shape: int, dtype: npt.DTypeLike) -> Buffer:
         """Device memory that counts as the mode's own."""
         buffer = self.device.empty(shape, dtype)
+        self.extra_bytes += buffer.nbytes
+        return buffer
+
+    def upload(self, array: npt.NDArray[Any]) -> Buffer:
+        buffer = self.device.upload(array)
         self.extra_bytes += buffer.nbytes
         return buffer
 
@@ -176,6 +182,109 @@ def pull(job: Job) -> Launch:
     )  # fmt: skip
     kernel = job.kernel("pagerank_pull", **defines)
     return power.launch(kernel, p["block"], tiles, own, preprocess_ms=preprocess_ms)
+
+
+_TILE = 128  # edges, as in pull_hubs.cu
+_RING_BYTES = 256  # times the size of a value, for each warp
+_MOST_TILES = 96  # of a chunk: a bound on additions one after the other
+_HUBS = {
+    "block": Tunable(0, "threads per block; 0: 1024, on the host device 64", (0, 64, 128, 256, 512, 1024)),
+    "hubs": Tunable(-1, "values in shared memory; -1: as many as fit", between=(-1, 1 << 20)),
+    "chunks": Tunable(2, "runs of edges that a warp takes", (1, 2, 4, 8)),
+    "row_cost": Tunable(4, "cost of finishing a row, in edges", between=(0, 1024)),
+}
+
+
+class Chunks:
+    """In-edges cut into runs of about equal cost: see cuda/pagerank/pull_hubs.cu.
+
+    Parameters
+    ----------
+    in_ptr : [n + 1].
+    wanted : how many there should be at least, if there are as many tiles.
+    row_cost : what finishing a row costs, in edges.
+    """
+
+    def __init__(self, in_ptr: npt.NDArray[Any], wanted: int, row_cost: int) -> None:
+        in_ptr = in_ptr.astype(np.int64, copy=False)
+        filled = np.diff(in_ptr) > 0
+        self.row_of = np.flatnonzero(filled).astype(np.int32)
+        self.bare = np.flatnonzero(~filled).astype(np.int32)
+        begin, end = in_ptr[:-1][filled], in_ptr[1:][filled]
+        self.tiles = -(-int(in_ptr[-1]) // _TILE)
+        cost = np.cumsum(_TILE + row_cost * np.bincount((end - 1) // _TILE, minlength=self.tiles))
+        count = min(self.tiles, max(wanted, -(-self.tiles // _MOST_TILES)))
+        cuts = (
+            np.searchsorted(cost, cost[-1] * np.arange(1, count) / count) if count else np.zeros(0, np.int64)
+        )
+        tile_begin = np.unique(np.concatenate(([0], cuts, [self.tiles])))
+        edge_begin = tile_begin * _TILE
+        # The row at each cut, and whether it began before.
+        row = np.searchsorted(end, edge_begin, "right")
+        at = np.minimum(row, max(len(begin) - 1, 0))
+        cut = np.zeros(len(row), bool) if not len(begin) else (row < len(begin)) & (begin[at] < edge_begin)
+        leader, last = np.zeros((2, len(row)), np.int64)
+        if len(begin):
+            leader = np.searchsorted(tile_begin, begin[at] // _TILE, "right") - 1
+            last = np.searchsorted(tile_begin, (end[at] - 1) // _TILE, "right") - 1
+        pieces = np.where(cut, last - leader + 1, 0)
+        self.count = len(tile_begin) - 1
+        self.tables = [
+            array.astype(np.int32) for array in (tile_begin, row[:-1], leader[:-1], pieces[:-1], pieces[1:])
+        ]
+
+
+@variant("pagerank", "pull-hubs", format="adjacency", source="pagerank/pull_hubs.cu", tunables=_HUBS,
+         missing=needs_cooperative,
+         about="in-edges gathered, the busiest sources' values from shared memory")  # fmt: skip
+def pull_hubs(job: Job) -> Launch:
+    power, a, p, device = _Power(job), job.packed, job.params, job.device
+    begin = time.perf_counter()
+    host = device.kind == "host"
+    block = int(p["block"]) or (64 if host else 1024)
+    rings = block // 32 * _RING_BYTES * job.dtype.itemsize
+    room = int(device.info().extra.get("shared_bytes_per_block", 48 << 10)) - 1024 - rings
+    hubs = min(power.n, room // job.dtype.itemsize if p["hubs"] == -1 else int(p["hubs"]))
+    if hubs * job.dtype.itemsize > room:
+        raise SkipError(
+            f"{hubs:,} values do not fit into shared memory", remedy=f"hubs={room // job.dtype.itemsize}"
+        )
+    warps = block // 32 * device.info().multiprocessors
+    chunks = Chunks(a.col_ptr, warps * int(p["chunks"]), int(p["row_cost"]))
+    place = None
+    if a.meta["reorder"] == "none":
+        # Only x is put in order, by how often it is gathered; rows and ranks stay where they are.
+        order = np.argsort(-np.diff(a.row_ptr), kind="stable")
+        at = np.empty(power.n, np.int32)
+        at[order] = np.arange(power.n, dtype=np.int32)
+        place = power.upload(at)
+    row_of, bare = power.upload(chunks.row_of), power.upload(chunks.bare)
+    tables = [power.upload(table) for table in chunks.tables]
+    preprocess_ms = (time.perf_counter() - begin) * 1e3
+    places, n, m = chunks.tiles * _TILE, np.int32(power.n), np.int64(power.m)
+    edge = power.empty(places, np.uint32)
+    fill = job.kernel("hubs_edges").bind(
+        -(-places // 256), 256, np.int64(places), m, n, job.arrays["row"], place, edge
+    )
+    mark = job.kernel("hubs_marks").bind(
+        -(-len(chunks.row_of) // 256), 256, np.int32(len(chunks.row_of)), row_of, job.arrays["col_ptr"], edge
+    )
+
+    def edges() -> None:
+        fill()
+        mark()
+
+    preprocess_ms += job.timed_ms(edges)
+    partial, arrived = power.empty(2 * chunks.count, job.dtype), power.zeros(chunks.count, np.uint32)
+    x = [power.zeros(power.n + 1, job.dtype) for _ in range(2)]
+    own = (
+        np.int32(hubs), np.int32(chunks.count), edge, row_of, np.int32(len(chunks.bare)), bare, place,
+        *tables, partial, arrived, *x,
+    )  # fmt: skip
+    return power.launch(
+        job.kernel("pagerank_pull_hubs"), block, -(-max(chunks.count, 1) * 32 // block), own,
+        preprocess_ms=preprocess_ms, shared=hubs * job.dtype.itemsize + rings,
+    )  # fmt: skip
 
 
 @variant("pagerank", "pull-naive", format="adjacency", source="pagerank/pull_naive.cu", tunables=_GRID,

@@ -1,0 +1,217 @@
+// pull-hubs: PageRank; every vertex adds up what its in-edges bring, and what the busiest sources bring comes from
+//            shared memory.
+//
+// Layout   see power.cuh. x0, x1 value_t [n + 1]: what each vertex gives along an edge, of the iteration before and of
+//          this one in turn, the most gathered first: vertex v's lies at place[v], or at v where place is null. x[n] is 0.
+//          edge unsigned [128 tiles]: for each in-edge, rows after one another, the place of its source's x; the top bit
+//          marks a row's last edge; n fills up the last tile. row_of int32: the vertices with in-edges, in that order;
+//          bare int32 [bares]: those without. Work is cut into chunks of tiles of 128 edges: tile_begin int32
+//          [chunks + 1]; first_row int32 [chunks], which row (as counted in row_of) a chunk's first edge belongs to; and
+//          of rows that lie in several chunks head_leader, head_pieces, tail_pieces int32 [chunks]: in which chunk the
+//          row begins that comes in, over how many chunks it and the row that goes on are spread (0: none comes in, or
+//          goes on). partial value_t [2 chunks], arrived unsigned [chunks], all 0, left as they were found.
+// Mapping  one block per SM, with as many x as fit in its shared memory, loaded anew in each iteration. Warps take
+//          chunks, which are about equally much work, for themselves: no barrier but the one at an iteration's end.
+//          A lane reads four edges as 16 bytes, one tile ahead, and adds up their x. In a tile in which no row ends
+//          that is all. Otherwise a segmented scan over the lanes gives the sums of the rows that end; they are kept in
+//          shared memory and made into ranks by 32, a lane each. A row in several chunks is finished by the warp that
+//          comes last, which adds its pieces up always in the same order.
+// Wins     on skewed graphs: of rmat20's edges (symmetrised) 73 % come from the 40,000 busiest of a million vertices.
+//          Their x cost neither a sector of L2 nor a look-up in L1, which does one line a cycle.
+// Loses    to pull on small graphs, which L1 holds anyway, and where all vertices are alike (lattices).
+// Tuned    the number of x in shared memory against L1, which gets the rest; chunks per warp.
+// Idea     degree-ordered gathers: Balaji and Lucia, "When is graph reordering an optimization?", IISWC 2018; segmented
+//          sums with marked ends: Blelloch, Heroux and Zagha, 1993.
+// Floors   (rmat20 symmetrised, float32, H200) bytes of edges: 126 MB at 4.6 TB/s 0.027 ms. Sectors through L2: 126 MB
+//          and 8.5 M x 32 bytes that are not in shared memory: 0.085 ms if L1 has none of them. Operations: 245,000
+//          tiles x some 90 instructions of a warp: 0.024 ms.
+#include "../common/spg.cuh"
+#include "../common/stream.cuh"
+#include "power.cuh"
+
+#define TILE 128
+#define LAST 0x80000000u
+#define RING 256  // sums of a warp that wait: up to 31, and 128 more of one tile
+
+// Once per graph: edges without marks, then the marks.
+SPG_KERNEL hubs_edges(long long places, long long m, index_t n, const index_t* __restrict__ in,
+                      const index_t* __restrict__ place, unsigned* __restrict__ edge)
+{
+    const long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (e >= places) return;
+    index_t at = n;
+    if (e < m) at = place ? place[in[e]] : in[e];
+    edge[e] = (unsigned)at;
+}
+
+SPG_KERNEL hubs_marks(index_t rows, const index_t* __restrict__ row_of, const offset_t* __restrict__ in_ptr,
+                      unsigned* edge)
+{
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < rows) edge[in_ptr[(long long)row_of[i] + 1] - 1] |= LAST;
+}
+
+// x from shared memory or from global memory, without a branch, so that all loads of a lane are under way at once.
+__device__ __forceinline__ value_t hub_or_far(const value_t* hub, index_t hubs, const value_t* x, index_t at)
+{
+    const bool near = at < hubs;
+    value_t v = hub[near ? at : 0];
+    load_cached_unless(near, x + at, v);
+    return v;
+}
+
+__device__ __forceinline__ value_t warp_sum(value_t v)
+{
+    for (int distance = 16; distance > 0; distance /= 2) v += __shfl_xor_sync(SPG_FULL_WARP, v, distance);
+    return v;
+}
+
+struct rank_writer {
+    power_iteration& p;
+    const index_t* __restrict__ place;
+    value_t* x;
+
+    __device__ __forceinline__ void put(index_t v, value_t sum)
+    {
+        const value_t part = p.share[v];
+        const value_t now = p.renew(v, sum, p.rank[v], part);
+        if (part != 0) x[place ? place[v] : v] = now * part;
+    }
+};
+
+// A piece of row `row`, which begins in chunk `leader` and is spread over `pieces` chunks. The whole warp calls it.
+__device__ __forceinline__ void give_piece(value_t piece, long long slot, index_t leader, index_t pieces, index_t row,
+                                           value_t* partial, unsigned* arrived, rank_writer& out)
+{
+    const int lane = threadIdx.x % 32;
+    unsigned before = 0;
+    if (lane == 0) {
+        partial[slot] = piece;
+        __threadfence();  // the piece is in memory before its arrival is counted
+        before = atomicAdd(arrived + leader, 1u);
+    }
+    before = __shfl_sync(SPG_FULL_WARP, before, 0);
+    if (before != (unsigned)pieces - 1) return;
+    __threadfence();
+    const volatile value_t* all = partial + 2 * (long long)leader;  // volatile: not from this SM's L1
+    value_t sum = 0;
+    for (index_t k = lane; k < pieces; k += 32) sum += all[k ? 2 * (long long)k : 1];
+    sum = warp_sum(sum);
+    if (lane == 0) {
+        arrived[leader] = 0;  // ready for the next iteration
+        out.put(row, sum);
+    }
+}
+
+SPG_KERNEL __launch_bounds__(1024, 1)
+pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t chunks, const unsigned* __restrict__ edge,
+                   const index_t* __restrict__ row_of, index_t bares, const index_t* __restrict__ bare,
+                   const index_t* __restrict__ place, const index_t* __restrict__ tile_begin,
+                   const index_t* __restrict__ first_row, const index_t* __restrict__ head_leader,
+                   const index_t* __restrict__ head_pieces, const index_t* __restrict__ tail_pieces, value_t* partial,
+                   unsigned* arrived, value_t* x0, value_t* x1)
+{
+    SPG_DYNAMIC_SHARED(value_t, memory);  // x of the hubs, then a ring for each warp
+    value_t* const hub = memory;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    value_t* const ring = memory + hubs + warp * RING;
+    const unsigned below = (1u << lane) - 1;
+    const long long threads = (long long)gridDim.x * blockDim.x;
+    const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    // Neighbouring chunks go to different SMs: hubs' rows are done faster than others.
+    const long long first_chunk = (long long)warp * gridDim.x + blockIdx.x, warps = threads / 32;
+
+    power_iteration p = POWER_ITERATION;
+    p.begin(x0, nullptr, place);
+    for (int k = 0;; ++k) {
+        const value_t* x = k % 2 ? x1 : x0;
+        rank_writer out = {p, place, k % 2 ? x0 : x1};
+        for (index_t i = threadIdx.x; i < hubs; i += blockDim.x) hub[i] = load_cached(x + i);
+        __syncthreads();
+
+        for (long long c = first_chunk; c < chunks; c += warps) {
+            const index_t end = tile_begin[c + 1];
+            index_t tile = tile_begin[c], row = first_row[c];
+            const index_t comes_in = head_pieces[c];
+            index_t waiting = row + (comes_in > 0);  // sums of rows waiting to row - 1 lie in the ring
+            bool inside = comes_in > 0;              // still in the row that came in
+            value_t piece = 0, open = 0;             // this lane's part of the row that has not ended yet
+            const int4* quads = reinterpret_cast<const int4*>(edge) + lane;
+            int4 next = spg_stream(quads + 32LL * tile);
+            for (; tile < end; ++tile) {
+                const int4 q = next;
+                if (tile + 1 < end) next = spg_stream(quads + 32LL * (tile + 1));
+                const unsigned e[4] = {(unsigned)q.x, (unsigned)q.y, (unsigned)q.z, (unsigned)q.w};
+                value_t v[4];
+#pragma unroll
+                for (int u = 0; u < 4; ++u) v[u] = hub_or_far(hub, hubs, x, (index_t)(e[u] & ~LAST));
+                const unsigned some = __ballot_sync(SPG_FULL_WARP, ((e[0] | e[1] | e[2] | e[3]) & LAST) != 0);
+                if (some == 0) {
+                    open += (v[0] + v[1]) + (v[2] + v[3]);
+                    continue;
+                }
+                // Which row ends where: as many as ended in the lanes below come before.
+                unsigned before = 0, all = 0;
+#pragma unroll
+                for (int u = 0; u < 4; ++u) {
+                    const unsigned ends = __ballot_sync(SPG_FULL_WARP, (e[u] & LAST) != 0);
+                    before += __popc(ends & below);
+                    all += __popc(ends);
+                }
+                // The lane's own edges: up to the first end, between ends, after the last one.
+                value_t head = 0, tail = 0;
+                const bool mine = some >> lane & 1;
+                bool ended = false;
+                unsigned at = row + before;
+                const unsigned mine_at = at % RING;
+#pragma unroll
+                for (int u = 0; u < 4; ++u) {
+                    tail += v[u];
+                    if (e[u] & LAST) {
+                        if (ended)
+                            ring[at % RING] = tail;
+                        else
+                            head = tail;
+                        ended = true;
+                        tail = 0;
+                        ++at;
+                    }
+                }
+                // What comes in from the lanes below since the last end there, and from the tiles before.
+                const int from = (some & (below | 1u << lane)) ? 31 - __clz((int)(some & (below | 1u << lane))) : 0;
+                value_t sum = tail;
+#pragma unroll
+                for (int distance = 1; distance < 32; distance *= 2) {
+                    const value_t other = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
+                    if (lane - distance >= from) sum += other;
+                }
+                value_t carry = __shfl_up_sync(SPG_FULL_WARP, sum, 1);
+                if (lane == 0) carry = 0;
+                const value_t earlier = warp_sum(open);
+                if ((some & below) == 0) carry += earlier;
+                if (mine) ring[mine_at] = head + carry;
+                open = lane >= 31 - __clz((int)some) ? tail : 0;
+                __syncwarp();
+                if (inside) {
+                    piece = ring[row % RING];
+                    inside = false;
+                }
+                row += all;
+                for (; row - waiting >= 32; waiting += 32)
+                    out.put(row_of[waiting + lane], ring[(unsigned)(waiting + lane) % RING]);
+                __syncwarp();  // before the ring is written again
+            }
+            if (lane < row - waiting) out.put(row_of[waiting + lane], ring[(unsigned)(waiting + lane) % RING]);
+            __syncwarp();
+            const index_t goes_on = tail_pieces[c];
+            if (comes_in > 0) {
+                if (inside) piece = warp_sum(open);
+                give_piece(piece, 2 * c, head_leader[c], comes_in, row_of[first_row[c]], partial, arrived, out);
+            }
+            if (goes_on > 0 && !inside)
+                give_piece(warp_sum(open), 2 * c + 1, (index_t)c, goes_on, row_of[row], partial, arrived, out);
+        }
+        for (long long i = thread; i < bares; i += threads) out.put(bare[i], 0);
+        if (p.settle(k)) break;
+    }
+}
