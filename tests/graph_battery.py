@@ -53,6 +53,7 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
     i = np.arange(300)
     arms, length = 40, 12
     even = 2 + 2 * np.arange(3900)
+    bush = np.arange(1920)
     arm = np.arange(arms * length).reshape(arms, length) + 1
     random = draw.integers(0, 700, (2, 4000))
     sparse = draw.integers(0, 900, (2, 1200))
@@ -104,6 +105,11 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
         # More found than a block keeps at hand: 2,187 at once.
         "ternary-tree": (
             _both(9841, (np.arange(1, 9841) - 1) // 3, np.arange(1, 9841)), (0, 9840)),
+        # 32 vertices that find 1,920 at once, more than a block keeps at hand. Half of those lead on;
+        # the other half and the last level lead nowhere: few enough are left after all.
+        "directed-bush": (
+            csr(2913, 2913, np.concatenate((np.zeros(32, int), bush // 60 + 1, 33 + 2 * np.arange(960))),
+                np.concatenate((np.arange(1, 33), 33 + bush, 1953 + np.arange(960))), None), (0, 5, 33)),
         "random": (_both(700, *random), (0, 699)),
         "random-directed": (csr(700, 700, *random, None), (0, 699)),
         "sparse": (_both(900, *sparse), (int(sparse[0, 0]), 5)),

@@ -87,7 +87,7 @@ def test_parents(device: Device, mode: Variant, name: str) -> None:
     _check(device, mode, name, parents=1)
 
 
-@pytest.mark.parametrize("name", ["skewed", "lattice", "star-of-chains"])
+@pytest.mark.parametrize("name", ["skewed", "lattice", "star-of-chains", "directed-bush"])
 @pytest.mark.parametrize(
     "params",
     [
@@ -98,6 +98,7 @@ def test_parents(device: Device, mode: Variant, name: str) -> None:
         {"small_vertices": 1024, "small_edges": 10**9},  # the block alone
         {"alpha": 1e9, "beta": 3.0, "probes": 0, "small_vertices": 8},  # all scans by warps
         {"block": 32}, {"block": 256, "probes": 1},
+        {"shared_bitmap": 0}, {"small_vertices": 30, "shared_bitmap": 0}, {"small_vertices": 30, "block": 64},
     ],
     ids=lambda p: ",".join(f"{k}={v:g}" for k, v in p.items()),
 )  # fmt: skip
@@ -136,7 +137,11 @@ def test_any_schedule_gives_the_same_levels(mode: Variant, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [2, 4, 6, 3])
-@pytest.mark.parametrize("params", [{}, {"block": 64}, {"small_vertices": 60}], ids=str)
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"shared_bitmap": 0}, {"block": 64}, {"block": 64, "shared_bitmap": 0}, {"small_vertices": 60}],
+    ids=str,
+)
 @pytest.mark.parametrize("mode", ["one-block", "auto"])
 def test_a_warp_may_fall_behind_by_many_levels(mode: str, params: dict[str, Any], seed: int) -> None:
     """The first warp goes alone through levels of up to 32 vertices; what others are to read must stay."""

@@ -6,7 +6,7 @@
 //          trace as in persistent.cu; codes 0 top-down, 1 bottom-up, 2 one block, -1 the end.
 // Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, so no block has to
 //          be told: F vertices and E edges of the frontier, U edges of vertices not yet in any frontier.
-//            F and E small                               block 0 alone (graph/one_block.cuh), the others wait
+//            F and E small                               block 0 alone (graph/one_block.cuh, shared_bitmap.cuh)
 //            E > U / alpha and growing, until F < n / beta    bottom-up over the bitmap
 //            else                                        top-down, the frontier's edges cut into equal parts
 //          A level costs one grid barrier; turning from bottom-up costs one more, for the queue.
@@ -15,14 +15,15 @@
 // Idea     Beamer, Asanovic and Patterson, SC 2012, with their rule; the thresholds are tunables and were not taken
 //          over from CPUs.
 #include "../common/spg.cuh"
-#include "../graph/one_block.cuh"
+#include "../graph/shared_bitmap.cuh"
 
 SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
                     const index_t* __restrict__ col, const offset_t* __restrict__ col_ptr,
                     const index_t* __restrict__ row, int* level, unsigned* visited, index_t* queue, offset_t* start,
                     word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices, long long small_edges,
-                    double alpha, double beta, int probes, long long* trace, int trace_levels)
+                    int bitmap_in_shared, double alpha, double beta, int probes, long long* trace, int trace_levels)
 {
+    SPG_DYNAMIC_SHARED(index_t, near);  // none unless bitmap_in_shared
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
     const small_frontier small{small_vertices, small_edges};
     unsigned* seen = visited;                 // what is visited before the level
@@ -51,8 +52,11 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restr
         if (alone) {
             word64_t* after = tally == tallies ? tallies + 3 : tallies;
             if (blockIdx.x == 0) {
-                k = one_block_levels(n, k, small, row_ptr, col, level, seen, queue, start, tally, after, unexplored,
-                                     trace, trace_levels, 2);
+                k = bitmap_in_shared
+                        ? shared_bitmap_levels(n, k, small, row_ptr, col, level, seen, queue, start, tally, after, near,
+                                               unexplored, trace, trace_levels, 2)
+                        : one_block_levels(n, k, small, row_ptr, col, level, seen, queue, start, tally, after,
+                                           unexplored, trace, trace_levels, 2);
                 if (threadIdx.x == 0) {
                     handover[0] = k;
                     handover[1] = unexplored;

@@ -5,18 +5,21 @@
 //          trace as in persistent.cu.
 // Mapping  one cooperative launch. While the frontier is small, block 0 runs level after level with a block barrier
 //          between them and its queue in shared memory; the other blocks wait at the grid barrier. A larger frontier
-//          is a level of the whole grid.
+//          is a level of the whole grid. Where degrees are small and alike and it fits, the bitmap of visited vertices
+//          is in shared memory too (graph/shared_bitmap.cuh), else four edges per thread or, for uneven degrees, equal
+//          parts of the edges (graph/one_block.cuh).
 // Wins     on long thin graphs (chains, roads, lattices): thousands of levels of a few vertices each.
 // Loses    against auto where frontiers become a large part of the graph.
 // Idea     the small-frontier kernels of Enterprise (Liu and Huang, SC 2015) and of Gunrock's roads, in one launch.
 #include "../common/spg.cuh"
-#include "../graph/one_block.cuh"
+#include "../graph/shared_bitmap.cuh"
 
 SPG_KERNEL __launch_bounds__(1024, 1) bfs_one_block(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
                          const index_t* __restrict__ col, int* level, unsigned* visited, index_t* queue,
                          offset_t* start, word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices,
-                         long long small_edges, long long* trace, int trace_levels)
+                         long long small_edges, int bitmap_in_shared, long long* trace, int trace_levels)
 {
+    SPG_DYNAMIC_SHARED(index_t, near);  // none unless bitmap_in_shared
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
     const small_frontier small{small_vertices, small_edges};
     long long unexplored = 0;
@@ -30,8 +33,11 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_one_block(index_t n, const index_t* __
             // All blocks read the same tally, so all come here. What they wait for is block 0.
             word64_t* after = tally == tallies ? tallies + 3 : tallies;
             if (blockIdx.x == 0) {
-                k = one_block_levels(n, k, small, row_ptr, col, level, visited, queue, start, tally, after, unexplored,
-                                     trace, trace_levels, 2);
+                k = bitmap_in_shared
+                        ? shared_bitmap_levels(n, k, small, row_ptr, col, level, visited, queue, start, tally, after,
+                                               near, unexplored, trace, trace_levels, 2)
+                        : one_block_levels(n, k, small, row_ptr, col, level, visited, queue, start, tally, after,
+                                           unexplored, trace, trace_levels, 2);
                 if (first) handover[0] = k;
             }
             grid_barrier(barrier);

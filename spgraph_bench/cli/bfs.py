@@ -95,17 +95,18 @@ def command(
     return statuses(records)
 
 
-_ALPHAS = (2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-_BETAS = (6.0, 12.0, 24.0, 48.0, 96.0)
+_ALPHAS = (2.0, 4.0, 8.0, 15.0, 40.0, 100.0)
+_BETAS = (6.0, 24.0, 100.0, 200.0, 400.0)
 _SWEEPS: Mapping[str, Sequence[tuple[str, Sequence[Any]]]] = {
     "auto": (
         ("alpha", _ALPHAS), ("beta", _BETAS), ("small_vertices", (0, 64, 128, 256, 512, 1024)),
-        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)), ("probes", (1, 2, 4, 8)),
+        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)), ("probes", (1, 2, 4, 8, 16)),
+        ("shared_bitmap", (0, 1)),
     ),
-    "direction": (("alpha", _ALPHAS), ("beta", _BETAS), ("probes", (1, 2, 4, 8))),
+    "direction": (("alpha", _ALPHAS), ("beta", _BETAS), ("probes", (1, 2, 4, 8, 16))),
     "one-block": (
         ("small_vertices", (0, 64, 128, 256, 512, 1024)),
-        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)),
+        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)), ("shared_bitmap", (0, 1)),
     ),
     "balanced": (
         ("warp_from", (4, 8, 16, 32, 64)), ("block_from", (256, 512, 1024, 4096)),
@@ -136,7 +137,7 @@ def _tune(
 
     def measure(measured: Callable[[Mapping[str, Any]], Record]) -> None:
         for name, values in _SWEEPS[mode]:
-            for value in values:
+            for value in dict.fromkeys((best[name], *values)):  # what holds so far is in the running
                 setting = {**best, name: value}
                 key = tuple(setting.values())
                 if key not in tried:

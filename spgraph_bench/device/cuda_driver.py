@@ -19,8 +19,6 @@ from spgraph_bench.errors import LaunchError, SkipError
 
 __all__ = ["Library", "bindings", "capture", "missing_bindings", "repeat_while", "set_limit"]
 
-_SHARED_OPT_IN = 48 * 1024
-
 
 def missing_bindings() -> str | None:
     """Why cuda-bindings cannot be used, with the remedy, or None."""
@@ -95,12 +93,15 @@ class Library:
         self._driver = bindings()
         self._image = cubin.read_bytes()
         self._module = checked(self._driver.cuModuleLoadData(self._image), f"loading {cubin.name}")
+        self._granted: dict[str, int] = {}  # dynamic shared memory, bytes by kernel
 
     def _function(self, name: str, shared: int) -> Any:
         function = checked(self._driver.cuModuleGetFunction(self._module, name.encode()), name)
-        if shared > _SHARED_OPT_IN:
+        # Static and dynamic together may be more than the 48 KB that need no asking. What was granted stays.
+        if shared > self._granted.get(name, 0):
             attribute = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             checked(self._driver.cuFuncSetAttribute(function, attribute, shared), name)
+            self._granted[name] = shared
         return function
 
     def blocks_per_multiprocessor(self, name: str, threads: int, shared: int) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -46,7 +45,12 @@ _DIRECTION = {
 _SMALL = {
     "small_vertices": Tunable(1024, "largest frontier for one block alone", between=(0, 1024)),
     "small_edges": Tunable(4096, "most out-edges of a frontier for one block alone", between=(0, _MOST)),
+    "shared_bitmap": Tunable(
+        1, "1: one block alone has the bitmap in shared memory, where degrees are small and it fits", (0, 1)
+    ),
 }
+_NEAR = 1024  # SPG_NEAR in graph/one_block.cuh
+_STATIC_SHARED = 48 << 10  # at most; what kernels declare themselves
 
 
 def _plain(
@@ -317,8 +321,19 @@ def persistent(job: Job) -> Launch:
     )  # fmt: skip
 
 
-def _small(params: Mapping[str, Any]) -> tuple[Arg, ...]:
-    return np.int32(params["small_vertices"]), np.int64(params["small_edges"])
+def _small(job: Job) -> tuple[tuple[Arg, ...], int]:
+    """Arguments that say what one block alone takes and how, and the dynamic shared memory for it in bytes.
+
+    The bitmap of visited vertices goes there only where it should pay, since it is at the expense of L1,
+    which bottom-up levels live on: no row long, and rows short on average, as in meshes and roads.
+    """
+    p, packed = job.params, job.packed
+    shared = 2 * _NEAR * 4 + 4 * (-(-packed.rows // 32))
+    most = int(job.device.info().extra.get("shared_bytes_per_block", 227 << 10)) - _STATIC_SHARED
+    fits = p["shared_bitmap"] and shared <= most and packed.nnz <= 8 * packed.rows
+    if not (fits and packed.rows and int(np.diff(packed.row_ptr).max()) <= 64):
+        shared = 0
+    return (np.int32(p["small_vertices"]), np.int64(p["small_edges"]), np.int32(shared > 0)), shared
 
 
 @variant("bfs", "one-block", format="pattern-csr", source="bfs/one_block.cu",
@@ -327,12 +342,14 @@ def _small(params: Mapping[str, Any]) -> tuple[Arg, ...]:
 def one_block(job: Job) -> Launch:
     levels, a = Levels(job), job.arrays
     f, barrier, handover = _Frontiers(levels, 1), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
+    small, shared = _small(job)
     return cooperative(
         levels, job.kernel("bfs_one_block"),
         lambda trace, traced: (
-            levels.n, levels.source, a["row_ptr"], a["col"], *f.args, handover, barrier, *_small(job.params),
+            levels.n, levels.source, a["row_ptr"], a["col"], *f.args, handover, barrier, *small,
             trace, traced,
         ),
+        shared,
     )  # fmt: skip
 
 
@@ -409,11 +426,13 @@ def graph_while(job: Job) -> Launch:
 def auto(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
     f, barrier, handover = _Frontiers(levels, 2), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
-    choice = (*_small(p), np.float64(p["alpha"]), np.float64(p["beta"]), np.int32(p["probes"]))
+    small, shared = _small(job)
+    choice = (*small, np.float64(p["alpha"]), np.float64(p["beta"]), np.int32(p["probes"]))
     return cooperative(
         levels, job.kernel("bfs_auto"),
         lambda trace, traced: (
             levels.n, levels.source, a["row_ptr"], a["col"], a["col_ptr"], a["row"], *f.args, handover,
             barrier, *choice, trace, traced,
         ),
+        shared,
     )  # fmt: skip

@@ -241,27 +241,28 @@ class Trace:
 
 
 def cooperative(
-    levels: Levels, kernel: Kernel, args: Callable[[Buffer | None, np.int32], tuple[Arg, ...]]
-) -> Launch:
+    levels: Levels, kernel: Kernel, args: Callable[[Buffer | None, np.int32], tuple[Arg, ...]],
+    shared: int = 0,
+) -> Launch:  # fmt: skip
     """A Launch of one cooperative kernel: as many blocks as fit, but no more than have vertices.
 
-    `args` gives the arguments for a trace buffer and its levels, or for None and 0.
+    `args` gives the arguments for a trace buffer and its levels, or for None and 0; `shared` is the dynamic
+    shared memory of a block in bytes.
     """
     params, device = levels.job.params, levels.device
     block = int(params["block"]) or (128 if device.kind == "host" else 1024)
-    fitting = kernel.resident_blocks(block)
+    fitting = kernel.resident_blocks(block, shared)
     each = int(params["blocks_per_multiprocessor"])
     if device.kind == "host":
         fitting = min(fitting, 4)
     elif each:
         fitting = min(fitting, each * device.info().multiprocessors)
     grid = max(1, min(fitting, -(-int(levels.n) // block)))
-    run = kernel.bind(grid, block, *args(None, np.int32(0)), cooperative=True)
+    run = kernel.bind(grid, block, *args(None, np.int32(0)), shared=shared, cooperative=True)
 
     def trace() -> list[LevelTime]:
         watched = Trace(levels)
-        return watched.read(
-            kernel.bind(grid, block, *args(watched.buffer, np.int32(watched.levels)), cooperative=True)
-        )
+        arguments = args(watched.buffer, np.int32(watched.levels))
+        return watched.read(kernel.bind(grid, block, *arguments, shared=shared, cooperative=True))
 
     return levels.launch(run, operations=1, trace=trace)
