@@ -32,6 +32,7 @@ __all__ = ["COMMANDS", "group", "main", "run"]
 COMMANDS = {
     "bench": "Check and time every fitting variant on one matrix: one table.",
     "bfs": "Breadth-first search: one mode, its rate, its levels, tuning.",
+    "bc": "Betweenness centrality: who lies on how many shortest paths.",
     "cc": "Connected components and the sizes of the largest.",
     "pagerank": "PageRank: one mode, its result, its convergence.",
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",

@@ -19,7 +19,8 @@ from spgraph_bench.matrix import CSR, Matrix
 
 __all__ = [
     "CaseProblem", "CheckResult", "Configurable", "Generated", "Option", "Problem", "Reorderable",
-    "VertexProblem", "Work", "filled_options", "get_problem", "problems", "register", "whole_number",
+    "SummedProblem", "VertexProblem", "Work", "filled_options", "get_problem", "problems", "register",
+    "whole_number",
 ]  # fmt: skip
 
 
@@ -218,6 +219,15 @@ class VertexProblem(Problem, Protocol):
         facts : what ``Launch.facts`` told of the run (pagerank: iterations).
         ids : the vertices' ids in the input, int64 ``[n]``: what a user knows them by.
         """
+        ...
+
+
+@runtime_checkable
+class SummedProblem(CaseProblem, Protocol):
+    """A problem whose answer is made of the sum of all cases' outputs."""
+
+    def total(self, added: npt.NDArray[Any], inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """What :class:`VertexProblem`'s methods get as output; `added` is the sum over the cases."""
         ...
 
 

@@ -47,6 +47,7 @@ from spgraph_bench.problems import (
     Generated,
     Problem,
     Reorderable,
+    SummedProblem,
     VertexProblem,
     get_problem,
 )
@@ -515,6 +516,7 @@ class Bench:
         other = agreed[0] if agreed else ""
         told: dict[str, Any] = {"by_oracle": 0, "by_comparison": 0, "compared_with": other}
         found: list[dict[str, Any]] = []
+        added: npt.NDArray[Any] | None = None
         for case in range(launch.cases):
             self._emit(("stage", f"checking {cell.key}, case {case + 1} of {launch.cases}", True))
             launch.select(case)
@@ -531,12 +533,17 @@ class Bench:
                 which = f"case {case + 1} of {launch.cases}{source}"
                 return CheckResult(False, f"{which}: {result.message}", {**told, **result.details})
             found.append(facts)
+            if isinstance(problem, SummedProblem):
+                added = output if added is None else added + output
             if case == 0:
-                self._sum_up(problem, launch, cell, output, outcome)
+                if not isinstance(problem, SummedProblem):
+                    self._sum_up(problem, launch, cell, output, outcome)
                 if launch.trace is not None:
                     self._trace(launch, prepared, problem.identity(output), outcome)
                 elif self._task is not None and self._task.trace and launch.steps is not None:
                     self._watch(launch, variant, outcome)
+        if isinstance(problem, SummedProblem) and added is not None:
+            self._sum_up(problem, launch, cell, problem.total(added, inputs), outcome)
         outcome.cases = tuple(found)
         launch.select(0)
         if not agreed:

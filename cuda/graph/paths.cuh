@@ -1,0 +1,246 @@
+// paths.cuh: counting shortest paths from a source, and summing up who lies on them (Brandes' betweenness).
+//
+// Forward, level by level: how many shortest paths lead to each vertex. Backward, from the last level to the first: the
+// dependency of a vertex v, the sum over its successors w (out-neighbours one level further) of
+//     count(v) / count(w) * (1 + dependency(w)).
+// What is kept is sum(v), the sum over successors of share(w) = 1 / count(w) + sum(w). Then dependency(v) is count(v) *
+// sum(v), and a vertex passes one number on, without knowing to whom.
+//
+// Layout   level int32 [n]: -1 until found; paths {count, sum} float64 [n][2], both 0 until found, so that one sector
+//          answers for both; queue index_t [n], start offset_t [n]: the frontiers of all levels one after another, each
+//          as in frontier.cuh: vertices without out-edges are in none; tally word64_t [n + 3]: one for each level.
+// Numbers  Counts grow beyond any type: a lattice of 1,000 x 1,000 has 10^600 paths from corner to corner. They are
+//          float64, and scaled: once a level holds a count above 2^400, the next level divides what it passes on by
+//          2^400, which is exact. So all counts of a level are scaled alike, and backward the same levels multiply by the
+//          same. scale int32 [n + 3]: bit 0, level k holds a large count; bit 1, level k divides. Within one level counts may
+//          lie 2^1400 apart; beyond that a count becomes 0, its share infinite, and the result is no number, never a
+//          wrong one.
+//          All terms are positive: nothing cancels, and relative errors only add up (see problems/bc.py).
+// Races    A count is added to by atomics while its level is being found, and read a barrier later; so with sums.
+#pragma once
+
+#include "levels.cuh"
+
+#define SPG_LARGE_COUNT 0x1p400
+#define SPG_DIVISION 0x1p-400
+
+struct alignas(16) path_sums {
+    double count, sum;
+};
+
+// What level k multiplies by when it passes counts on. To be asked by all threads, after the barrier that ends the level
+// before.
+__device__ __forceinline__ double forward_factor(const int* scale, int k)
+{
+    return k > 0 && scale[k - 1] == 1 ? SPG_DIVISION : 1.0;
+}
+
+// For one thread of the grid, in level k: marks what the level does, clears what the next one will write.
+__device__ __forceinline__ void mark_level(int* scale, int k, double factor)
+{
+    scale[k + 1] = 0;
+    if (factor != 1.0) atomicOr(scale + k, 2);
+}
+
+// What v, a vertex of level k, passes on.
+__device__ __forceinline__ double passed_on(index_t v, int k, double factor, const path_sums* paths, int* scale)
+{
+    const double count = paths[v].count;
+    if (count > SPG_LARGE_COUNT && !(load_grid(scale + k) & 1)) atomicOr(scale + k, 1);
+    return count * factor;
+}
+
+// An edge from level k to w, along which `given` paths come; true if this thread is the one that finds w.
+__device__ __forceinline__ bool lead_to(index_t w, int k, double given, int* level, path_sums* paths)
+{
+    int there = load_grid(level + w);
+    bool won = false;
+    if (there == -1) {
+        there = atomicCAS(level + w, -1, k + 1);
+        won = there == -1;
+    }
+    if (won || there == k + 1) atomicAdd(&paths[w].count, given);
+    return won;
+}
+
+// What w passes back to each of its predecessors. Its level is done.
+__device__ __forceinline__ double share_of(index_t w, const path_sums* paths)
+{
+    const path_sums p = paths[w];
+    return 1.0 / p.count + p.sum;
+}
+
+__device__ __forceinline__ double backward_factor(const int* scale, int k)
+{
+    return scale[k] & 2 ? SPG_DIVISION : 1.0;
+}
+
+// Nothing is found but the source. By the whole grid.
+__device__ __forceinline__ void begin_paths(index_t n, index_t source, int* level, path_sums* paths, int* scale)
+{
+    const long long threads = (long long)gridDim.x * blockDim.x;
+    for (long long v = (long long)blockIdx.x * blockDim.x + threadIdx.x; v < n; v += threads) {
+        level[v] = v == source ? 0 : -1;
+        paths[v] = path_sums{v == source ? 1.0 : 0.0, 0.0};
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) scale[0] = 0;
+}
+
+// The first frontier. By one thread.
+__device__ __forceinline__ void begin_frontier(index_t source, const offset_t* __restrict__ row_ptr, index_t* queue,
+                                               offset_t* start, word64_t* tally)
+{
+    const offset_t degree = row_ptr[source + 1] - row_ptr[source];
+    queue[0] = source;
+    start[0] = 0;
+    tally[0] = degree > 0 ? tally_of(1, degree) : 0;
+    tally[1] = 0;
+}
+
+// Dependencies, by the input's ids (old_id is null where these are the same). By the whole grid. Paths that end at the
+// source or begin there do not go through it.
+__device__ __forceinline__ void end_paths(index_t n, index_t source, const path_sums* paths,
+                                          const index_t* __restrict__ old_id, double* dependency)
+{
+    const long long threads = (long long)gridDim.x * blockDim.x;
+    for (long long v = (long long)blockIdx.x * blockDim.x + threadIdx.x; v < n; v += threads) {
+        const path_sums p = paths[v];
+        dependency[old_id ? old_id[v] : v] = v == source ? 0.0 : p.count * p.sum;
+    }
+}
+
+__device__ __forceinline__ double warp_sum(double value)
+{
+    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(SPG_FULL_WARP, value, distance);
+    return value;
+}
+
+// ---- levels of the whole grid ----------------------------------------------------------------------------
+
+// Forward from level k, whose frontier begins at queue[first]: its edges cut into equal parts, counts added by atomics.
+__device__ __forceinline__ void push_paths(int k, long long first, double factor, const offset_t* __restrict__ row_ptr,
+                                           const index_t* __restrict__ col, int* level, path_sums* paths, int* scale,
+                                           index_t* queue, offset_t* start, word64_t* tally, index_t* slots)
+{
+    const long long next = first + tally_count(tally[k]);
+    warp_gather found{slots, 0};
+    const auto flush = [&](int count) {
+        enqueue_gathered(found.slots, count, row_ptr, queue + next, start + next, tally + k + 1);
+    };
+    expand_edges(queue + first, start + first, tally[k], row_ptr, col, warp_of_grid(), warps_of_grid(),
+                 [&](bool active, index_t v, index_t w) {
+                     const bool won = active && lead_to(w, k, passed_on(v, k, factor, paths, scale), level, paths);
+                     found.add(won, w, flush);
+                 });
+    found.rest(flush);
+}
+
+// The same from the other side: every vertex not found yet looks at all of its in-edges. A lane has a vertex; lists of 16
+// and more are walked by the warp. No atomics but for the queue: a count has one writer.
+__device__ __forceinline__ void pull_paths(index_t n, int k, long long first, double factor,
+                                           const offset_t* __restrict__ row_ptr, const offset_t* __restrict__ col_ptr,
+                                           const index_t* __restrict__ row, int* level, path_sums* paths, int* scale,
+                                           index_t* queue, offset_t* start, word64_t* tally, index_t* slots)
+{
+    const int lane = threadIdx.x & 31;
+    const long long next = first + tally_count(tally[k]);
+    warp_gather found{slots, 0};
+    const auto flush = [&](int count) {
+        enqueue_gathered(found.slots, count, row_ptr, queue + next, start + next, tally + k + 1);
+    };
+    for (long long base = warp_of_grid() * 32; base < n; base += warps_of_grid() * 32) {
+        const long long v = base + lane;
+        offset_t e = 0, end = 0;
+        if (v < n && level[v] == -1) {  // its one writer is this thread
+            e = col_ptr[v];
+            end = col_ptr[v + 1];
+        }
+        double count = 0;
+        bool any = false;
+        for (unsigned open = __ballot_sync(SPG_FULL_WARP, end - e >= 16); open; open &= open - 1) {
+            const int owner = __ffs((int)open) - 1;
+            const offset_t last = __shfl_sync(SPG_FULL_WARP, end, owner);
+            double part = 0;
+            bool some = false;
+            for (offset_t at = __shfl_sync(SPG_FULL_WARP, e, owner) + lane; at < last; at += 32) {
+                const index_t u = row[at];
+                if (load_grid(level + u) != k) continue;
+                part += passed_on(u, k, factor, paths, scale);
+                some = true;
+            }
+            part = warp_sum(part);
+            some = __any_sync(SPG_FULL_WARP, some);
+            if (lane != owner) continue;
+            count = part;
+            any = some;
+            e = end;
+        }
+        for (; e < end; ++e) {
+            const index_t u = row[e];
+            if (load_grid(level + u) != k) continue;
+            count += passed_on(u, k, factor, paths, scale);
+            any = true;
+        }
+        __syncwarp();
+        if (any) {
+            store_grid(level + v, k + 1);  // others look whether it is k
+            paths[v].count = count;
+        }
+        found.add(any, (index_t)v, flush);
+    }
+    found.rest(flush);
+}
+
+// Backward to level k from its own side: its vertices gather the shares of their successors. The edges are cut into
+// equal parts, so the vertices that several warps share, or several lanes, are added to by atomics: one for each run of
+// lanes with the same vertex, and one for all steps in which a warp has no other.
+__device__ __forceinline__ void gather_shares(int k, long long first, double factor,
+                                              const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                              const int* level, path_sums* paths, const index_t* queue,
+                                              const offset_t* start, const word64_t* tally)
+{
+    const int lane = threadIdx.x & 31;
+    index_t current = -1;  // the same for all lanes
+    double held = 0;
+    const auto flush = [&] {
+        if (current < 0) return;
+        const double sum = warp_sum(held);
+        if (lane == 0 && sum != 0) atomicAdd(&paths[current].sum, sum * factor);
+        held = 0;
+        current = -1;
+    };
+    expand_edges(queue + first, start + first, tally[k], row_ptr, col, warp_of_grid(), warps_of_grid(),
+                 [&](bool active, index_t v, index_t w) {
+                     double share = active && level[w] == k + 1 ? share_of(w, paths) : 0.0;
+                     if (!active) v = -1;
+                     const index_t foremost = __shfl_sync(SPG_FULL_WARP, v, 0);
+                     if (foremost == __shfl_sync(SPG_FULL_WARP, v, 31)) {  // and so all between
+                         if (foremost != current) flush();
+                         current = foremost;
+                         held += share;
+                         return;
+                     }
+                     flush();
+                     for (int distance = 1; distance < 32; distance *= 2) {
+                         const double other = __shfl_down_sync(SPG_FULL_WARP, share, distance);
+                         const index_t of = __shfl_down_sync(SPG_FULL_WARP, v, distance);
+                         if (lane + distance < 32 && of == v) share += other;
+                     }
+                     const index_t before = __shfl_up_sync(SPG_FULL_WARP, v, 1);
+                     if ((lane == 0 || before != v) && share != 0) atomicAdd(&paths[v].sum, share * factor);
+                 });
+    flush();
+}
+
+// Backward to level k from the other side, of undirected graphs: the vertices of level k + 1, whose frontier begins at
+// queue[next], scatter their shares to their predecessors by atomics.
+__device__ __forceinline__ void scatter_shares(int k, long long next, double factor,
+                                               const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                               const int* level, path_sums* paths, const index_t* queue,
+                                               const offset_t* start, const word64_t* tally)
+{
+    expand_edges(queue + next, start + next, tally[k + 1], row_ptr, col, warp_of_grid(), warps_of_grid(),
+                 [&](bool active, index_t w, index_t u) {
+                     if (active && level[u] == k) atomicAdd(&paths[u].sum, share_of(w, paths) * factor);
+                 });
+}

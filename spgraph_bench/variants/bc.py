@@ -1,0 +1,169 @@
+"""spgraph's own betweenness centralities. The contract of each is in its kernel file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.device.base import Buffer
+from spgraph_bench.errors import LaunchError
+from spgraph_bench.formats.base import Tunable
+from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.grids import GRID, cooperative_shape
+from spgraph_bench.variants.traversal import BLOCK, needs_cooperative
+
+__all__: list[str] = []
+
+_DTYPES = ("float64",)
+_MOST, _RATIO = 2**31 - 1, (0.0, 1e9)  # bounds of tunables
+
+
+class _Paths:
+    """What graph/paths.cuh works on, and the source; the same for every mode."""
+
+    def __init__(self, job: Job, queued: bool) -> None:
+        self.job, self.device = job, job.device
+        n = job.packed.rows
+        self.n = np.int32(n)
+        self.extra_bytes = 0
+        self.source = self.empty(1, np.int32)
+        self.level = self.empty(n, np.int32)
+        self.paths = self.empty(2 * n, np.float64)
+        self.scale = self.empty(n + 3, np.int32)
+        self.queue = self.empty(n, np.int32) if queued else None
+        self.old_id = job.arrays.get("old_id")
+        self.result = job.buffers["dependency"]
+        sources = job.inputs["sources"]
+        self._sources = job.packed.new_id[sources] if "new_id" in job.arrays else sources
+
+    def empty(self, shape: int, dtype: npt.DTypeLike) -> Buffer:
+        """Device memory that counts as the mode's own."""
+        buffer = self.device.empty(shape, dtype)
+        self.extra_bytes += buffer.nbytes
+        return buffer
+
+    def launch(self, run: Callable[[], None], *, operations: int = 1, gated: bool = True) -> Launch:
+        def select(case: int) -> None:
+            self.device.write(self.source, self._sources[case : case + 1].astype(np.int32))
+
+        select(0)
+        return self.job.launch(
+            run, output="dependency", operations=operations, gated=gated, extra_bytes=self.extra_bytes,
+            keep=self, cases=len(self._sources), select=select,
+        )  # fmt: skip
+
+
+def _by_level(
+    job: Job, queued: bool, forward: Callable[[_Paths, int, int, int, Buffer], None],
+    backward: Callable[[_Paths, int, int, int], None],
+) -> Launch:  # fmt: skip
+    """A mode that the host drives level by level: ``forward(paths, k, first, size, sizes)`` for every level,
+    then ``backward(paths, k, first, size)`` for those between the last and the source."""
+    p = _Paths(job, queued)
+    sizes = p.empty(3, np.int32)
+    block = job.params["block"]
+    grid = max(1, min(-(-int(p.n) // block), 16 * job.device.info().multiprocessors))
+    begin = job.kernel("bc_begin", "bc/results.cu").bind(
+        grid, block, p.n, p.source, p.level, p.paths, p.scale, p.queue, sizes
+    )
+    end = job.kernel("bc_end", "bc/results.cu").bind(grid, block, p.n, p.source, p.paths, p.old_id, p.result)
+
+    def run() -> None:
+        begin()
+        first, size = [0], 1
+        while size:
+            k = len(first) - 1
+            forward(p, k, first[k], size, sizes)
+            first.append(first[k] + size)
+            size = int(job.device.download(sizes)[(k + 1) % 3])
+            if k > int(p.n):
+                raise LaunchError(f"{job.variant.name} does not end: more levels than vertices")
+        for k in range(len(first) - 3, 0, -1):
+            backward(p, k, first[k], first[k + 1] - first[k])
+        end()
+
+    return p.launch(run, gated=False)
+
+
+@variant("bc", "push", format="pattern-csr", source="bc/push.cu", tunables=BLOCK, dtypes=_DTYPES,
+         about="a thread per vertex of each level, forward and back")  # fmt: skip
+def push(job: Job) -> Launch:
+    a, block = job.arrays, job.params["block"]
+    out, back = job.kernel("bc_push_forward"), job.kernel("bc_push_backward")
+
+    def forward(p: _Paths, k: int, first: int, size: int, sizes: Buffer) -> None:
+        out(-(-size // block), block, np.int32(k), np.int64(first), np.int32(size), a["row_ptr"], a["col"],
+            p.level, p.paths, p.scale, p.queue, sizes)  # fmt: skip
+
+    def backward(p: _Paths, k: int, first: int, size: int) -> None:
+        back(-(-size // block), block, np.int32(k), np.int64(first), np.int32(size), a["row_ptr"], a["col"],
+             p.level, p.paths, p.scale, p.queue)  # fmt: skip
+
+    return _by_level(job, True, forward, backward)
+
+
+@variant("bc", "edge", format="pattern-coo", source="bc/edge.cu", tunables=BLOCK, dtypes=_DTYPES,
+         about="a thread per edge in every level, forward and back")  # fmt: skip
+def edge(job: Job) -> Launch:
+    a, block, nnz = job.arrays, job.params["block"], job.packed.nnz
+    out, back = job.kernel("bc_edge_forward"), job.kernel("bc_edge_backward")
+    # One block at least: it does what a level has to do once.
+    grid, edges = max(1, -(-nnz // block)), job.packed.offsets.type(nnz)
+
+    def forward(p: _Paths, k: int, first: int, size: int, sizes: Buffer) -> None:
+        out(grid, block, edges, np.int32(k), a["row"], a["col"], p.level, p.paths, p.scale, sizes)
+
+    def backward(p: _Paths, k: int, first: int, size: int) -> None:
+        back(grid, block, edges, np.int32(k), a["row"], a["col"], p.level, p.paths, p.scale)
+
+    return _by_level(job, False, forward, backward)
+
+
+def _cooperative(job: Job, name: str, graph: tuple[Buffer, ...], *more: np.generic, words: int = 0) -> Launch:
+    """A Launch of the cooperative kernel `name`, with the arrays `graph` and after the common arguments
+    `words` int64 of its own, the barrier, and `more`."""
+    p = _Paths(job, True)
+    start = p.empty(job.packed.rows, job.packed.offsets)
+    tally, barrier = p.empty(job.packed.rows + 3, np.uint64), p.empty(1, np.uint32)
+    own = (p.empty(words, np.int64),) if words else ()
+    job.device.fill(barrier, 0)
+    kernel = job.kernel(name)
+    grid, block = cooperative_shape(job.device, kernel, job.params, job.packed.rows)
+    run = kernel.bind(
+        grid, block, p.n, p.source, *graph, p.old_id, p.level, p.paths, p.scale, p.queue, start, tally,
+        p.result, *own, barrier, *more, cooperative=True,
+    )  # fmt: skip
+    launch = p.launch(run)
+    launch.keep = (p, start, tally, barrier, own)
+    return launch
+
+
+@variant("bc", "persistent", format="pattern-csr", source="bc/persistent.cu", tunables=GRID, dtypes=_DTYPES,
+         missing=needs_cooperative, about="one launch, edges of each level in equal parts")  # fmt: skip
+def persistent(job: Job) -> Launch:
+    return _cooperative(job, "bc_persistent", (job.arrays["row_ptr"], job.arrays["col"]))
+
+
+_CHOICE = {
+    "small_vertices": Tunable(1024, "largest frontier for one block alone", between=(0, 1024)),
+    "small_edges": Tunable(4096, "most out-edges of a frontier for one block alone", between=(0, _MOST)),
+    "alpha": Tunable(
+        1.5, "pull forward once frontier edges x alpha > unexplored edges + vertices / 8", between=_RATIO
+    ),
+    "beta": Tunable(
+        4.0, "scatter backward where a level has more than beta times the edges of the next", between=_RATIO
+    ),
+}
+
+
+@variant("bc", "auto", format="adjacency", source="bc/auto.cu", tunables=GRID | _CHOICE, dtypes=_DTYPES,
+         missing=needs_cooperative, about="one launch; one block or the cheaper side of a level")  # fmt: skip
+def auto(job: Job) -> Launch:
+    a, t = job.arrays, job.params
+    return _cooperative(
+        job, "bc_auto", (a["row_ptr"], a["col"], a["col_ptr"], a["row"]),
+        np.int32(t["small_vertices"]), np.int64(t["small_edges"]), np.float64(t["alpha"]),
+        np.float64(t["beta"]), np.int32(job.packed.row is job.packed.col), words=5,
+    )  # fmt: skip
