@@ -23,6 +23,7 @@ int fake_cuInit(unsigned flags) { return 0; }
 int fake_cuDriverGetVersion(int* v) { *v = DRIVER; return 0; }
 int fake_cuModuleLoadData(handle* m, const char* image) { printf("load %.4s\n", image); *m = (handle)0x11; return 0; }
 int fake_cuModuleGetFunction(handle* f, handle m, const char* name) { printf("function %s\n", name); *f = (handle)0x22; return 0; }
+int fake_cuFuncSetAttribute(handle f, int attribute, int value) { printf("attribute %d of %p: %d\n", attribute, f, value); return 0; }
 int fake_cuOccupancyMaxActiveBlocksPerMultiprocessor(int* b, handle f, int threads, size_t shared) { *b = threads + (int)shared; return 0; }
 int fake_cuLaunchCooperativeKernel(handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                                    unsigned shared, handle stream, void** p)
