@@ -63,7 +63,7 @@ def test_what_the_driver_is_asked(tmp_path: Path) -> None:
     assert _run(tmp_path, 13000) == [
         "load ELF?",
         "function bfs",
-        "attribute 8 of 0x22: 24",  # more shared memory than without asking, once: 16 bytes were granted with 24
+        "attribute 8 of 0x22: 24",  # shared memory, asked for once: 24 bytes hold 16 too
         "1024",
         "function bfs",
         "cooperative 132,1,1 1024,1,1 16 0x1234: -7 deadbeef (nil) 2.5",
