@@ -76,9 +76,9 @@ class CudaClock:
         flags = driver.host_alloc_flags.DEVICEMAP
         self._flag = driver.pagelocked_zeros(1, np.uint32, mem_flags=flags)
         self._timed_out = driver.pagelocked_zeros(1, np.uint32, mem_flags=flags)
-        self._flag_ptr = np.uint64(self._flag.base.get_device_pointer())
-        self._timed_out_ptr = np.uint64(self._timed_out.base.get_device_pointer())
-        self._gate = module.kernel("spg_gate")
+        self._flag_ptr = int(self._flag.base.get_device_pointer())
+        self._timed_out_ptr = int(self._timed_out.base.get_device_pointer())
+        self._gate = module.kernel("spg_gate").launcher(1, 32, "PIPq")
         self._ticket = 0
         self._start, self._stop = driver.Event(), driver.Event()
         device.synchronize()
@@ -100,9 +100,7 @@ class CudaClock:
         gated = self.gates(launch)
         if gated:
             self._ticket = (self._ticket + 1) & 0xFFFFFFFF
-            self._gate(
-                1, 32, self._flag_ptr, np.uint32(self._ticket), self._timed_out_ptr, np.int64(_GATE_LIMIT_NS)
-            )
+            self._gate(self._flag_ptr, self._ticket, self._timed_out_ptr, _GATE_LIMIT_NS)
         try:
             self._start.record(stream)
             launch.run()

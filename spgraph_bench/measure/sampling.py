@@ -304,11 +304,14 @@ class _Probation:
         runs = {id(series): series.invalid_run for _, series, _ in waiting}
         for turn, series, taken in waiting:
             series.ahead = 0
-            sample = replace(taken.sample, sm_clock_mhz=clock)
+            s = taken.sample  # made anew, not by replace: there are thousands
             if reasons:
-                sample = replace(sample, valid=False, reason="throttled", throttle=reasons)
                 series.invalid_run = runs[id(series)]
-            yield from turn.take(series, replace(taken, sample=sample), self._max_invalid)
+                sample = Sample(s.ms, False, "throttled", clock, reasons)
+            else:
+                sample = Sample(s.ms, s.valid, s.reason, clock)
+            settled = Taken(taken.key, taken.cache, sample, taken.spent_s, taken.case)
+            yield from turn.take(series, settled, self._max_invalid)
         if reasons and any(series.invalid_run > 2 for _, series, _ in waiting):
             self._pause(0.1)
 

@@ -138,8 +138,8 @@ class Outcome:
 class _AnnouncingClock:
     """Says which cell is about to run, so that the parent knows whom to blame for a hang."""
 
-    def __init__(self, clock: Clock, cell: Cell, emit: Callable[[tuple[Any, ...]], None]) -> None:
-        self._clock, self._cell, self._emit = clock, cell, emit
+    def __init__(self, clock: Clock, cell: Cell, announce: Callable[[Cell], None]) -> None:
+        self._clock, self._cell, self._announce = clock, cell, announce
         self.name = clock.name
         self.evict_bytes = clock.evict_bytes
 
@@ -147,7 +147,7 @@ class _AnnouncingClock:
         return self._clock.gates(launch)
 
     def sample(self, launch: Launch, cache: Any) -> Sample:
-        self._emit(("at", self._cell))
+        self._announce(self._cell)
         return self._clock.sample(launch, cache)
 
 
@@ -187,6 +187,7 @@ class Bench:
         self._monitor = _monitor(device)
         self.device: Device = open_device(device, **(device_options or {}))
         self._clocks: dict[str, Clock] = {}
+        self._announced: tuple[Cell | None, float] = (None, 0.0)
         self._task: Task | None = None
         self._arrays: dict[str, npt.NDArray[Any]] = {}
         self._csr: CSR | None = None
@@ -304,7 +305,7 @@ class Bench:
             variant = get_variant(self._task.problem, cell.variant)
             self._emit(("at", cell))
             prepared = self._prepared(variant, cell)
-            clock = _AnnouncingClock(self._clock(variant.where), cell, self._emit)
+            clock = _AnnouncingClock(self._clock(variant.where), cell, self._announce)
             watched = variant.where == "gpu"
             entries.append(
                 Entry(cell.key, prepared.launch, clock, taken=taken.get(cell.key, ()), watched=watched)
@@ -313,6 +314,7 @@ class Bench:
         self._emit(("stage", "timing", True))
         gc.collect()
         self.stopping = False
+        self._announced = (None, 0.0)
         launched = {
             cell.key: prepared for cell in cells if (prepared := self._ready[cell.key]).job.child_words
         }
@@ -339,6 +341,13 @@ class Bench:
             samples = replace(event.samples, stopped="failed", times_ms=())
             return replace(event, samples=samples, reason=f"while it was timed: {error}")
         return event
+
+    def _announce(self, cell: Cell) -> None:
+        """Say that `cell` runs next, unless that was said less than a second ago: samples are short."""
+        now = time.monotonic()
+        if cell is not self._announced[0] or now - self._announced[1] > 1.0:
+            self._announced = (cell, now)
+            self._emit(("at", cell))
 
     def _time_parts(self, cell: Cell, launch: Launch, clock: Clock) -> None:
         """Time the parts of `launch` alone, cold, on what a whole run of the first case left."""
