@@ -109,3 +109,17 @@ def test_make_says_which_python_it_needs(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "needs Python 3.11 or later; this is Python 3.8.1" in done.stdout
     assert "remedy: " in done.stdout
+
+
+def test_regret_of_a_mode_that_chooses(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = str(ROOT / "results" / "h200" / "bfs-grid-1000.jsonl")
+    regret = _script("regret")
+    for mode, status in (("auto", 0), ("persistent", 1), ("frontier", 1)):
+        monkeypatch.setattr(sys, "argv", ["regret.py", records, "--mode", mode])
+        assert regret.main() == status, mode
+    said = capsys.readouterr().out
+    assert "grid-1000" in said
+    assert "one-block" in said
+    assert "not timed" in said
