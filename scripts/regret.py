@@ -3,7 +3,7 @@
     regret.py RECORDS... [--mode auto] [--most 1.1]
 
 RECORDS are files or folders of records of searches, as `spgraph bench bfs --results FOLDER` leaves them. For
-each graph (and order of its vertices) one line: the mode's time, the best other kernel's, and their ratio. The
+each graph (and order of its vertices) one line: the mode's time, the best other kernel's, their ratio. The
 exit status is 1 where a ratio is above --most, or the mode was not timed.
 """
 
