@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spgraph_bench.report.table import Group
 from spgraph_bench.report.text import Column, clean, fit, significant
+from spgraph_bench.report.verdict import Timed, child_verdict
 from spgraph_bench.results.launch import Cost, costs
 from spgraph_bench.results.record import Record
 
@@ -51,7 +52,7 @@ class LaunchGroup(Group):
             ]
         if counts and (bars := _bars(found, counts[-1])):
             parts += ["", Text(f"us per launch of {counts[-1]:,} (logarithmic)", style="bold"), *bars]
-        return Stack(*parts)
+        return Stack(*parts, *self._break_even())
 
     def _grid_of(
         self, found: Sequence[tuple[str, Cost]], cases: Sequence[tuple[int, int]], titles: Sequence[str]
@@ -68,7 +69,56 @@ class LaunchGroup(Group):
         return []  # the head tells the cases
 
     def _verdict(self) -> str:
-        return "empty launches: tasks without items; every count and every sum was exact"
+        return "every count and every sum was exact"
+
+    def _break_even(self) -> list[RenderableType]:
+        """From how much work per child launches pay, as a table with bars."""
+        from rich.text import Text
+
+        measured = next((r.record.break_even for r in self.rows if r.record.break_even), ())
+        if not measured:
+            return []
+        columns = [
+            Column("children at a time", [f"{each['children']:,}" for each in measured]),
+            Column("pay from us", [significant(each["us"]) for each in measured]),
+            Column(
+                "95 % interval", [f"{significant(e['low_us'])} {significant(e['high_us'])}" for e in measured]
+            ),
+            Column("us an empty child", [significant(each["child_us"]) for each in measured], keep=7),
+            Column("logarithmic", _log_bars([each["us"] for each in measured]), "left", fold=True),
+        ]
+        return [
+            "",
+            Text(
+                "work of a task, done by one thread, from which launching a child for it is faster",
+                style="bold",
+            ),
+            fit(columns, [""] * len(measured), self.width, self.terminal),
+        ]
+
+    def _child_verdict(self) -> str:
+        """For the largest tasks with work, as many as there are."""
+        found = self._costs()
+        largest = max((case for _, cost in found for case in cost.us if case[1]), default=None)
+        if largest is None:
+            return ""
+        rows = []
+        by_name = {self._name(row): row.record for row in self.rows}
+        for name, cost in found:
+            if largest in cost.us:
+                ms, span = cost.us[largest] * largest[0] / 1e3, cost.run.get(largest)
+                low, high = (span.low, span.high) if span else (None, None)
+                children = largest[0] if by_name[name].children is not None else 0
+                rows.append(Timed(name, by_name[name], ms, low, high, children))
+        said = child_verdict(rows)
+        return said and f'{said}; "here" is {largest[0]:,} tasks of {largest[1]:,} items'
+
+
+def _log_bars(values: Sequence[float]) -> list[str]:
+    """Bars from the least positive of `values` on."""
+    least, most = min(v for v in values if v > 0), max(values)
+    span = math.log(most / least) or 1.0
+    return ["#" * (1 + round((_BAR - 1) * math.log(v / least) / span)) if v > 0 else "" for v in values]
 
 
 def _bars(found: Sequence[tuple[str, Cost]], count: int) -> list[RenderableType]:
@@ -78,14 +128,12 @@ def _bars(found: Sequence[tuple[str, Cost]], count: int) -> list[RenderableType]
     shown = [(name, cost.us[count, 0]) for name, cost in found if cost.us.get((count, 0), 0) > 0]
     if len(shown) < 2:
         return []
-    least, most = min(us for _, us in shown), max(us for _, us in shown)
     width = max(len(name) for name, _ in shown)
-    span = math.log(most / least) or 1.0
+    bars = _log_bars([us for _, us in shown])
     return [
-        Text(clean(f"{name:<{width}}  {'#' * (1 + round((_BAR - 1) * math.log(us / least) / span))} "
-                   f"{significant(us)}"))
-        for name, us in shown
-    ]  # fmt: skip
+        Text(clean(f"{name:<{width}}  {bar} {significant(us)}"))
+        for (name, us), bar in zip(shown, bars, strict=True)
+    ]
 
 
 def is_launch(records: Sequence[Record]) -> bool:

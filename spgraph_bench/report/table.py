@@ -21,6 +21,7 @@ from spgraph_bench.report.text import (
     times,
     to_text,
 )
+from spgraph_bench.report.verdict import Timed, child_verdict
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.statistics import FLOORS, Row, compare
 
@@ -343,6 +344,7 @@ class Group:
                 "pays after: runs until conversion and preprocessing are won back against the best CSR row"
                 + (" in the matrix's own order" if both else "")
             )
+        said.append(self._child_verdict())
         if self.timed:
             said.append(
                 "Intervals are of this run: another run, driver or set of input values can differ by more."
@@ -353,6 +355,19 @@ class Group:
     def marks(row: Row) -> str:
         """The signs of a row; the legend tells those that occur."""
         return _marks(row)
+
+    def _child_verdict(self) -> str:
+        """Whether child launches pay here, if there were any."""
+        return child_verdict(
+            [
+                Timed(
+                    self._name(r), r.record, r.main.median,
+                    *((r.main.interval.low, r.main.interval.high) if r.main.interval else ()),
+                )
+                for r in self.timed
+                if r.main is not None
+            ]
+        )  # fmt: skip
 
     def _verdict(self) -> str:
         """Our best kernel against the best routine of a library."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spgraph_bench.report.table import Group
 from spgraph_bench.report.text import Column, clean, fit, milliseconds, percent, significant, times, to_text
+from spgraph_bench.report.verdict import Timed, child_verdict
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.traversal import Traversal, compare_traversals
 
@@ -106,6 +107,15 @@ class TraversalGroup(Group):
         ]  # fmt: skip
         title = "checked, not timed (levels of all sources; edges inspected and events of the first)"
         return [self._line(title, "bold"), self._fit(columns, [""] * len(rows))]
+
+    def _child_verdict(self) -> str:
+        def ends(t: Traversal) -> tuple[float | None, float | None]:
+            count = max(1, len(t.record.cases))
+            return (t.cycle.low / count, t.cycle.high / count) if t.cycle else (None, None)
+
+        return child_verdict(
+            [Timed(self._mode(t), t.record, t.mean, *ends(t)) for t in self.compared if t.mean]
+        )
 
     def _verdict(self) -> str:
         said = []

@@ -107,6 +107,10 @@ class Record:
     limits: Mapping[str, int] = field(default_factory=dict)
     """Limits set before the first launch: pending_launches, malloc_heap_bytes. Empty where nothing needs
     them."""
+    break_even: tuple[Mapping[str, float], ...] = ()
+    """Measured in the same run where children were launched: for several numbers of ``children`` the work of
+    a task in ``us`` (``low_us`` to ``high_us``) above which launching a child for it is faster than doing it
+    where it was found, and ``child_us``, what an empty child costs."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the problem says of this variant's output, a column of the table each."""
     cases: tuple[Mapping[str, Any], ...] = ()

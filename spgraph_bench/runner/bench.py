@@ -54,7 +54,8 @@ from spgraph_bench.problems import (
 from spgraph_bench.problems.traversal import LevelWork, level_work
 from spgraph_bench.results.record import Ceiling, Status
 from spgraph_bench.runner import spool
-from spgraph_bench.runner.children import ChildrenLostError, children_of
+from spgraph_bench.runner.break_even import measure_break_even
+from spgraph_bench.runner.children import DEFAULT_LIMITS, ChildrenLostError, children_of
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare, upload_packed
 from spgraph_bench.stats import MatrixStats, row_stats
 from spgraph_bench.variants.base import Launch, Variant, get_variant
@@ -286,6 +287,17 @@ class Bench:
         clock = self._clock("gpu")
         assert isinstance(clock, CudaClock)
         return clock.ceiling()
+
+    def break_even(self) -> tuple[dict[str, Any], ...]:
+        """From how much work per child launches pay; nothing on the host device."""
+        if self.device.kind != "cuda":
+            return ()
+        assert self._task is not None
+        pool = self._task.limits.get("pending_launches", DEFAULT_LIMITS["pending_launches"])
+        return measure_break_even(
+            self.device, self._clock("gpu"), pool,
+            lambda text: self._emit(("stage", f"measuring from where child launches pay: {text}", True)),
+        )  # fmt: skip
 
     def busy(self) -> list[str]:
         """What disturbs measuring on this device now (other processes, clocks), in words."""

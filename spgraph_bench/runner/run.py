@@ -224,6 +224,7 @@ class _Run:
         self.at: Cell | None = None
         self.ceiling: Ceiling | None = None
         self.notes: tuple[str, ...] = ()
+        self.break_even: tuple[Mapping[str, float], ...] = ()
         self.loaded: Worker | None = None
         self.spool: Spool | None = None
         self.run_id = uuid.uuid4().hex[:12]
@@ -532,8 +533,21 @@ class _Run:
         except (WorkerDiedError, WorkerHungError, SpgraphError) as error:
             self.session.drop_worker()
             self.notes = (f"the ceiling could not be measured: {error}",)
+        self._measure_break_even(cells)
         for group in self._groups(cells):
             self._time_group(group)
+
+    def _measure_break_even(self, cells: Sequence[Cell]) -> None:
+        """From where child launches pay, if any of `cells` made some."""
+        launched = ((self.outcomes[cell.key].children or {}).get("launched", 0) for cell in cells)
+        if self.info.kind != "cuda" or not any(launched):
+            return
+        self.progress("measuring from where child launches pay")
+        try:
+            self.break_even = tuple(self._worker().call("break_even"))
+        except (WorkerDiedError, WorkerHungError, SpgraphError) as error:
+            self.session.drop_worker()
+            self.notes = (*self.notes, f"from where child launches pay could not be measured: {error}")
 
     def _groups(self, cells: Sequence[Cell]) -> Iterable[list[Cell]]:
         """Cells that fit in device memory together; interleaving happens within a group."""
@@ -661,6 +675,7 @@ class _Run:
                 counters=outcome.counters,
                 children=outcome.children,
                 limits={str(name): value for name, value in self.task.limits.items()},
+                break_even=self.break_even,
                 facts=outcome.facts,
                 cases=outcome.cases,
                 trace=outcome.trace,

@@ -1,0 +1,123 @@
+"""From how much work per child a launch from the device pays on this GPU: measured, not assumed.
+
+A thread that finds a task can do it by itself or launch a child grid for it. For several numbers of such
+threads the size of the task is raised until launching is the faster way; there both are measured with care.
+The kernels are those of `spgraph bench launch`: `inline` and `fire-and-forget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from spgraph_bench.device.base import Device
+from spgraph_bench.formats import get_format
+from spgraph_bench.matrix import CSR
+from spgraph_bench.measure.sampling import Sample
+from spgraph_bench.results.interval import Interval, median_interval
+from spgraph_bench.results.launch import crossing
+from spgraph_bench.runner.children import children_of
+from spgraph_bench.runner.prepare import Prepared, prepare
+from spgraph_bench.variants.base import Launch, get_variant
+
+__all__ = ["COUNTS", "measure_break_even"]
+
+COUNTS = (1, 10, 100, 1000, 10_000)
+"""Tasks at a time; those that the pool of waiting launches has room for are measured."""
+
+_MOST_ITEMS = 1 << 21
+_GLANCES, _SAMPLES = 5, 41
+
+
+class _Clock(Protocol):
+    def sample(self, launch: Launch, cache: Literal["cold", "hot"]) -> Sample: ...
+
+
+@dataclass
+class _Way:
+    """One of the two ways, for one number of tasks."""
+
+    prepared: Prepared
+    cases: dict[int, int]
+    """Which case has so many items."""
+    clock: _Clock
+
+    def times(self, items: int, count: int) -> list[float]:
+        """`count` times in ms, hot."""
+        self.prepared.launch.select(self.cases[items])
+        taken = [self.clock.sample(self.prepared.launch, "hot") for _ in range(count + 1)][1:]
+        return [sample.ms for sample in taken if sample.valid]
+
+
+def _sizes() -> list[int]:
+    """Items of a task to try: none, then four sizes to each doubling."""
+    steps = 4 * int(np.log2(_MOST_ITEMS))
+    return [0, *sorted({round(2 ** (step / 4)) for step in range(steps + 1)})]
+
+
+def _prepared(device: Device, name: str, tasks: int, sizes: Sequence[int]) -> Prepared:
+    empty = CSR(0, 0, np.zeros(1, np.int64), np.empty(0, np.int32), None)
+    inputs = {"tasks": np.full(len(sizes), tasks, np.int32), "items": np.array(sizes, np.int32)}
+    outputs = {"result": ((2,), np.dtype(np.uint64))}
+    packed = get_format("none").pack(empty)
+    return prepare(device, get_variant("launch", name), packed, inputs, outputs)
+
+
+def measure_break_even(
+    device: Device, clock: _Clock, pending_launches: int, told: Callable[[str], None]
+) -> tuple[dict[str, Any], ...]:
+    """For each number of children: the work of a task in us above which launching it is the faster way.
+
+    Each is a mapping of ``children``, ``us`` and its interval ``low_us`` and ``high_us``, and ``child_us``,
+    what launching an empty child costs when so many are launched side by side. The work is the time that one
+    thread needs for the task by itself, while the others do theirs. Numbers of children for which launching
+    never paid are left out. `told` hears what is being done.
+    """
+    sizes = _sizes()
+    cases = {items: number for number, items in enumerate(sizes)}
+    found = []
+    start = 1
+    for tasks in COUNTS:
+        if tasks > pending_launches:
+            break
+        told(f"{tasks:,} children at a time")
+        inline, child = (
+            _Way(_prepared(device, name, tasks, sizes), cases, clock)
+            for name in ("inline", "fire-and-forget")
+        )
+
+        def pays(at: int, inline: _Way = inline, child: _Way = child) -> bool:
+            return _middle(child.times(sizes[at], _GLANCES)) < _middle(inline.times(sizes[at], _GLANCES))
+
+        at = start
+        while at < len(sizes) - 1 and not pays(at):
+            at = min(at + 4, len(sizes) - 1)
+        around = range(max(1, at - 6), min(len(sizes), at + 3))
+        series: dict[int, tuple[list[float], list[float]]] = {k: ([], []) for k in around}
+        for _ in range(_SAMPLES):  # in turns, so that drift hits all alike
+            for k in around:
+                series[k][0].extend(inline.times(sizes[k], 1))
+                series[k][1].extend(child.times(sizes[k], 1))
+        spans: list[tuple[Interval, Interval]] = []
+        for k in around:
+            one, other = (median_interval(times) for times in series[k])
+            if one is not None and other is not None:
+                spans.append((one, other))
+        nothing = _middle(inline.times(0, _SAMPLES))
+        lost = children_of(child.prepared.job)
+        if lost is not None:
+            lost.must_be_whole({}, {"pending_launches": pending_launches})
+        if (us := crossing(spans, nothing)) is not None:
+            empty = _middle(child.times(0, _SAMPLES)) * 1e3 / tasks
+            found.append(
+                {"children": tasks, "us": us[0], "low_us": us[1], "high_us": us[2], "child_us": empty}
+            )
+        start = max(1, at - 8)
+    return tuple(found)
+
+
+def _middle(times: Sequence[float]) -> float:
+    return float(np.median(times)) if times else float("nan")
