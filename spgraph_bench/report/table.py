@@ -344,11 +344,11 @@ class Group:
                 "pays after: runs until conversion and preprocessing are won back against the best CSR row"
                 + (" in the matrix's own order" if both else "")
             )
-        said.append(self._child_verdict())
         if self.timed:
             said.append(
                 "Intervals are of this run: another run, driver or set of input values can differ by more."
             )
+        said.append(self._child_verdict())
         return [self._line(text) for text in said if text]
 
     @staticmethod

@@ -11,7 +11,7 @@ from spgraph_bench.device.base import Device
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
 from spgraph_bench.variants.traversal import needs_cooperative, needs_graphs
 
-__all__: list[str] = []
+__all__ = ["per_case"]
 
 _BLOCK = 128  # SPG_TASK_BLOCK of cuda/launch/task.cuh
 _MOST_GATED = 256
@@ -36,7 +36,7 @@ def _threads(tasks: int) -> int:
     return -(-tasks // _BLOCK)
 
 
-def _launch(job: Job, bind: Callable[[int, int], Run], gated: bool = True, **details: Any) -> Launch:
+def per_case(job: Job, bind: Callable[[int, int], Run], gated: bool = True, **details: Any) -> Launch:
     """A Launch of ``bind(tasks, items)``, which is called once for each case."""
     tasks, items, result = job.inputs["tasks"], job.inputs["items"], job.buffers["result"]
     bound: dict[int, Run] = {}
@@ -77,14 +77,14 @@ def _task(job: Job, items: int, packed: bool = False) -> Run:
 @variant("launch", "host-loop", format="none", source="launch/task.cu", dtypes=("float32",),
          about="one launch after another by the host, through PyCUDA")  # fmt: skip
 def host_loop(job: Job) -> Launch:
-    return _launch(job, lambda tasks, items: _repeated(_task(job, items), tasks), gated=False)
+    return per_case(job, lambda tasks, items: _repeated(_task(job, items), tasks), gated=False)
 
 
 @variant("launch", "host-packed", format="none", source="launch/task.cu", dtypes=("float32",),
          missing=_packed_only,
          about="one launch after another by the host, through cuda-bindings, arguments packed")  # fmt: skip
 def host_packed(job: Job) -> Launch:
-    return _launch(job, lambda tasks, items: _repeated(_task(job, items, packed=True), tasks), gated=False)
+    return per_case(job, lambda tasks, items: _repeated(_task(job, items, packed=True), tasks), gated=False)
 
 
 @variant("launch", "host-readback", format="none", source="launch/task.cu", dtypes=("float32",),
@@ -99,13 +99,13 @@ def host_readback(job: Job) -> Launch:
 
         return _repeated(one, tasks)
 
-    return _launch(job, bind, gated=False)
+    return per_case(job, bind, gated=False)
 
 
 @variant("launch", "graph", format="none", source="launch/task.cu", dtypes=("float32",), missing=needs_graphs,
          about="all launches recorded as one CUDA graph")  # fmt: skip
 def graph(job: Job) -> Launch:
-    return _launch(job, lambda tasks, items: job.device.capture(_repeated(_task(job, items), tasks)))
+    return per_case(job, lambda tasks, items: job.device.capture(_repeated(_task(job, items), tasks)))
 
 
 @variant("launch", "graph-while", format="none", source="launch/graph_while.cu", dtypes=("float32",),
@@ -128,7 +128,7 @@ def graph_while(job: Job) -> Launch:
 
         return run
 
-    return _launch(job, bind, extra_bytes=4)
+    return per_case(job, bind, extra_bytes=4)
 
 
 @variant("launch", "grid-sync", format="none", source="launch/grid_sync.cu", dtypes=("float32",),
@@ -137,7 +137,7 @@ def grid_sync(job: Job) -> Launch:
     barrier = job.device.upload(np.zeros(1, np.uint32))
     grid = job.device.info().multiprocessors
     kernel = job.kernel("grid_sync_tasks")
-    return _launch(
+    return per_case(
         job,
         lambda tasks, items: kernel.bind(
             grid, _BLOCK, np.int32(tasks), np.int32(items), barrier, job.buffers["result"], cooperative=True
@@ -151,7 +151,7 @@ def grid_sync(job: Job) -> Launch:
 def one_block(job: Job) -> Launch:
     block = _BLOCK if job.device.kind == "host" else 1024
     kernel = job.kernel("one_block_tasks")
-    return _launch(
+    return per_case(
         job,
         lambda tasks, items: kernel.bind(1, block, np.int32(tasks), np.int32(items), job.buffers["result"]),
     )
@@ -175,7 +175,7 @@ def _children(job: Job, kernel: str, one_thread: bool = False) -> Launch:
             np.int32(tasks), np.int32(items), np.int32(_blocks(items)), children, job.buffers["result"],
         )  # fmt: skip
 
-    return _launch(job, bind)
+    return per_case(job, bind)
 
 
 @variant("launch", "fire-and-forget", format="none", source="launch/fire_and_forget.cu", dtypes=("float32",),
@@ -200,7 +200,7 @@ def default_stream(job: Job) -> Launch:
          about="each task tail-launches the next")  # fmt: skip
 def tail(job: Job) -> Launch:
     kernel, children = job.kernel("tail_task"), job.children()
-    return _launch(
+    return per_case(
         job,
         lambda tasks, items: kernel.bind(
             _blocks(items), _BLOCK, np.int32(tasks), np.int32(items), children, job.buffers["result"]
@@ -226,14 +226,14 @@ def device_graph(job: Job) -> Launch:
 
         return run
 
-    return _launch(job, bind, extra_bytes=4)
+    return per_case(job, bind, extra_bytes=4)
 
 
 @variant("launch", "inline", format="none", source="launch/inline.cu", dtypes=("float32",),
          about="no launch: each thread does its own task")  # fmt: skip
 def inline(job: Job) -> Launch:
     kernel = job.kernel("inline_tasks")
-    return _launch(
+    return per_case(
         job,
         lambda tasks, items: kernel.bind(
             _threads(tasks), _BLOCK, np.int32(tasks), np.int32(items), job.buffers["result"]
@@ -246,7 +246,7 @@ def inline(job: Job) -> Launch:
 def flattened(job: Job) -> Launch:
     kernel = job.kernel("flattened_tasks")
     most = job.device.info().multiprocessors * (2048 // _BLOCK)
-    return _launch(
+    return per_case(
         job,
         lambda tasks, items: kernel.bind(
             min(most, _blocks(max(tasks, tasks * items))), _BLOCK,

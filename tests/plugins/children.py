@@ -1,0 +1,32 @@
+"""Variants of `launch` that allocate on the device: within their bound, and beyond it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spgraph_bench.variants import Job, Launch, variant
+from spgraph_bench.variants.base import Limits, Sizes
+from spgraph_bench.variants.launch import per_case
+
+SOURCE = str(Path(__file__).resolve().parent.parent / "kernels" / "allocates.cu")
+BYTES = 1 << 16
+
+
+def _heap(sizes: Sizes) -> Limits:
+    # The allocator adds something to each block and takes whole pages.
+    return Limits(heap_bytes=int(sizes.inputs["tasks"].max()) * 2 * BYTES)
+
+
+def _allocating(job: Job) -> Any:
+    kernel, children = job.kernel("allocating_tasks"), job.children()
+    return lambda tasks, items: kernel.bind(
+        -(-tasks // 128), 128, np.int32(tasks), np.int32(items), np.int32(BYTES), np.int32(0), children,
+        job.buffers["result"],
+    )  # fmt: skip
+
+
+@variant("launch", "allocating", format="none", source=SOURCE, dtypes=("float32",), limits=_heap,
+         about="takes memory on the device")  # fmt: skip
+def allocating(job: Job) -> Launch:
+    return per_case(job, _allocating(job))

@@ -1,0 +1,367 @@
+"""Launches from the device, around the kernels: limits, what is said when they are too small, break-even."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spgraph_bench.cli.main import run as cli
+from spgraph_bench.device.nvcc import uses_device_launch
+from spgraph_bench.errors import UsageError
+from spgraph_bench.formats import formats, get_format
+from spgraph_bench.paths import cuda_dir
+from spgraph_bench.problems import Option
+from spgraph_bench.problems.launch import item_values
+from spgraph_bench.report import render
+from spgraph_bench.report.verdict import Timed, child_verdict
+from spgraph_bench.results.interval import Interval
+from spgraph_bench.results.launch import break_even_at, crossing
+from spgraph_bench.results.record import Record, Samples
+from spgraph_bench.runner.children import Children, ChildrenLostError
+from tests.test_results import around, record, samples
+
+PLUGIN = Path(__file__).parent / "plugins" / "children.py"
+DEVICES = ["host", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def bench(*args: str, plugin: bool = False) -> tuple[dict[str, Record], subprocess.CompletedProcess[str]]:
+    environment = {**os.environ, "NO_COLOR": "1"}
+    if plugin:
+        environment["SPGRAPH_PLUGINS"] = str(PLUGIN)
+    done = subprocess.run(
+        [sys.executable, "-m", "spgraph_bench", "bench", *args, "--no-save", "--time-limit", "0.1"],
+        capture_output=True, text=True, timeout=240, env=environment,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    found = {}
+    if "--json" in args:
+        found = {r.variant: r for r in (Record.from_json(json.loads(x)) for x in done.stdout.splitlines())}
+    return found, done
+
+
+# ---- limits too small ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_pool_that_is_too_small_fails_that_variant_and_the_run_goes_on(device: str) -> None:
+    found, done = bench(
+        "launch", "--device", device, "--json", "--launches", "10000", "--items", "0", "--pending-launches",
+        "2048", "--variant", "fire-and-forget", "--variant", "tail", "--variant", "inline",
+    )  # fmt: skip
+    assert done.returncode == 1
+    lost = found["fire-and-forget"]
+    assert lost.status == "failed"
+    said = re.fullmatch(
+        r"([\d,]+) of 10,000 child launches were refused \(pending-launch pool 2,048; needs about 10,000: "
+        r"--pending-launches\)",
+        lost.reason,
+    )
+    assert said
+    assert lost.children
+    assert lost.children["refused"] == int(said[1].replace(",", "")) > 0
+    assert lost.children["launched"] + lost.children["refused"] == 10_000
+    assert not lost.samples
+    assert lost.limits["pending_launches"] == 2048
+    assert found["tail"].status == found["inline"].status == "ok"
+    assert found["inline"].children is None
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_pool_is_set_from_the_bound(device: str) -> None:
+    found, done = bench(
+        "launch",
+        "--device",
+        device,
+        "--json",
+        "--launches",
+        "3k",
+        "--items",
+        "0",
+        "--variant",
+        "fire-and-forget",
+    )
+    assert done.returncode == 0, done.stderr
+    assert found["fire-and-forget"].status == "ok"
+    assert found["fire-and-forget"].limits == {"pending_launches": 3000, "malloc_heap_bytes": 8 << 20}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_heap_that_is_too_small_fails_that_variant(device: str) -> None:
+    args = f"launch --device {device} --json --launches 1k --items 0 --variant allocating --variant inl*".split()
+    found, done = bench(*args, "--heap", "40k", plugin=True)
+    assert done.returncode == 1
+    lost = found["allocating"]
+    assert lost.status == "failed"
+    assert re.search(
+        r"[\d,]+ of [\d,]+ allocations on the device failed \(heap 40 kB; needs about 131 MB: --heap\)",
+        lost.reason,
+    )
+    assert lost.children
+    assert lost.children["allocations_failed"] > 0
+    assert found["inline"].status == "ok"
+    found, done = bench(*args, plugin=True)
+    assert done.returncode == 0, done.stderr
+    assert found["allocating"].status == "ok"
+    assert found["allocating"].limits["malloc_heap_bytes"] == 1000 * 2 * (1 << 16)
+    assert found["allocating"].children == {
+        "launched": 0, "refused": 0, "failed": 0, "allocations": 1, "allocations_failed": 0,
+    }  # fmt: skip
+
+
+def test_counts_say_what_was_lost() -> None:
+    pool, bound = {"pending_launches": 2048}, {"pending_launches": 3000}
+    with pytest.raises(ChildrenLostError) as told:
+        Children(launched=2114, refused=886).must_be_whole(bound, pool)  # type: ignore[arg-type]
+    assert str(told.value) == (
+        "886 of 3,000 child launches were refused (pending-launch pool 2,048; needs about 3,000: "
+        "--pending-launches)"
+    )
+    with pytest.raises(ChildrenLostError, match="2 child launches failed with CUDA error 9"):
+        Children(launched=2, failed=2, error=9).must_be_whole({}, {})
+    with pytest.raises(ChildrenLostError, match=r"heap 8.39 MB; needs more: --heap"):
+        Children(allocations=1, allocations_failed=3).must_be_whole({}, {})
+    Children(launched=10, allocations=3).must_be_whole({}, {})
+    assert Children(launched=4).words() == {"launched": 4, "refused": 0, "failed": 0}
+
+
+def test_every_launch_in_a_kernel_file_is_counted() -> None:
+    """A launch that nobody looks at could be lost; so could memory."""
+    launching = []
+    for path in sorted([*cuda_dir().rglob("*.cu"), *cuda_dir().rglob("*.cuh")]):
+        if "host" in path.relative_to(cuda_dir()).parts:
+            continue
+        text = re.sub(
+            r"//[^\n]*|^[ \t]*#[ \t]*define[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.M
+        )
+        calls = re.findall(r"SPG_LAUNCH\(.*?;\s*(\w+|if \(!?\w+)\(", text, re.S)
+        assert len(calls) == len(re.findall(r"\bSPG_LAUNCH\(", text)), path.name
+        assert {re.sub(r"^if \(!?", "", call) for call in calls} <= {"count_child"}, path.name
+        assert path.name == "children.cuh" or not re.search(r"\bmalloc\(", text), path.name
+        launching += [path.name] * bool(calls)
+    assert {"child_launch.cu", "tail_launch.cu", "tail.cu"} <= set(launching)
+
+
+def test_kernels_that_launch_are_linked_with_the_device_runtime() -> None:
+    assert uses_device_launch("launch/tail.cu")
+    assert uses_device_launch("launch/device_graph.cu")
+    assert uses_device_launch("bfs/child_launch.cu")
+    assert not uses_device_launch("launch/task.cu")
+    assert not uses_device_launch("bfs/auto.cu")
+
+
+# ---- problems without a matrix ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (
+            "launch rmat:scale=4",
+            "launch reads no file or recipe: its inputs are made from --launches, --items",
+        ),
+        ("launch --symmetrize", "options of reading do not apply to launch"),
+        ("launch --launches 0", "take an integer from 1 to 1000000"),
+        ("launch --launches 1.00001k", "take an integer"),
+        ("launch --reorder rcm", "launch cannot be reordered"),
+        ("launch --pending-launches -3", "no whole number from 1"),
+        ("launch --variant inline --heap 1M", "none of these variants of launch launches"),
+        ("spmv grid:n=4 --pending-launches 9", "none of these variants of spmv"),
+        ("spmv grid:n=4 --launches 9", "spmv has no option --launches"),
+    ],
+)
+def test_what_does_not_fit_is_refused(args: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["bench", *args.split(), "--device", "host", "--in-process", "--no-save"]) == 2
+    assert message in re.sub(r"\s+", " ", capsys.readouterr().err)
+
+
+def test_a_record_names_the_inputs(capsys: pytest.CaptureFixture[str]) -> None:
+    told = []
+    for launches in ("20", "20", "21"):
+        args = f"launch --device host --no-save --json --in-process --variant inline --launches {launches}"
+        assert cli(["bench", *args.split(), "--items", "9"]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    first, again, other = told
+    assert first["matrix"]["name"] == "launch-launches-20-items-9"
+    assert (first["matrix"]["rows"], first["matrix"]["source"]["kind"]) == (0, "options")
+    assert first["matrix"]["sha256"] == again["matrix"]["sha256"] != other["matrix"]["sha256"]
+    assert first["format"] == "none"
+    assert first["options"] == {"launches": 20, "items": 9}
+    assert [(c["tasks"], c["items"]) for c in first["cases"]] == [(1, 0), (10, 0), (20, 0), (20, 9)]
+
+
+def test_none_is_no_format_of_matrices() -> None:
+    assert "none" not in formats()
+    none = get_format("none")
+    empty = none.unpack(none.pack(get_format("csr").unpack(get_format("csr").pack(_empty()))))
+    assert empty.shape == (0, 0)
+    with pytest.raises(ValueError, match="cannot be packed as nothing"):
+        none.pack(_small())
+
+
+def _empty() -> Any:
+    from spgraph_bench.matrix import CSR
+
+    return CSR(0, 0, np.zeros(1, np.int64), np.empty(0, np.int32), None)
+
+
+def _small() -> Any:
+    from spgraph_bench.recipes import make
+
+    return make("chain:n=3").csr
+
+
+@pytest.mark.parametrize(
+    ("default", "text", "value"),
+    [
+        (1, "5000", 5000), (1, "5k", 5000), (1, "1.5M", 1_500_000), (1, "2G", 2 * 10**9), (1, "+7", 7),
+        (1, "5.0", None), (1, "0.0001k", None), (1, "k", None), (1, "1e3", None), (1, "5 k", None),
+        (0.5, "0.25", 0.25), (0.5, "1", 1.0), (0.5, "nan", None), (0.5, "x", None), (0.5, "inf", None),
+    ],
+)  # fmt: skip
+def test_numbers_as_options(default: float, text: str, value: float | None) -> None:
+    option = Option(default, "a number", between=(0, 10**10))
+    if value is None:
+        with pytest.raises(UsageError, match="cannot be"):
+            option.checked("--n", text)
+    else:
+        assert option.checked("--n", text) == value
+
+
+def test_items_are_what_the_kernel_computes() -> None:
+    def plain(x: int) -> int:
+        for _ in range(4):
+            x ^= x >> 15
+            x = x * 0x2C1B3C6D % 2**32
+        return x >> 8
+
+    assert item_values(5).tolist() == [plain(x) for x in range(1, 6)]
+
+
+# ---- break-even ------------------------------------------------------------------------------------------
+
+
+def _spans(*pairs: tuple[float, float], width: float = 0.0) -> list[tuple[Interval, Interval]]:
+    return [
+        (Interval(a - width, a, a + width, 0.95), Interval(b - width, b, b + width, 0.95)) for a, b in pairs
+    ]
+
+
+def test_the_crossing_is_where_lines_meet() -> None:
+    # Doing it takes 0.01, 0.02, 0.04 ms, launching 0.03 always: they meet at 0.03, of which 0.004 is no work.
+    at = crossing(_spans((0.01, 0.03), (0.02, 0.03), (0.04, 0.03)), 0.004)
+    assert at == pytest.approx((26.0, 26.0, 26.0))
+    wide = crossing(_spans((0.01, 0.03), (0.02, 0.03), (0.04, 0.03), width=0.001), 0.004)
+    assert wide is not None
+    assert wide[0] == pytest.approx(26.0)
+    assert wide[1] == pytest.approx(24.0)
+    assert wide[2] == pytest.approx(28.0)
+
+
+def test_there_may_be_no_crossing() -> None:
+    assert crossing(_spans((0.01, 0.03), (0.02, 0.03)), 0.0) is None
+    assert crossing([], 0.0) is None
+    # Faster from the first size on: nobody knows from where.
+    assert crossing(_spans((0.04, 0.03), (0.05, 0.03)), 0.0) is None
+    # The last crossing counts where noise makes several.
+    at = crossing(_spans((0.01, 0.03), (0.031, 0.03), (0.029, 0.03), (0.05, 0.03)), 0.0)
+    assert at is not None
+    assert at[0] == pytest.approx(30.0)
+
+
+MEASURED = (
+    {"children": 1, "us": 8.0, "low_us": 7.9, "high_us": 8.2, "child_us": 7.0},
+    {"children": 100, "us": 32.0, "low_us": 31.0, "high_us": 33.0, "child_us": 0.3},
+    {"children": 10_000, "us": 2700.0, "low_us": 2600.0, "high_us": 2800.0, "child_us": 0.27},
+)
+
+
+def test_break_even_between_the_numbers_measured() -> None:
+    at = break_even_at(MEASURED, 10)
+    assert at is not None
+    assert at["us"] == pytest.approx(16.0)  # half way in both logarithms
+    assert break_even_at(MEASURED, 1) == pytest.approx({"us": 8.0, "low_us": 7.9, "high_us": 8.2})
+    assert break_even_at(MEASURED, 10**6) == {"us": 2700.0, "low_us": 2600.0, "high_us": 2800.0}
+    assert break_even_at((), 5) is None
+
+
+def _timed(name: str, ms: float, children: int = 0, spread: float = 0.01, **more: Any) -> Timed:
+    kept = record(
+        name, children={"launched": children, "refused": 0, "failed": 0} if children else None,
+        break_even=MEASURED, **more,
+    )  # fmt: skip
+    return Timed(name, kept, ms, ms * (1 - spread), ms * (1 + spread))
+
+
+def test_the_verdict_says_what_to_use() -> None:
+    rows = [_timed("child-launch", 3.1, 100), _timed("flattened", 1.0), _timed("uniform", 2.0)]
+    assert child_verdict(rows) == (
+        "child launches pay from 32.0 us of work per child on this GPU (31.0 to 33.0, with 100 in a run); "
+        "here: no, use flattened (3.10x)"
+    )
+    rows = [_timed("child-launch", 1.0, 100), _timed("flattened", 2.0)]
+    assert child_verdict(rows).endswith("here: yes, child-launch (2.00x against flattened)")
+    rows = [_timed("child-launch", 1.0, 100), _timed("flattened", 1.001)]
+    assert "no difference" in child_verdict(rows)
+    assert child_verdict([_timed("flattened", 1.0)]) == ""
+    assert child_verdict([_timed("scipy", 1.0, where="cpu")]) == ""
+
+
+def _launch_record(variant: str, factor: float, **more: Any) -> Record:
+    cases = tuple({"tasks": n, "items": m} for n, m in [(1, 0), (10, 0), (1000, 0), (1000, 64), (1000, 256)])
+    order = [k for _ in range(8) for k in range(5)]
+    times = [factor * cases[k]["tasks"] * (1 + cases[k]["items"] / 64) * (1 + 1e-3 * i) / 1e3
+             for i, k in enumerate(order)]  # fmt: skip
+    taken = Samples("cold", tuple(times), "cuda-events", True, 3, "converged", cases=tuple(order))
+    source = {"kind": "options", "text": "5 cases", "format": "generated"}
+    given = {
+        "problem": "launch", "format": "none", "cases": cases, "samples": (taken,), "break_even": MEASURED,
+        "matrix": {"name": "launch-x", "sha256": "f" * 64, "rows": 0, "cols": 0, "nnz": 0, "source": source},
+        "limits": {"pending_launches": 4096, "malloc_heap_bytes": 8 << 20},
+    }  # fmt: skip
+    return record(variant, **{**given, **more})
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_table_of_launches(width: int) -> None:
+    rows = [
+        _launch_record("host-loop", 8.0),
+        _launch_record("fire-and-forget", 0.3, children={"launched": 1, "refused": 0, "failed": 0}),
+        _launch_record("flattened", 0.1),
+        _launch_record("graph", 1.0, samples=(), status="skipped", reason="CUDA graphs exist on a GPU only"),
+    ]
+    text = render(rows, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    flat = re.sub(r"\s+", " ", text)
+    assert "pool of 4,096 waiting launches, heap of 8.39 MB on the device" in flat
+    assert "us per launch, by launches in a run" in flat
+    assert re.search(r"children at a time pay from us 95 % interval.*10,000 2,700 2,600 2,800", flat)
+    assert "here: no, use flattened" in flat
+    assert "skipped graph CUDA graphs exist on a GPU only" in flat
+    lines = [line.split()[0] for line in text.splitlines() if "#" in line and line[0].isalpha()]
+    assert lines == ["flattened", "fire-and-forget", "host-loop"]  # the cheapest first
+
+
+def test_a_table_shows_facts_children_and_memory_without_a_matrix() -> None:
+    source = {"kind": "options", "text": "10 curves", "format": "generated"}
+    more = {
+        "problem": "bezier", "format": "none", "rate_unit": "Mpoints/s", "operations": 2_000_000,
+        "matrix": {"name": "b", "sha256": "e" * 64, "rows": 0, "cols": 0, "nnz": 0, "source": source},
+        "bytes": {"device": 5_000_000}, "facts": {"points": 83_000, "saved": "3.1x"},
+        "samples": (samples(around(1.0)), samples(around(0.9), "hot")),
+    }  # fmt: skip
+    rows = [record("child-launch", children={"launched": 3000, "refused": 0}, **more), record("flat", **more)]
+    flat = re.sub(r"[ \t]+", " ", render(rows, width=100))
+    assert "inputs 10 curves, sha256 eeeeeeeeeeee" in flat
+    assert "nonzeros" not in flat
+    assert "Mpoints/s" in flat
+    assert "points saved children memory" in flat
+    assert "2,000" in flat  # 2 M points in 1 ms are 2,000 million a second
+    assert "83,000 3.1x 3,000 5.00 MB" in flat
