@@ -95,7 +95,7 @@ def test_the_pool_is_set_from_the_bound(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_heap_that_is_too_small_fails_that_variant(device: str) -> None:
-    args = f"launch --device {device} --json --launches 1k --items 0 --variant allocating --variant inl*".split()
+    args = f"launch --device {device} --json --launches 1k --items 0 --variant allo* --variant inl*".split()
     found, done = bench(*args, "--heap", "40k", plugin=True)
     assert done.returncode == 1
     lost = found["allocating"]
