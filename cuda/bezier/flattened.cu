@@ -1,0 +1,67 @@
+// flattened.cu: as many points as each curve needs, in one launch, without children and without the host.
+//
+// Computes   count  int [curves]: points of each curve, see curve.cuh;
+//            start  long long [curves]: where its points begin, the prefix sum of `count`; total long long [1];
+//            vertices float2 [total]: the points of all curves, one curve after another.
+// State      state scan_word_t [tiles + 1]: the status of each tile, and how many were taken; zero before the launch.
+// Threads    A block takes a tile of curves. It counts their points, a thread per curve, sums them up, and learns from
+//            the tiles before where its points begin (scan.cuh). Then the points of the tile are cut into equal
+//            stretches, one for each warp, whatever curve they belong to: a lane per point, 32 points next to each
+//            other at a time. So a curve of 256 points costs 32 times one of 8, and no lane waits for a longer curve.
+//            A lane moves on from its curve by looking at where the next ones start; as each has 8 points or more, that
+//            is four looks at most.
+// Wins       Wherever work per item is known once it has been looked at. The prefix sum takes the place of a launch.
+// Loses      To `uniform` when every curve needs 256 points: it counts in vain.
+// Source     Flattening of nested parallelism (Blelloch, "Programming parallel algorithms", 1996).
+#include "../common/scan.cuh"
+#include "curve.cuh"
+
+#define SPG_TILE_CURVES 256
+
+// `tile_curves` is at most 256 and at most the block.
+SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ control, int* __restrict__ count,
+                     long long* __restrict__ start, float2* __restrict__ vertices, long long* total,
+                     scan_word_t* state)
+{
+    SPG_SHARED(curve_t, curve, SPG_TILE_CURVES);
+    SPG_SHARED(int, offset, SPG_TILE_CURVES + 1);
+    SPG_SHARED_VAR(long long, begin);
+    const unsigned tile = next_tile((unsigned*)(state + gridDim.x));
+    const long long first = (long long)tile * tile_curves;
+    const int held = (int)min((long long)tile_curves, curves - first), me = threadIdx.x;
+
+    int mine = 0;
+    if (me < held) {
+        curve[me] = load_curve(control, (int)first + me);
+        mine = points_needed(curve[me]);
+    }
+    int points = 0;
+    const int before = block_exclusive_sum(mine, points);
+    if (me < held) offset[me] = before;
+    if (me == 0) offset[held] = points;
+    if (me < 32) {
+        const long long sum = look_back(state, tile, points);
+        if (me == 0) begin = sum;
+    }
+    __syncthreads();
+    if (me < held) {
+        count[first + me] = mine;
+        start[first + me] = begin + before;
+        if (first + me == curves - 1) *total = begin + points;
+    }
+
+    // This warp's stretch, in steps of 32 points.
+    const int lane = me & 31, warp = me / 32, warps = blockDim.x / 32;
+    const int steps = (points + 31) / 32, share = (steps + warps - 1) / warps;
+    const int from = warp * share * 32, to = min(points, from + share * 32);
+    int at = 0;  // the last curve that starts at or before this lane's first point
+    for (int beyond = held; beyond - at > 1;) {
+        const int middle = (at + beyond) / 2;
+        if (offset[middle] <= from + lane) at = middle;
+        else beyond = middle;
+    }
+    for (int point = from + lane; point < to; point += 32) {
+        while (offset[at + 1] <= point) ++at;
+        vertices[begin + point] = curve_point(curve[at], point - offset[at], offset[at + 1] - offset[at]);
+    }
+}

@@ -1,0 +1,273 @@
+"""Quadtrees: boxes halved in both directions until each holds few points.
+
+Recursion whose depth depends on the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.formats.base import Packed
+from spgraph_bench.matrix import Matrix
+from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
+
+__all__ = [
+    "CODE_DEPTH",
+    "SHAPES",
+    "Quadtree",
+    "check_tree",
+    "draw_points",
+    "most_split",
+    "point_codes",
+    "split_nodes",
+]
+
+Points = npt.NDArray[np.float32]
+Codes = npt.NDArray[np.uint32]
+
+CODE_DEPTH = 16
+"""Levels that a code tells apart: 16 bits of x and y each."""
+
+SHAPES = ("uniform", "clustered", "line", "equal")
+
+_CLUSTERS = 64
+
+
+def _to_unit(raw: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """Raw bits as numbers in [0, 1): the same for a seed on any machine and with any numpy."""
+    return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def draw_points(seed: int, points: int, shape: str) -> Points:
+    """Points ``[points, 2]`` in [0, 1), float32.
+
+    Parameters
+    ----------
+    shape : "uniform"; "clustered": 64 clusters whose points get denser towards the middle (each coordinate's
+        distance from it is the product of three uniform draws, at most 1/8); "line": on a line across the
+        square; "equal": all the same.
+    """
+    bits = np.random.PCG64(seed)
+
+    def uniform() -> npt.NDArray[np.float64]:
+        return _to_unit(bits.random_raw(points))
+
+    p = np.empty((points, 2), np.float64)
+    if shape == "uniform":
+        p[:, 0], p[:, 1] = uniform(), uniform()
+    elif shape == "clustered":
+        middle = 0.125 + 0.75 * _to_unit(bits.random_raw(2 * _CLUSTERS)).reshape(-1, 2)
+        of = bits.random_raw(points) % np.uint64(_CLUSTERS)
+        for axis in range(2):
+            away = uniform() * uniform() * (2 * uniform() - 1) / 8
+            p[:, axis] = middle[of, axis] + away
+    elif shape == "line":
+        t = uniform()
+        p[:, 0], p[:, 1] = t, 0.1 + 0.7 * t
+    else:
+        p[:] = (0.3, 0.6)
+    return np.minimum(p, 1 - 2.0**-20).astype(np.float32)
+
+
+def point_codes(points: Points) -> Codes:
+    """Morton codes, uint32 ``[n]``: see cuda/quadtree/tree.cuh. In float64: 65,536 x is exact."""
+
+    def spread(v: Codes) -> Codes:
+        for shift, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
+            v = (v | v << np.uint32(shift)) & np.uint32(mask)
+        return v
+
+    cell = np.minimum(np.floor(points.astype(np.float64) * 65536), 65535).astype(np.uint32)
+    return spread(cell[:, 0]) | spread(cell[:, 1]) << np.uint32(1)
+
+
+def split_nodes(codes: Codes, leaf: int, depth: int) -> npt.NDArray[np.int64]:
+    """How many nodes of each depth are split, int64 ``[depth]``: the boxes that hold more than `leaf`
+    points."""
+    rising = np.sort(codes)
+    found = np.zeros(depth, np.int64)
+    for d in range(depth):
+        prefix = rising >> np.uint32(32 - 2 * d) if d else np.zeros(len(rising), np.uint32)
+        # A box of more than `leaf` points: its first point and the one `leaf` places on share the prefix.
+        starts = np.concatenate(([True], prefix[1:] != prefix[:-1])) if len(prefix) else np.zeros(0, bool)
+        at = np.flatnonzero(starts[: max(len(prefix) - leaf, 0)])
+        found[d] = int((prefix[at] == prefix[at + leaf]).sum())
+        if not found[d]:
+            break
+    return found
+
+
+def most_split(points: int, leaf: int, depth: int) -> int:
+    """A bound on the nodes that are split: of each depth at most 4^d, and at most as many as have leaf + 1
+    points."""
+    return sum(min(4**d, points // (leaf + 1)) for d in range(depth))
+
+
+def check_tree(
+    nodes: npt.NDArray[Any],
+    order: npt.NDArray[Any],
+    codes: Codes,
+    split: npt.NDArray[np.int64],
+    leaf: int,
+    depth: int,
+) -> CheckResult:
+    """Whether nodes and order are the quadtree of the points with these `codes` (of which there is one, up
+    to the numbering of nodes and the order of points in a leaf).
+
+    Walking down from the root, level by level: children share the range of their node, in order of quadrant
+    (boxes nest by construction: a node's box follows from the way to it); nodes are split exactly if they
+    have more than `leaf` points above `depth`; every node is reached once; every point is in `order` once,
+    and lies in the box of its leaf; as many nodes of each depth are split as the codes say (`split`).
+
+    Parameters
+    ----------
+    nodes : int32 ``[nodes, 4]``: begin, end, child, depth, see cuda/quadtree/tree.cuh.
+    order : int32 ``[points]``.
+    """
+    count, n = len(nodes), len(codes)
+
+    def wrong(message: str) -> CheckResult:
+        return CheckResult(False, message)
+
+    if count < 1 or len(order) != n:
+        return wrong(f"{count:,} nodes and {len(order):,} points in order, expected one or more and {n:,}")
+    if not ((order >= 0) & (order < n)).all():
+        return wrong("order holds what is no point")
+    seen = np.zeros(n, bool)
+    seen[order] = True
+    if not seen.all():
+        return wrong(f"point {int(np.argmin(seen)):,} is missing in order, so another one is there twice")
+    reached = np.zeros(count, bool)
+    at, prefix = np.zeros(1, np.int64), np.zeros(1, np.uint64)
+    if tuple(nodes[0, :2]) != (0, n):
+        return wrong(f"the root has points {nodes[0, 0]:,} to {nodes[0, 1]:,}, expected 0 to {n:,}")
+    deepest = 0
+    for d in range(depth + 1):
+        reached[at] = True
+        begin, end, child = (nodes[at, k].astype(np.int64) for k in range(3))
+        if len(bad := np.flatnonzero(nodes[at, 3] != d)):
+            return wrong(f"node {at[bad[0]]:,} says depth {nodes[at[bad[0]], 3]}, it is reached at {d}")
+        splits = (end - begin > leaf) & (d < depth)
+        if len(bad := np.flatnonzero(splits != (child >= 0))):
+            b = bad[0]
+            what = "is a leaf" if splits[b] else "is split"
+            return wrong(f"node {at[b]:,} of depth {d} with {end[b] - begin[b]:,} points {what}")
+        if d < depth and splits.sum() != split[d]:
+            return wrong(f"{splits.sum():,} nodes of depth {d} are split, expected {split[d]:,}")
+        # Leaves: every point of theirs has their prefix.
+        of = np.flatnonzero(~splits & (end > begin))
+        sizes = end[of] - begin[of]
+        places = np.repeat(begin[of] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        there = codes[order[places]].astype(np.uint64) >> np.uint64(32 - 2 * d)
+        if len(bad := np.flatnonzero(there != np.repeat(prefix[of], sizes))):
+            return wrong(f"point {order[places[bad[0]]]:,} is in a leaf of depth {d} whose box it is not in")
+        deepest = d
+        if not splits.any():
+            break
+        child, begin, end = child[splits], begin[splits], end[splits]
+        if child.max() + 4 > count or child.min() < 1:
+            return wrong(f"a node of depth {d} has children beyond the {count:,} nodes")
+        kin = child[:, None] + np.arange(4)
+        edges = np.concatenate((nodes[kin, 0], nodes[kin[:, 3:], 1]), axis=1)
+        fits = (edges[:, 0] == begin) & (edges[:, 4] == end) & (nodes[kin, 1] == edges[:, 1:]).all(axis=1)
+        fits &= (np.diff(edges, axis=1) >= 0).all(axis=1)
+        if not fits.all():
+            b = int(np.argmin(fits))
+            return wrong(
+                f"the children {child[b]:,} to {child[b] + 3:,} do not share the range of their node"
+            )
+        at = kin.reshape(-1)
+        if reached[at].any() or len(np.unique(at)) != len(at):
+            return wrong(f"a node of depth {d + 1} has two parents")
+        prefix = (prefix[splits][:, None] * np.uint64(4) + np.arange(4, dtype=np.uint64)).reshape(-1)
+    if not reached.all():
+        return wrong(f"node {int(np.argmin(reached)):,} is nobody's child")
+    facts = {"deepest": deepest, "nodes": count}
+    return CheckResult(True, "", facts=facts)
+
+
+class Quadtree:
+    """Input ``points`` float32 ``[n, 2]`` in [0, 1); output a mapping: ``nodes`` int32 ``[nodes, 4]``,
+    ``order`` int32 ``[n]``, see cuda/quadtree/tree.cuh."""
+
+    name = "quadtree"
+    title = "a quadtree of points: boxes split until each holds few"
+    rate_unit = "Mpoints/s"
+    outputs: tuple[str, ...] = ("nodes",)
+    dtypes: tuple[str, ...] = ("float32",)
+    is_graph = False
+    options: Mapping[str, Option] = MappingProxyType(
+        {
+            "points": Option(1_000_000, "points", between=(1, 5 * 10**7)),
+            "shape": Option("clustered", "how the points lie", choices=SHAPES),
+            "leaf": Option(32, "points that a leaf holds at most", between=(1, 10_000)),
+            "depth": Option(16, "depth at which a box is a leaf, whatever it holds", between=(1, CODE_DEPTH)),
+        }
+    )
+    host_defaults: Mapping[str, Any] = MappingProxyType({"points": 2000})
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        filled = filled_options(self, options or {})
+        self.points, self.shape = int(filled["points"]), str(filled["shape"])
+        self.leaf, self.depth = int(filled["leaf"]), int(filled["depth"])
+
+    def configured(self, options: Mapping[str, Any]) -> Quadtree:
+        return Quadtree(options)
+
+    def inputs(
+        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **_: Any
+    ) -> dict[str, npt.NDArray[Any]]:
+        """See :func:`draw_points`."""
+        return {"points": draw_points(seed, self.points, self.shape)}
+
+    def output_arrays(
+        self, matrix: Matrix, dtype: np.dtype[Any]
+    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        """None: the number of nodes is not known before."""
+        return {}
+
+    def oracle(
+        self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **_: Any
+    ) -> dict[str, npt.NDArray[Any]]:
+        """``codes`` uint32 ``[n]`` of the points, and ``split`` int64 ``[depth]``: nodes of each depth that
+        are split."""
+        codes = point_codes(inputs["points"])
+        return {"codes": codes, "split": split_nodes(codes, self.leaf, self.depth)}
+
+    def check(
+        self,
+        output: Any,
+        oracle: Mapping[str, npt.NDArray[Any]],
+        dtype: np.dtype[Any],
+    ) -> CheckResult:
+        """See :func:`check_tree`. Facts: depth of the deepest leaf, nodes."""
+        return check_tree(
+            output["nodes"], output["order"], oracle["codes"], oracle["split"], self.leaf, self.depth
+        )
+
+    def describe_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> str:
+        lie = {"uniform": "uniform", "clustered": "in clusters", "line": "on a line", "equal": "all the same"}
+        leaves = f"leaves of at most {self.leaf:,} or at depth {self.depth}"
+        return f"{self.points:,} points, {lie[self.shape]}; {leaves}"
+
+    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
+        """Nothing: it depends on the inputs, see :meth:`work_of`."""
+        return Work(0, 0, 0, 0)
+
+    def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
+        """Points read, order and nodes (16 bytes each) written, once each."""
+        points = len(inputs["points"])
+        nodes = 1 + 4 * int(oracle["split"].sum())
+        return Work(points, 12 * points + 16 * nodes, 8 * points, 0)
+
+    def rate(self, work: Work, seconds: float) -> float:
+        """10^6 points per second."""
+        return work.operations / seconds / 1e6
+
+
+register(Quadtree())
