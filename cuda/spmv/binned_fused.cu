@@ -12,10 +12,11 @@
 //          blocks that are done.
 // Mapping  a cooperative launch, one block on an SM. Block b keeps the columns of tiles b, b + grid, ... of x in
 //          shared memory (with as many SMs as tiles: one tile, for the whole launch), and multiplies their entries,
-//          chunk after chunk; it adds up every grid-th bin of rows of a chunk.
-// Bytes    float32: 4 (value) + 2 (column) + 0.5 (destination) + 2 (position) a slot from DRAM, 8 more (the product,
+//          chunk after chunk; it adds up every grid-th bin of a chunk, in shared memory.
+// Bytes    float32: 4 (value) + 2 (column) + 0.5 (destination) + 2 (sum) a slot from DRAM, 8 more (the product,
 //          there and back) that meet in the L2: 16.5 in all there. A CSR kernel moves 8 from DRAM and 32 (the sector
 //          that a gather of x takes) through the L2.
+// Policy   what is read once from DRAM is marked for early eviction, or it would push the products out of the L2.
 // Wins     where x does not fit in L1 and columns jump.
 // Loses    where columns are local, and on small matrices.
 // Idea     Beamer, Asanovic and Patterson, "Reducing PageRank communication via propagation blocking", IPDPS 2017;
@@ -30,15 +31,64 @@
 #ifndef SPG_BLOCK
 #define SPG_BLOCK 1024
 #endif
-// Quads of a bin that an adding thread loads at once; with 512 threads a bin of 8,192 slots.
+// Quads that an adding thread loads at once.
 #ifndef SPG_DEPTH
-#define SPG_DEPTH 4
+#define SPG_DEPTH 2
 #endif
 
 // Four values, loaded and stored 16 bytes at a time.
 struct __align__(16) four_t {
     value_t v[4];
 };
+
+// Loads and copies of what is read once: the L2 gives it up first.
+#ifdef SPG_HOST
+typedef int policy_t;
+static inline policy_t evict_first() { return 0; }
+static inline ushort4 stream_sums(const ushort4* p, policy_t) { return *p; }
+template <int BYTES>
+static inline void copy_once(void* shared, const void* global, policy_t)
+{
+    spg_copy_async<BYTES>(shared, global);
+}
+#elif __CUDA_ARCH__ >= 800
+typedef unsigned long long policy_t;
+__device__ __forceinline__ policy_t evict_first()
+{
+    policy_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+__device__ __forceinline__ ushort4 stream_sums(const ushort4* p, policy_t policy)
+{
+    ushort4 r;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u16 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=h"(r.x), "=h"(r.y), "=h"(r.z), "=h"(r.w)
+                 : "l"(p), "l"(policy));
+    return r;
+}
+template <int BYTES>
+__device__ __forceinline__ void copy_once(void* shared, const void* global, policy_t policy)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "l"(policy)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "l"(policy)
+                     : "memory");
+}
+#else
+typedef int policy_t;
+__device__ __forceinline__ policy_t evict_first() { return 0; }
+__device__ __forceinline__ ushort4 stream_sums(const ushort4* p, policy_t) { return spg_stream(p); }
+template <int BYTES>
+__device__ __forceinline__ void copy_once(void* shared, const void* global, policy_t)
+{
+    spg_copy_async<BYTES>(shared, global);
+}
+#endif
 
 // The L2 answers, never a line of L1 that is older than the product: others write it during this launch.
 __device__ __forceinline__ four_t load_product(const four_t* p)
@@ -53,6 +103,67 @@ __device__ __forceinline__ four_t load_product(const four_t* p)
         r.v[0] = a.x, r.v[1] = a.y, r.v[2] = b.x, r.v[3] = b.y;
     }
     return r;
+}
+
+// The bits of a sum, for compare-and-swap.
+template <int BYTES>
+struct word_of;
+template <>
+struct word_of<4> {
+    typedef unsigned type;
+};
+template <>
+struct word_of<8> {
+    typedef unsigned long long type;
+};
+typedef word_of<sizeof(value_t)>::type word_t;
+
+__device__ __forceinline__ word_t bits_of(value_t value)
+{
+    word_t word;
+    memcpy(&word, &value, sizeof(word));
+    return word;
+}
+
+__device__ __forceinline__ value_t value_of(word_t word)
+{
+    value_t value;
+    memcpy(&value, &word, sizeof(value));
+    return value;
+}
+
+// Shared memory has no addition of floating-point numbers; atomicAdd is a loop of compare-and-swap. This is one round
+// of four such loops side by side. Two of the four, or two threads, may want the same sum: who was not first goes on.
+__device__ __forceinline__ void add_four(const four_t& p, ushort4 to, value_t* sums)
+{
+    value_t* const sum[4] = {sums + to.x, sums + to.y, sums + to.z, sums + to.w};
+    word_t seen[4], got[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) seen[j] = bits_of(*const_cast<volatile value_t*>(sum[j]));
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+        got[j] = atomicCAS(reinterpret_cast<word_t*>(sum[j]), seen[j], bits_of(value_of(seen[j]) + p.v[j]));
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+        if (got[j] != seen[j]) atomicAdd(sum[j], p.v[j]);
+}
+
+// Adds each extra sum to that of its row. Those of one row are neighbours: a warp adds up what it has of them first.
+__device__ __forceinline__ void add_extras(int extras, const unsigned short* __restrict__ row, const value_t* extra,
+                                           value_t* sums, int thread, int threads)
+{
+    const int lane = thread & 31;
+    for (int i = thread; i - lane < extras; i += threads) {
+        const int target = i < extras ? row[i] : -1;
+        value_t total = i < extras ? extra[i] : 0;
+        for (int distance = 1; distance < 32; distance *= 2) {
+            const int target_above = __shfl_down_sync(SPG_FULL_WARP, target, distance);
+            const value_t total_above = __shfl_down_sync(SPG_FULL_WARP, total, distance);
+            if (lane + distance < 32 && target_above == target) total += total_above;
+        }
+        const int target_below = __shfl_up_sync(SPG_FULL_WARP, target, 1);
+        if (target >= 0 && (lane == 0 || target_below != target)) atomicAdd(sums + target, total);
+    }
 }
 
 // A barrier for one of the two teams. `meeting` is its word in shared memory, for the host device.
@@ -118,26 +229,27 @@ struct quads_t {
 };
 
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
-binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t widest,
+binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t widest, int most_sums,
              const index_t* __restrict__ tile_col, const index_t* __restrict__ start,
              const four_t* __restrict__ val, const ushort4* __restrict__ col, const index_t* __restrict__ dest,
              const index_t* __restrict__ chunk_bin, const index_t* __restrict__ bin_group,
-             const index_t* __restrict__ bin_row, const index_t* __restrict__ bin_lanes,
-             const ushort4* __restrict__ pos, const index_t* __restrict__ row_id,
-             const unsigned short* __restrict__ row_start, const index_t* __restrict__ split_row, index_t split_rows,
+             const index_t* __restrict__ bin_row, const ushort4* __restrict__ sum,
+             const index_t* __restrict__ extra_ptr, const unsigned short* __restrict__ extra_row,
+             const index_t* __restrict__ split_row, index_t split_rows,
              const value_t* __restrict__ x, four_t* product, unsigned* flags, value_t* y)
 {
     SPG_DYNAMIC_SHARED(four_t, shared);
     SPG_SHARED(unsigned, meeting, 2);
     const int threads = blockDim.x / 2, thread = threadIdx.x % threads;
+    const policy_t once = evict_first();
     unsigned* const multiplied = flags;
     unsigned* const added = flags + chunks;
-    // Slots [stage][thread] of values, columns and destinations; a tile; a bin.
+    // Slots [stage][thread] of values, columns and destinations; a tile; two sets of a bin's sums.
     four_t* const val_slot = shared + thread;
     ushort4* const col_slot = reinterpret_cast<ushort4*>(shared + SPG_STAGES * threads) + thread;
     index_t* const dest_slot = reinterpret_cast<index_t*>(col_slot - thread + SPG_STAGES * threads) + thread;
     value_t* const tile = reinterpret_cast<value_t*>(dest_slot - thread + SPG_STAGES * threads);
-    value_t* const sorted = tile + widest;
+    value_t* const sums = tile + widest;
 #ifdef SPG_HOST
     if (threadIdx.x < 2) meeting[threadIdx.x] = 0;
     __syncthreads();
@@ -155,12 +267,12 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
         const auto fetch = [&] {
             if (ahead.chunk < chunks) {
                 const int slot = put * threads;
-                spg_copy_async<16>(val_slot + slot, val + ahead.quad);
+                copy_once<16>(val_slot + slot, val + ahead.quad, once);
                 if constexpr (sizeof(four_t) == 32)
-                    spg_copy_async<16>(reinterpret_cast<char*>(val_slot + slot) + 16,
-                                       reinterpret_cast<const char*>(val + ahead.quad) + 16);
-                spg_copy_async<8>(col_slot + slot, col + ahead.quad);
-                spg_copy_async<4>(dest_slot + slot, dest + (ahead.quad >> 1));
+                    copy_once<16>(reinterpret_cast<char*>(val_slot + slot) + 16,
+                                  reinterpret_cast<const char*>(val + ahead.quad) + 16, once);
+                copy_once<8>(col_slot + slot, col + ahead.quad, once);
+                copy_once<4>(dest_slot + slot, dest + (ahead.quad >> 1), once);
                 ahead.step();
             }
             put = put + 1 == SPG_STAGES ? 0 : put + 1;
@@ -200,83 +312,65 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
         }
         spg_copy_wait<0>();
     } else {
-        const unsigned short hole = 0xFFFF;
+        int set = 0;
+        for (int i = thread; i < 2 * most_sums; i += threads) sums[i] = 0;
+        team_barrier(1, threads, meeting);
         for (int c = 0; c < chunks; ++c) {
-            const four_t* const source = product + (long long)(c % buffers) * 2 * most_groups;
-            const index_t first_bin = chunk_bin[c], last_bin = chunk_bin[c + 1];
-            const index_t base = bin_group[first_bin];
+            const index_t last_bin = chunk_bin[c + 1], base = bin_group[chunk_bin[c]];
+            const four_t* const source = product + ((long long)(c % buffers) * 2 * most_groups - 2LL * base);
             bool waited = false;
-            for (index_t bin = first_bin + blockIdx.x; bin < last_bin; bin += gridDim.x) {
+            for (index_t bin = chunk_bin[c] + blockIdx.x; bin < last_bin; bin += gridDim.x) {
                 // All that does not depend on products is asked for before they are there.
-                const long long from_quad = 2LL * bin_group[bin], stop = 2LL * bin_group[bin + 1];
-                const index_t first_row = bin_row[bin], rows = bin_row[bin + 1] - first_row;
-                const int shift = bin_lanes[bin], lanes = 1 << shift;
-                ushort4 at[SPG_DEPTH];
+                const long long stop = 2LL * bin_group[bin + 1];
+                long long q = 2LL * bin_group[bin] + thread;
+                index_t first = bin_row[2 * bin], end = bin_row[2 * bin + 1];
+                const index_t extra = extra_ptr[bin], extras = extra_ptr[bin + 1] - extra;
+                ushort4 to[SPG_DEPTH];
 #pragma unroll
-                for (int k = 0; k < SPG_DEPTH; ++k) {
-                    const long long q = from_quad + thread + k * threads;
-                    at[k] = make_ushort4(hole, hole, hole, hole);
-                    if (q < stop) at[k] = spg_stream(pos + q);
-                }
-                const unsigned short* const begin = row_start + first_row + bin;  // bins before have a closing entry
-                const int lane = threadIdx.x & (lanes - 1);
-                const index_t together = threads >> shift;
-                index_t r = thread >> shift;
-                int from = 0, to = 0;
-                index_t row = 0;
-                if (r < rows) {
-                    from = begin[r];
-                    to = begin[r + 1];
-                    row = row_id[first_row + r];
-                }
+                for (int k = 0; k < SPG_DEPTH; ++k)
+                    if (q + k * threads < stop) to[k] = stream_sums(sum + q + k * threads, once);
                 if (!waited) wait_for_all(multiplied + c, 1, threads, thread, meeting);
                 waited = true;
-                four_t p[SPG_DEPTH];
+                value_t* const mine = sums + set * most_sums;
+                while (q < stop) {
+                    four_t p[SPG_DEPTH];
+                    ushort4 next[SPG_DEPTH];
 #pragma unroll
-                for (int k = 0; k < SPG_DEPTH; ++k) {
-                    const long long q = from_quad + thread + k * threads;
-                    if (q < stop) p[k] = load_product(source + (q - 2LL * base));
-                }
+                    for (int k = 0; k < SPG_DEPTH; ++k)
+                        if (q + k * threads < stop) p[k] = load_product(source + q + k * threads);
 #pragma unroll
-                for (int k = 0; k < SPG_DEPTH; ++k) {
-                    if (at[k].x != hole) sorted[at[k].x] = p[k].v[0];
-                    if (at[k].y != hole) sorted[at[k].y] = p[k].v[1];
-                    if (at[k].z != hole) sorted[at[k].z] = p[k].v[2];
-                    if (at[k].w != hole) sorted[at[k].w] = p[k].v[3];
-                }
-                for (long long q = from_quad + thread + SPG_DEPTH * threads; q < stop; q += threads) {
-                    const four_t more = load_product(source + (q - 2LL * base));
-                    const ushort4 where = pos[q];
-                    if (where.x != hole) sorted[where.x] = more.v[0];
-                    if (where.y != hole) sorted[where.y] = more.v[1];
-                    if (where.z != hole) sorted[where.z] = more.v[2];
-                    if (where.w != hole) sorted[where.w] = more.v[3];
+                    for (int k = 0; k < SPG_DEPTH; ++k)
+                        if (q + (SPG_DEPTH + k) * threads < stop)
+                            next[k] = stream_sums(sum + q + (SPG_DEPTH + k) * threads, once);
+#pragma unroll
+                    for (int k = 0; k < SPG_DEPTH; ++k) {
+                        if (q + k * threads < stop) add_four(p[k], to[k], mine);
+                        to[k] = next[k];
+                    }
+                    q += SPG_DEPTH * threads;
                 }
                 team_barrier(1, threads, meeting);
-                // All lanes of a warp go round the same number of times: the shuffles need them.
-                for (index_t round = 0; round < rows; round += together) {
-                    value_t sum = 0;
-                    for (int i = from + lane; i < to; i += lanes) sum += sorted[i];
-                    const bool mine = r < rows && lane == 0;
-                    const index_t target = row;
-                    r += together;
-                    from = to = 0;
-                    if (r < rows) {
-                        from = begin[r];
-                        to = begin[r + 1];
-                        row = row_id[first_row + r];
-                    }
-                    for (int offset = lanes / 2; offset > 0; offset /= 2)
-                        sum += __shfl_down_sync(0xFFFFFFFFu, sum, offset, lanes);
-                    if (mine) {
-                        if (target >= 0)
-                            y[target] = sum;
-                        else
-                            atomicAdd(&y[~target], sum);
-                    }
+                const bool shared_first = first < 0, shared_last = end < 0;
+                first = shared_first ? ~first : first;
+                end = shared_last ? ~end : end;
+                const int rows = end - first;
+                if (extras > 0) {
+                    add_extras(extras, extra_row + extra, mine + rows, mine, thread, threads);
+                    team_barrier(1, threads, meeting);
                 }
-                team_barrier(1, threads, meeting);  // the bin's place is free again, and its products are read
+                for (int i = thread; i < rows; i += threads) {
+                    const value_t total = mine[i];
+                    if ((i == 0 && shared_first) || (i == rows - 1 && shared_last))
+                        atomicAdd(y + first + i, total);
+                    else
+                        y[first + i] = total;
+                    mine[i] = 0;
+                }
+                // The next bin has the other set; the barrier after it is passed before this one is used again.
+                for (int i = thread; i < extras + 32; i += threads) mine[rows + i] = 0;
+                set ^= 1;
             }
+            // Every thread has passed a barrier since its last look at the chunk's products.
             if (thread == 0) add_release(added + c, 1);
         }
     }

@@ -15,7 +15,7 @@ from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_ov
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 
-__all__ = ["GROUP", "HOLE", "Binned", "Bins", "form_bins"]
+__all__ = ["GROUP", "Binned"]
 
 GROUP = 8
 """Slots that share one destination. Buckets are padded to it, so that a group never straddles two."""
@@ -37,7 +37,7 @@ MOST_ROWS = 8192
 
 
 @dataclass(frozen=True)
-class Bins:
+class _Bins:
     """Which rows (or parts of long rows) lie in which bin."""
 
     row_id: npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ def _lanes(length: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.searchsorted([4, 8, 16, 32, 64], length).astype(np.int64)
 
 
-def form_bins(csr: CSR, capacity: int) -> Bins:
+def _form_bins(csr: CSR, capacity: int) -> _Bins:
     """The rows by length class, cut into bins of at most `capacity` entries; longer rows in parts."""
     lengths = csr.row_lengths()
     parts = np.maximum(1, -(-lengths // capacity))
@@ -74,7 +74,7 @@ def form_bins(csr: CSR, capacity: int) -> Bins:
         last = int(np.searchsorted(below, below[first] + capacity, side="right")) - 1
         bin_row.append(min(max(last, first + 1), first + MOST_ROWS, int(class_end[lanes[first] + 1])))
     firsts = np.array(bin_row[:-1], np.int64)
-    return Bins(row, parts[row] > 1, start, length, lanes[firsts], np.array(bin_row, np.int64))
+    return _Bins(row, parts[row] > 1, start, length, lanes[firsts], np.array(bin_row, np.int64))
 
 
 @register
@@ -146,7 +146,7 @@ class Binned(Format):
         value = value_type(dtype)
         width, capacity = self._sizes(csr.cols, csr.nnz, value.itemsize, params)
         tiles = max(1, -(-csr.cols // width))
-        bins = form_bins(csr, capacity)
+        bins = _form_bins(csr, capacity)
         count = len(bins.bin_row) - 1
         source_values = np.ones(1) if csr.values is None else csr.values
         pos_of, col_of, val_of, tile_of = [], [], [], []
@@ -248,7 +248,7 @@ class Binned(Format):
         csr = stats.csr
         width, capacity = self._sizes(csr.cols, csr.nnz, value_bytes, params)
         tiles = max(1, -(-csr.cols // width))
-        bins = form_bins(csr, capacity)
+        bins = _form_bins(csr, capacity)
         count, parts, groups = len(bins.bin_row) - 1, len(bins.row_id), 0
         for b in range(count):
             part = slice(int(bins.bin_row[b]), int(bins.bin_row[b + 1]))

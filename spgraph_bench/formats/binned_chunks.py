@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
-from spgraph_bench.formats.binned import GROUP, HOLE, Bins, form_bins
+from spgraph_bench.formats.binned import GROUP
 from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, ranges, value_type
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
@@ -24,13 +24,19 @@ TILES = 132
 """Tiles for a large matrix: one for each SM of an H200, which keeps it for the whole SpMV."""
 
 TILE_BYTES = 136 * 1024
-"""Shared memory for a tile of x; what is under way and a bin take the rest of 227 kB."""
+"""Shared memory for a tile of x; what is under way and the sums take the rest of 227 kB."""
 
-BIN_BYTES = 30 * 1024
-"""Shared memory for the products of a bin: with its padding, four quads for each of 512 threads."""
+BIN_ENTRIES = 16384
+"""Entries of a bin: with a bin for each SM, a chunk has 8 MB of products, of which the L2 holds a few."""
 
-CHUNK_BINS = 2 * TILES
-"""Bins of a chunk: two for each SM; 8 MB of products, of which three chunks are in the L2 at a time."""
+SUM_BYTES = 12 * 1024
+"""Shared memory for the sums of a bin; there are two sets."""
+
+SHARE = 512
+"""A row with more than 1/512 of its bin's entries gets so many more slots that no slot has more."""
+
+SPARE = 32
+"""Sums behind those of a bin, which padding adds to: one for each bank of shared memory."""
 
 LEAST_BIN = 1024
 LEAST_TILE = 2048
@@ -38,43 +44,66 @@ LEAST_TILE = 2048
 
 
 @dataclass(frozen=True)
+class _Bins:
+    """Where the bins begin and end: in entries and in rows, of which two bins may share one."""
+
+    entry: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+    shared_first: npt.NDArray[np.bool_]
+    shared_last: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True)
 class _Bin:
     """The entries of one bin, by tile."""
 
-    pos: npt.NDArray[np.uint16]
+    slot: npt.NDArray[np.uint16]
     col: npt.NDArray[np.uint16]
     val: npt.NDArray[Any]
     tile: npt.NDArray[np.int32]
     """Of each group."""
+    extra_slot: npt.NDArray[np.uint16]
 
 
 @register
 class BinnedChunks(Format):
-    """Propagation blocking (see the format binned) in chunks of bins.
+    """Propagation blocking (Beamer, Asanovic and Patterson, IPDPS 2017) in chunks of rows.
 
-    The columns are cut into ``tiles`` of about equally many entries, the rows, sorted by length class, into
-    ``bins`` of at most ``bin_entries`` entries, and the bins into ``chunks`` of ``chunk_bins`` bins. A bucket
-    is what a tile and a bin have in common, padded to a multiple of 8 slots.
+    The columns are cut into ``tiles`` of about equally many entries. The entries, in the order of their rows,
+    are cut into ``bins`` of ``bin_entries`` each, fewer where they would be of too many rows; a row may lie
+    in several bins. ``chunk_bins`` bins in turn are a chunk. A bucket is what a tile and a bin have in common,
+    padded to a multiple of 8 slots; its entries come so that neighbours fall into different banks of shared
+    memory and those of one row lie apart.
 
     Multiply order (buckets by chunk, then tile, then bin): ``val``: value type ``[slots]``; ``col``: uint16
     ``[slots]``, column within the tile; ``dest``: int32 ``[slots / 8]``, where each group of 8 products goes
     among those of its chunk; ``start``: int32 ``[chunks * tiles + 1]``, first group of each chunk's part of
     each tile; ``tile_col``: int32 ``[tiles + 1]``, first column of each tile.
-    Sum order (buckets by bin, then tile): ``pos``, ``bin_group``, ``bin_row``, ``bin_lanes``, ``row_id``,
-    ``row_start`` and ``split_row`` as in binned; ``chunk_bin``: int32 ``[chunks + 1]``, first bin of each.
-    Invariants: the ``dest`` of a chunk are a permutation; the positions of a bin that are not 65535 are
-    0 ... entries - 1, each once; tiles and bins are narrower than 65535.
+    Sum order (buckets by bin, then tile): ``sum``: uint16 ``[slots]``, which of its bin's sums a product goes
+    to: that of a row, counted from the bin's first, or one of the extra ones that rows have with more than
+    1/512 of the bin's entries, or for padding (value 0) one of 32 behind them; ``extra_ptr``: int32
+    ``[bins + 1]``; ``extra_row``: uint16, the row, counted from the bin's first, of each extra sum;
+    ``bin_group``: int32 ``[bins + 1]``, first group of each bin; ``bin_row``: int32 ``[2 * bins]``, first row
+    and the one after the last, as complements (~row) where the first, or last, row lies in other bins too;
+    ``split_row``: int32, the rows that lie in several bins.
+    Invariant: the ``dest`` of a chunk are a permutation; tiles are narrower than 65536.
     """
 
     name = "binned-chunks"
     title = "propagation blocking by chunks of rows whose products stay in the L2"
     order = 96
+    predicts_exactly = False
     tunables = MappingProxyType(
         {
             "tiles": Tunable("auto", "column tiles; auto: 132, more where they would be too wide", ("auto",),
                              (1, 1 << 20)),
-            "bin_entries": Tunable("auto", "products added up by one block at a time", ("auto",), (1, 65534)),
-            "chunk_bins": Tunable(CHUNK_BINS, "bins of a chunk", None, (1, 1 << 20)),
+            "bin_entries": Tunable("auto", "entries of a bin; auto: 16,384, fewer for small matrices",
+                                   ("auto",), (1, 1 << 24)),
+            "chunk_bins": Tunable(TILES, "bins of a chunk", None, (1, 1 << 20)),
         }
     )  # fmt: skip
 
@@ -94,18 +123,20 @@ class BinnedChunks(Format):
             raise UsageError(f"{name} cannot be {given!r}", remedy=f"take an integer from {low} to {high}")
         return number
 
-    def _plan(self, csr: CSR, value_bytes: int, params: dict[str, Any]) -> tuple[npt.NDArray[np.int64], int]:
-        """The first column of each tile (and the end), and the entries of a bin."""
-        widest = min(TILE_BYTES // value_bytes, HOLE - 1)
+    def _plan(
+        self, csr: CSR, value_bytes: int, params: dict[str, Any]
+    ) -> tuple[npt.NDArray[np.int64], _Bins]:
+        """The first column of each tile (and the end), and the bins."""
+        widest = min(TILE_BYTES // value_bytes, (1 << 16) - 1)
         tiles = self._number("tiles", params) or max(1, min(TILES, csr.nnz // LEAST_TILE))
         # Some room: tiles are cut by entries, so that some are wider than others.
         tiles *= max(1, -(-csr.cols * 33 // (tiles * widest * 32)))
-        capacity = self._number("bin_entries", params)
-        if not capacity:
-            most = BIN_BYTES // value_bytes
-            rounds = max(1, -(-csr.nnz // (TILES * most)))
-            capacity = min(most, max(LEAST_BIN, -(-csr.nnz // (rounds * TILES - 7))))
-        return _cut_columns(csr, tiles, widest), capacity
+        entries = self._number("bin_entries", params)
+        if not entries:
+            rounds = max(1, -(-csr.nnz // (TILES * BIN_ENTRIES)))
+            entries = max(LEAST_BIN, -(-csr.nnz // (rounds * TILES)))
+        most_rows = SUM_BYTES // value_bytes - SHARE - SPARE
+        return _cut_columns(csr, tiles, widest), _cut_rows(csr, entries, most_rows)
 
     @quiet_overflow
     def pack(
@@ -116,11 +147,9 @@ class BinnedChunks(Format):
         **params: Any,
     ) -> Packed:
         value = value_type(dtype)
-        tile_col, capacity = self._plan(csr, value.itemsize, params)
+        tile_col, bins = self._plan(csr, value.itemsize, params)
         chunk_bins = self._number("chunk_bins", params)
-        tiles = len(tile_col) - 1
-        bins = form_bins(csr, capacity)
-        count = len(bins.bin_row) - 1
+        tiles, count = len(tile_col) - 1, len(bins)
         tile_of = np.repeat(np.arange(tiles, dtype=np.uint16), np.diff(tile_col))
 
         def one(b: int) -> _Bin:
@@ -128,16 +157,13 @@ class BinnedChunks(Format):
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy sorts and gathers without the lock
             parts = list(pool.map(one, range(count)))
-        groups = np.array([len(p.tile) for p in parts], np.int64)
-        bin_group = np.concatenate(([0], np.cumsum(groups)))
+        bin_group = np.concatenate(([0], np.cumsum(np.array([len(p.tile) for p in parts], np.int64))))
         chunks = -(-count // chunk_bins)
         chunk_bin = np.minimum(np.arange(chunks + 1) * chunk_bins, count)
         chunk_group = bin_group[chunk_bin]
-        col, val = (
-            np.empty(int(bin_group[-1]) * GROUP, np.uint16),
-            np.empty(int(bin_group[-1]) * GROUP, value),
-        )
-        dest = np.empty(int(bin_group[-1]), np.int32)
+        groups = int(bin_group[-1])
+        col, val = np.empty(groups * GROUP, np.uint16), np.empty(groups * GROUP, value)
+        dest = np.empty(groups, np.int32)
         start = np.zeros(chunks * tiles + 1, np.int64)
 
         def order(c: int) -> None:
@@ -153,9 +179,10 @@ class BinnedChunks(Format):
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(order, range(chunks)))
-        length_before = np.concatenate(([0], np.cumsum(bins.length)))
-        closed = ranges(bins.bin_row[:-1], np.diff(bins.bin_row) + 1)
-        base = np.repeat(length_before[bins.bin_row[:-1]], np.diff(bins.bin_row) + 1)
+        extras = np.array([len(p.extra_slot) for p in parts], np.int64)
+        split = np.concatenate((bins.first[bins.shared_first], bins.end[bins.shared_last] - 1))
+        first = np.where(bins.shared_first, ~bins.first, bins.first)
+        end = np.where(bins.shared_last, ~bins.end, bins.end)
         arrays = {
             "val": val,
             "col": col,
@@ -163,18 +190,17 @@ class BinnedChunks(Format):
             "start": np.cumsum(start).astype(np.int32),
             "tile_col": tile_col.astype(np.int32),
             "chunk_bin": chunk_bin.astype(np.int32),
-            "pos": np.concatenate([*(p.pos for p in parts), np.empty(0, np.uint16)]),
+            "sum": np.concatenate([*(p.slot for p in parts), np.empty(0, np.uint16)]),
             "bin_group": bin_group.astype(np.int32),
-            "bin_row": bins.bin_row.astype(np.int32),
-            "bin_lanes": bins.lanes.astype(np.int32),
-            "row_id": np.where(bins.split, ~bins.row_id, bins.row_id).astype(np.int32),
-            "row_start": (length_before[closed] - base).astype(np.uint16),
-            "split_row": np.unique(bins.row_id[bins.split]).astype(np.int32),
+            "bin_row": np.stack((first, end), axis=1).reshape(-1).astype(np.int32),
+            "extra_ptr": np.concatenate(([0], np.cumsum(extras))).astype(np.int32),
+            "extra_row": np.concatenate([*(p.extra_slot for p in parts), np.empty(0, np.uint16)]),
+            "split_row": np.unique(split).astype(np.int32),
         }
         meta = {
-            "tiles": tiles, "bin_entries": capacity, "bins": count, "chunks": chunks, "slots": len(val),
+            "tiles": tiles, "bins": count, "chunks": chunks, "slots": len(val),
             "widest": int(np.diff(tile_col).max()),
-            "most_entries": int(np.diff(length_before[bins.bin_row]).max(initial=0)),
+            "most_sums": int((bins.end - bins.first + extras).max(initial=0)) + SPARE,
             "most_groups": int(np.diff(chunk_group).max(initial=0)),
         }  # fmt: skip
         stored = sum(a.nbytes for a in arrays.values())
@@ -192,56 +218,49 @@ class BinnedChunks(Format):
         )
 
     def unpack(self, packed: Packed) -> CSR:
-        cells = np.arange(packed.chunks * packed.tiles)
-        cell = np.repeat(cells, np.diff(packed.start))
+        cell = np.repeat(np.arange(packed.chunks * packed.tiles), np.diff(packed.start))
         column = (
             packed.col.reshape(-1, GROUP) + packed.tile_col[cell % packed.tiles].astype(np.int64)[:, None]
         )
         chunk_group = packed.bin_group[packed.chunk_bin].astype(np.int64)
         to = packed.dest + chunk_group[cell // packed.tiles]
-        by_bin_col, by_bin_val = np.empty_like(column), np.empty((len(to), GROUP), packed.dtype)
-        by_bin_col[to] = column
-        by_bin_val[to] = packed.val.reshape(-1, GROUP)
-        bin_of_part = np.repeat(np.arange(packed.bins), np.diff(packed.bin_row))
-        at = np.arange(len(bin_of_part)) + bin_of_part
-        starts = packed.row_start.astype(np.int64)
-        length = starts[at + 1] - starts[at]
-        closing = packed.bin_row[1:].astype(np.int64) + np.arange(packed.bins)
-        entries_before = np.concatenate(([0], np.cumsum(starts[closing])))
-        bin_of_slot = np.repeat(np.arange(packed.bins), np.diff(packed.bin_group) * GROUP)
-        real = packed.pos != HOLE
-        place = entries_before[bin_of_slot[real]] + packed.pos[real]
-        col, val = np.empty(packed.nnz, np.int32), np.empty(packed.nnz, packed.dtype)
-        col[place] = by_bin_col.reshape(-1)[real]
-        val[place] = by_bin_val.reshape(-1)[real]
-        row = np.repeat(np.where(packed.row_id < 0, ~packed.row_id, packed.row_id), length)
-        order = np.lexsort((col, row))
-        values = None if packed.pattern else val[order]
-        return csr_from_entries(packed.rows, packed.cols, row[order], col[order], values)
+        col, val = np.empty_like(column), np.empty((len(to), GROUP), packed.dtype)
+        col[to] = column
+        val[to] = packed.val.reshape(-1, GROUP)
+        first, end = packed.bin_row.reshape(-1, 2).astype(np.int64).T
+        first, end = np.where(first < 0, ~first, first), np.where(end < 0, ~end, end)
+        bin_of = np.repeat(np.arange(packed.bins), np.diff(packed.bin_group) * GROUP)
+        slot = packed.sum.astype(np.int64)
+        rows, extras = end - first, np.diff(packed.extra_ptr.astype(np.int64))
+        real = slot < (rows + extras)[bin_of]
+        bin_of, slot = bin_of[real], slot[real]
+        extra = slot >= rows[bin_of]
+        slot[extra] = packed.extra_row[packed.extra_ptr[bin_of[extra]] + slot[extra] - rows[bin_of[extra]]]
+        row, column = first[bin_of] + slot, col.reshape(-1)[real].astype(np.int32)
+        order = np.lexsort((column, row))
+        values = None if packed.pattern else val.reshape(-1)[real][order]
+        return csr_from_entries(packed.rows, packed.cols, row[order], column[order], values)
 
     def predict_bytes(
         self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
     ) -> int:
-        """Counts the buckets, which takes a pass over the column indices."""
+        """Counts the buckets, in a pass over the column indices; an upper bound for the extra sums."""
         assert stats.csr is not None
         csr = stats.csr
-        tile_col, capacity = self._plan(csr, value_bytes, params)
-        tiles = len(tile_col) - 1
-        bins = form_bins(csr, capacity)
-        count, parts = len(bins.bin_row) - 1, len(bins.row_id)
+        tile_col, bins = self._plan(csr, value_bytes, params)
+        tiles, count = len(tile_col) - 1, len(bins)
         tile_of = np.repeat(np.arange(tiles, dtype=np.uint16), np.diff(tile_col))
 
         def one(b: int) -> int:
-            part = slice(int(bins.bin_row[b]), int(bins.bin_row[b + 1]))
-            tile = tile_of[csr.col_idx[ranges(bins.start[part], bins.length[part])]]
+            tile = tile_of[csr.col_idx[bins.entry[b] : bins.entry[b + 1]]]
             return int((-(-np.bincount(tile, minlength=tiles) // GROUP)).sum())
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             groups = sum(pool.map(one, range(count)))
         chunks = -(-count // self._number("chunk_bins", params))
-        split = len(np.unique(bins.row_id[bins.split]))
-        words = groups + chunks * tiles + 1 + tiles + 1 + chunks + 1 + 3 * count + 2 + parts + split
-        return groups * GROUP * (value_bytes + 4) + 4 * words + 2 * (parts + count)
+        extras = np.minimum(np.diff(bins.entry), SHARE).sum()
+        words = groups + chunks * tiles + tiles + chunks + 4 * count + 5 + 2 * count
+        return int(groups * GROUP * (value_bytes + 4) + 4 * words + 2 * extras)
 
     def refuse(
         self,
@@ -275,11 +294,10 @@ def _cut_columns(csr: CSR, tiles: int, widest: int) -> npt.NDArray[np.int64]:
         return np.zeros(2, np.int64)
     counts = np.bincount(csr.col_idx, minlength=csr.cols)
     below = np.concatenate(([0], np.cumsum(counts, dtype=np.float64)))
-    share, cuts = 0.05, np.empty(0, np.int64)
+    share = 0.05
     while share < 1e6:
         weight = below + np.arange(csr.cols + 1) * (share * max(csr.nnz, 1) / csr.cols)
-        wanted = weight[-1] * np.arange(tiles + 1) / tiles
-        cuts = np.searchsorted(weight, wanted).astype(np.int64)
+        cuts = np.searchsorted(weight, weight[-1] * np.arange(tiles + 1) / tiles).astype(np.int64)
         cuts[0], cuts[-1] = 0, csr.cols
         if np.diff(cuts).max() <= widest:
             return np.unique(cuts)
@@ -287,24 +305,75 @@ def _cut_columns(csr: CSR, tiles: int, widest: int) -> npt.NDArray[np.int64]:
     return np.unique(np.append(np.arange(0, csr.cols, widest, dtype=np.int64), csr.cols))
 
 
+def _cut_rows(csr: CSR, entries: int, most_rows: int) -> _Bins:
+    """Bins of `entries` entries each and `most_rows` rows at most, the last ones perhaps smaller."""
+    if csr.rows == 0:
+        none = np.empty(0, np.int64)
+        return _Bins(np.zeros(1, np.int64), none, none, none.astype(np.bool_), none.astype(np.bool_))
+    at = np.arange(0, max(csr.nnz, 1), entries, dtype=np.int64)
+    row = np.searchsorted(csr.row_ptr, at, side="right") - 1  # the row that holds the entry
+    if csr.nnz == 0:
+        row[:] = 0
+    row[0], begin_inside = 0, at > csr.row_ptr[row]
+    begin_inside[0] = False
+    end_inside = np.append(begin_inside[1:], False)
+    end = np.append(row[1:] + begin_inside[1:], csr.rows)
+    # Too many rows, many of them empty: cut between rows as well.
+    parts = np.maximum(1, -(-(end - row) // most_rows))
+    inner = ranges(np.zeros(len(parts), np.int64), parts)
+    whole = np.repeat(np.arange(len(parts)), parts)
+    first = row[whole] + (end - row)[whole] * inner // parts[whole]
+    head, tail = inner == 0, np.append(inner[1:] == 0, True)
+    last = np.where(tail, end[whole], np.append(first[1:], 0))
+    entry = np.append(np.where(head, at[whole], csr.row_ptr[first]), csr.nnz)
+    return _Bins(entry, first, last, begin_inside[whole] & head, end_inside[whole] & tail)
+
+
 @quiet_overflow
 def _pack_bin(
-    csr: CSR, bins: Bins, b: int, tile_of: npt.NDArray[np.uint16], tile_col: npt.NDArray[np.int64],
+    csr: CSR, bins: _Bins, b: int, tile_of: npt.NDArray[np.uint16], tile_col: npt.NDArray[np.int64],
     value: np.dtype[Any],
 ) -> _Bin:  # fmt: skip
-    part = slice(int(bins.bin_row[b]), int(bins.bin_row[b + 1]))
-    source = ranges(bins.start[part], bins.length[part])
-    column = csr.col_idx[source]
+    start, stop = int(bins.entry[b]), int(bins.entry[b + 1])
+    first, end = int(bins.first[b]), int(bins.end[b])
+    lengths: npt.NDArray[np.int64] = np.diff(np.clip(csr.row_ptr[first : end + 1], start, stop))
+    nnz, rows, tiles = stop - start, end - first, len(tile_col) - 1
+    column = csr.col_idx[start:stop]
     tile = tile_of[column]
-    order = np.argsort(tile, kind="stable")
-    counts = np.bincount(tile, minlength=len(tile_col) - 1)
-    groups = -(-counts // GROUP)
-    ends = np.cumsum(counts)
-    slot = np.arange(len(source)) + np.repeat(GROUP * (np.cumsum(groups) - groups) - (ends - counts), counts)
+    slot = np.repeat(np.arange(rows, dtype=np.int32), lengths)
+    # Long rows: entry i of a row with s slots goes to slot i mod s.
+    slots = np.maximum(1, -(-lengths * SHARE // max(nnz, 2 * SHARE)))
+    more = np.flatnonzero(slots > 1)
+    extra_slot = np.repeat(more, slots[more] - 1).astype(np.uint16)
+    if len(more):
+        length, own = lengths[more], slots[more] - 1
+        turn = ranges(np.zeros(len(more), np.int64), length) % np.repeat(own + 1, length)
+        base = np.repeat(rows + np.cumsum(own) - own - 1, length)
+        entries = ranges(np.cumsum(lengths)[more] - length, length)
+        slot[entries] = np.where(turn == 0, slot[entries], base + turn)
+    # Within a bucket: the entries of each bank spread evenly over it.
+    key = tile.astype(np.int32) * 32 + (slot & 31)
+    order = np.argsort(key.astype(np.uint16) if tiles <= 2048 else key, kind="stable")
+    counts = np.bincount(key)
+    rank = np.arange(nnz) - np.repeat(np.cumsum(counts) - counts, counts)
+    share = ((2 * rank + 1) * 32767 // np.repeat(np.maximum(counts, 1), counts)).astype(np.uint16)
+    order = order[np.argsort(share, kind="stable")]
+    order = order[np.argsort(tile[order], kind="stable")]
+    in_tile = np.bincount(tile, minlength=tiles)
+    groups = -(-in_tile // GROUP)
+    # Threads take four slots each, side by side: what is next to each other in turn goes to every fourth.
+    m = np.repeat(in_tile, in_tile)
+    place = np.arange(nnz) - np.repeat(np.cumsum(in_tile) - in_tile, in_tile)
+    full, rest = m // 4, m % 4
+    long = rest * (full + 1)  # so many lie in the columns that have one more
+    column_of = np.where(place < long, place // (full + 1), rest + (place - long) // np.maximum(full, 1))
+    begin = column_of * full + np.minimum(column_of, rest)
+    at = np.repeat(GROUP * (np.cumsum(groups) - groups), in_tile) + 4 * (place - begin) + column_of
     total = int(groups.sum()) * GROUP
-    pos, col = np.full(total, HOLE, np.uint16), np.zeros(total, np.uint16)
-    val = np.zeros(total, value)
-    pos[slot] = order
-    col[slot] = (column - tile_col[tile])[order]
-    val[slot] = 1 if csr.values is None else csr.values[source[order]]
-    return _Bin(pos, col, val, np.repeat(np.arange(len(groups), dtype=np.int32), groups))
+    spare = rows + len(extra_slot) + np.arange(total) // 4 % SPARE
+    stored = spare.astype(np.uint16)
+    stored[at] = slot[order]
+    col, val = np.zeros(total, np.uint16), np.zeros(total, value)
+    col[at] = (column - tile_col[tile])[order]
+    val[at] = 1 if csr.values is None else csr.values[start:stop][order]
+    return _Bin(stored, col, val, np.repeat(np.arange(tiles, dtype=np.int32), groups), extra_slot)

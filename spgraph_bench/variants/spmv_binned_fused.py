@@ -15,7 +15,7 @@ __all__: list[str] = []
 _TUNABLES = {
     "block": Tunable(1024, "threads per block: half of them multiply, half add up", (64, 256, 512, 1024)),
     "stages": Tunable("auto", "loads a multiplying thread has under way", ("auto", 2, 3, 4, 6)),
-    "depth": Tunable(4, "loads an adding thread has under way", (2, 4, 6)),
+    "depth": Tunable(2, "loads an adding thread has under way", (1, 2, 3, 4)),
     "buffers": Tunable(3, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),
 }
 
@@ -29,13 +29,14 @@ def binned_fused(job: Job) -> Launch:
     emulated = device.kind == "host"
     block = 64 if emulated and job.params["block"] == 1024 else job.params["block"]
     room = info.extra.get("shared_bytes_per_block", 227 * 1024) - 1024
-    # A tile, a bin, and for each multiplying thread and stage four values, four columns and a destination.
-    fixed, staged = 16 * -(-a.widest * size // 16) + a.most_entries * size, block // 2 * (4 * size + 8 + 4)
+    # A tile, two sets of sums; for each multiplying thread and stage four values and columns, a destination.
+    sums = 2 * a.most_sums * size
+    fixed, staged = 16 * -(-a.widest * size // 16) + sums, block // 2 * (4 * size + 8 + 4)
     stages = job.params["stages"]
     if stages == "auto":
         stages = max((s for s in (4, 3, 2) if fixed + s * staged <= room), default=2)
     if (need := fixed + stages * staged) > room:
-        tiles = -(-a.cols * size // max(room - 2 * staged - a.most_entries * size, 4096))
+        tiles = -(-a.cols * size // max(room - 2 * staged - sums, 4096))
         raise SkipError(
             f"needs {human_bytes(need)} of shared memory a block, this GPU has {human_bytes(room)}: "
             f"--param tiles={max(tiles, a.tiles + 1)}"
@@ -53,9 +54,10 @@ def binned_fused(job: Job) -> Launch:
     run = kernel.bind(
         grid, block,
         np.int32(a.chunks), np.int32(a.tiles), np.int32(buffers), np.int32(a.most_groups),
-        np.int32(-(-a.widest * size // 16) * 16 // size), arrays["tile_col"], arrays["start"], arrays["val"],
-        arrays["col"], arrays["dest"], arrays["chunk_bin"], arrays["bin_group"], arrays["bin_row"],
-        arrays["bin_lanes"], arrays["pos"], arrays["row_id"], arrays["row_start"], arrays["split_row"],
+        np.int32(-(-a.widest * size // 16) * 16 // size), np.int32(a.most_sums),
+        arrays["tile_col"], arrays["start"], arrays["val"], arrays["col"],
+        arrays["dest"], arrays["chunk_bin"], arrays["bin_group"], arrays["bin_row"],
+        arrays["sum"], arrays["extra_ptr"], arrays["extra_row"], arrays["split_row"],
         np.int32(len(a.split_row)), job.buffers["x"], product, flags, job.buffers["y"],
         shared=need, cooperative=True,
     )  # fmt: skip
