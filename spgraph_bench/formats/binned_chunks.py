@@ -75,8 +75,8 @@ class BinnedChunks(Format):
 
     The columns are cut into ``tiles`` of about equally many entries. The entries, in the order of their rows,
     are cut into ``bins`` of ``bin_entries`` each, fewer where they would be of too many rows; a row may lie
-    in several bins. ``chunk_bins`` bins in turn are a chunk. A bucket is what a tile and a bin have in common,
-    padded to a multiple of 8 slots; its entries come so that neighbours fall into different banks of shared
+    in several bins. ``chunk_bins`` bins in turn are a chunk. A bucket is what a tile and a bin have in
+    common, padded to a multiple of 8 slots; its entries come so that neighbours fall into different banks of shared
     memory and those of one row lie apart.
 
     Multiply order (buckets by chunk, then tile, then bin): ``val``: value type ``[slots]``; ``col``: uint16
@@ -336,7 +336,8 @@ def _pack_bin(
 ) -> _Bin:  # fmt: skip
     start, stop = int(bins.entry[b]), int(bins.entry[b + 1])
     first, end = int(bins.first[b]), int(bins.end[b])
-    lengths: npt.NDArray[np.int64] = np.diff(np.clip(csr.row_ptr[first : end + 1], start, stop))
+    within = np.clip(csr.row_ptr[first : end + 1], start, stop)
+    lengths = within[1:] - within[:-1]
     nnz, rows, tiles = stop - start, end - first, len(tile_col) - 1
     column = csr.col_idx[start:stop]
     tile = tile_of[column]
