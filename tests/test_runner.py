@@ -209,3 +209,47 @@ def test_unknown_names_are_usage_errors() -> None:
         done = spgraph("bench", "spmv", "grid:n=5", "--device", "host", *args, plugin=False)
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
+
+
+def test_a_process_that_waits_is_taken_by_the_next_worker() -> None:
+    from spgraph_bench.runner import worker
+
+    worker.start_spare()
+    worker.start_spare()  # one is enough
+    (spare,) = worker._spare
+    made = worker.ProcessWorker("host", {})
+    assert made._process is spare.popen
+    assert made.call("hello")["kind"] == "host"
+    made.close()
+    assert made._process.returncode == 0
+    assert worker._spare == []
+
+
+@pytest.mark.parametrize(
+    ("args", "starts"),
+    [
+        (["bench", "spmv", "--no-such-option"], True),
+        (["bench", "spmv", "no-such-file", "--device", "host"], True),
+        (["bench", "--help"], False),
+        (["bench", "spmv", "no-such-file", "--device", "host", "--in-process"], False),
+        (["list", "formats"], False),
+    ],
+)
+def test_a_process_that_waits_ends_with_the_command(
+    args: list[str], starts: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from spgraph_bench.cli.main import run
+    from spgraph_bench.runner import worker
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(worker._Process):
+        def __init__(self) -> None:
+            super().__init__()
+            started.append(self.popen)
+
+    monkeypatch.setattr(worker, "_Process", Noted)
+    assert run(args) == (2 if starts or "--in-process" in args else 0)
+    assert len(started) == starts
+    assert all(process.returncode is not None for process in started)
+    assert worker._spare == []

@@ -197,6 +197,7 @@ def command(
                 run(session, matrix, problem, chosen, settings, on_record, progress)
             except KeyboardInterrupt:
                 interrupted = True
+        session.release()
         if not options.json and records:
             _print_table(records, rank)
         if interrupted:

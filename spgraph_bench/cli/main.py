@@ -70,11 +70,23 @@ class _Group(click.Group):
             close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.5)
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
             raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        if found[1] is not None and _runs_on_a_device(found[1], args):
+            from spgraph_bench.runner.worker import start_spare
+
+            start_spare()
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _runs_on_a_device(command: click.Command, args: Sequence[str]) -> bool:
+    """Whether `command` will want a worker process: it knows what to do without one, and is not told to."""
+    return any(p.name == "in_process" for p in command.params) and not (
+        {"--in-process", "--help", "-h"} & set(args)
+    )
 
 
 @click.command(
@@ -183,6 +195,9 @@ def run(args: Sequence[str] | None = None) -> int:
         return 2
     except Exception as error:  # the last line of defence: a traceback never reaches a user
         return _internal(error)
+    finally:
+        if worker := sys.modules.get("spgraph_bench.runner.worker"):
+            worker.drop_spare()
 
 
 def _internal(error: Exception) -> int:

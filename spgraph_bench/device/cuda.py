@@ -35,21 +35,25 @@ _CODES = {
 _PENDING_LAUNCH_BYTES = 1024
 
 
+@functools.cache
+def _pynvml() -> Any:
+    """NVML's binding, initialised for as long as the process lives: doing it again takes 40 ms each time."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml
+
+
 def _nvml(ask: Callable[[Any], Any]) -> str:
     """What NVML answers, "" where it does not: it is a help, not a need."""
     try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        try:
-            answer = ask(pynvml)
-        finally:
-            pynvml.nvmlShutdown()
+        answer = ask(_pynvml())
     except Exception:
         return ""
     return answer.decode() if isinstance(answer, bytes) else str(answer)
 
 
+@functools.cache
 def gpu_uuid(index: int) -> str:
     """UUID of ``cuda:index`` as NVML names it, without making a context; "" where it cannot be told."""
     try:

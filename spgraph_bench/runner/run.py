@@ -138,6 +138,11 @@ class Session:
             self._worker.close()
             self._worker = self._limits = None
 
+    def release(self) -> None:
+        """Nothing more will be run: the worker may end while results are shown."""
+        if self._worker is not None:
+            self._worker.release()
+
     def close(self) -> None:
         if self._worker is not None:
             self._worker.close()

@@ -30,7 +30,9 @@ __all__ = [
     "Worker",
     "WorkerDiedError",
     "WorkerHungError",
+    "drop_spare",
     "serve",
+    "start_spare",
 ]
 
 _INTERRUPT_SECONDS = 3.0
@@ -55,6 +57,10 @@ class Worker(Protocol):
         ...
 
     def kill(self) -> None: ...
+    def release(self) -> None:
+        """No call follows: let it end while other things are done, until `close`."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -95,9 +101,59 @@ class LocalWorker:
     def kill(self) -> None:
         """Nothing to end: the calls run in this process."""
 
+    def release(self) -> None:
+        """Nothing ends beside this process."""
+
     def close(self) -> None:
         """Release the device."""
         self._bench.close()
+
+
+class _Process:
+    """A worker's process. It loads what it needs before it is told its device."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
+        with theirs:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "spgraph_bench.runner.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stderr=self.errors,
+                # stdout is for data; whatever a library prints there goes where its errors go.
+                stdout=self.errors,
+                # Ctrl-C is the parent's to handle: it ends the worker when it has kept what is finished.
+                start_new_session=True,
+            )
+        self.pipe = Connection(ours.detach())
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.popen.wait(timeout=10)
+
+
+_spare: list[_Process] = []
+
+
+def start_spare() -> None:
+    """Start a worker's process before anything is known about its task, for the next ProcessWorker to take.
+
+    Python, numpy and scipy take it as long to load as they take us: meanwhile our command line is read.
+    """
+    if not _spare:
+        _spare.append(_Process())
+
+
+def drop_spare() -> None:
+    """End the spare process, if none took it."""
+    while _spare:
+        spare = _spare.pop()
+        spare.kill()
+        spare.pipe.close()
+        spare.errors.close()
 
 
 class ProcessWorker:
@@ -112,20 +168,8 @@ class ProcessWorker:
 
     def __init__(self, device: str, options: dict[str, Any], watchdog: float = 60.0) -> None:
         self._watchdog = watchdog
-        ours, theirs = socket.socketpair()
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "spgraph_bench.runner.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stderr=self._errors,
-                # stdout is for data; whatever a library prints there goes where its errors go.
-                stdout=self._errors,
-                # Ctrl-C is the parent's to handle: it ends the worker when it has kept what is finished.
-                start_new_session=True,
-            )
-        self._pipe = Connection(ours.detach())
+        child = _spare.pop() if _spare else _Process()
+        self._child, self._process, self._pipe, self._errors = child, child.popen, child.pipe, child.errors
         self._send((device, options))
 
     def _send(self, message: Any) -> None:
@@ -201,15 +245,16 @@ class ProcessWorker:
 
     def kill(self) -> None:
         """End the process now."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=10)
+        self._child.kill()
+
+    def release(self) -> None:
+        """Ask the process to end: taking a CUDA context down needs 0.1 s and more."""
+        with contextlib.suppress(OSError):
+            self._pipe.close()
 
     def close(self) -> None:
         """Ask the process to end; kill it when it does not."""
-        with contextlib.suppress(OSError):
-            self._pipe.close()
+        self.release()
         try:
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
@@ -254,7 +299,6 @@ def serve(fd: int) -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     pipe = Connection(fd)
     outbox = _Outbox(pipe)
-    device, options = pipe.recv()
     from spgraph_bench.runner.bench import Bench
 
     bench: Bench | None = None
@@ -266,6 +310,7 @@ def serve(fd: int) -> None:
 
     signal.signal(signal.SIGUSR1, stop)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        device, options = pipe.recv()
         try:
             # Now and not at the first call: the device gets ready while the parent reads its input.
             bench = Bench(device, outbox.add, **options)
