@@ -19,8 +19,9 @@ class Words:
     between versions. How many words are taken at a time does not change what comes.
     """
 
-    def __init__(self, seed: int, stream: int) -> None:
-        self._generator = np.random.PCG64(np.random.SeedSequence([seed, stream]))
+    def __init__(self, seed: int, stream: int, first: int = 0) -> None:
+        """`first`: the number of the word to begin with."""
+        self._generator = np.random.PCG64(np.random.SeedSequence([seed, stream])).advance(first)
 
     def take(self, count: int) -> UInt64Array:
         """The next `count` words."""

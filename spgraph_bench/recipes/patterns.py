@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +17,27 @@ from spgraph_bench.recipes.base import Pattern
 from spgraph_bench.recipes.draw import Words, below
 from spgraph_bench.stats import row_ranges
 
-__all__ = ["CHUNK", "drawn_columns", "from_edge_keys", "lattice", "lattice_entries", "row_ptr_of"]
+__all__ = [
+    "CHUNK",
+    "WORKING_BYTES",
+    "chunks",
+    "drawn_columns",
+    "from_sorted_keys",
+    "lattice",
+    "lattice_entries",
+    "on_all_cores",
+    "row_ptr_of",
+]
 
 CHUNK = 1 << 19
 """Entries worked on at a time: a few arrays of this many words stay in cache."""
 
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+WORKING_BYTES = 2 * _CORES * CHUNK * 100
+"""What recipes that use :func:`on_all_cores` may have in memory: chunks at work and chunks done."""
+
 Step = tuple[int, ...]
+T = TypeVar("T")
 
 
 def row_ptr_of(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
@@ -26,6 +45,28 @@ def row_ptr_of(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     row_ptr = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=row_ptr[1:])
     return row_ptr
+
+
+def chunks(total: int) -> Iterator[tuple[int, int]]:
+    """First and last (exclusive) of `total` entries, a chunk at a time."""
+    return ((first, min(first + CHUNK, total)) for first in range(0, total, CHUNK))
+
+
+def on_all_cores(work: Callable[[int, int], T], ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, T]]:
+    """``(last, work(first, last))`` for each range, in order.
+
+    No more than two ranges a core are at work or wait to be taken.
+    """
+    with ThreadPoolExecutor(_CORES) as pool:  # numpy draws, gathers and computes without Python's lock
+        waiting: deque[tuple[int, Future[T]]] = deque()
+        for first, last in ranges:
+            waiting.append((last, pool.submit(work, first, last)))
+            if len(waiting) == 2 * _CORES:
+                done, result = waiting.popleft()
+                yield done, result.result()
+        while waiting:
+            done, result = waiting.popleft()
+            yield done, result.result()
 
 
 def lattice_entries(dims: Sequence[int], steps: Sequence[Step]) -> int:
@@ -64,7 +105,7 @@ def lattice(dims: Sequence[int], steps: Sequence[Step], progress: Progress) -> P
 
 
 def drawn_columns(
-    lengths: npt.NDArray[np.int64], cols: int, words: Words, progress: Progress
+    lengths: npt.NDArray[np.int64], cols: int, seed: int, stream: int, progress: Progress
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], int]:
     """For each row `lengths[row]` columns drawn uniformly from `cols`, duplicates merged.
 
@@ -74,43 +115,49 @@ def drawn_columns(
     total = int(drawn[-1])
     col_idx = np.empty(total, np.int32)
     kept_lengths = np.empty(len(lengths), np.int64)
-    at = 0
-    for first, last in row_ranges(drawn, CHUNK):
-        entries = int(drawn[last] - drawn[first])
+
+    def draw(first: int, last: int) -> npt.NDArray[np.int64]:
+        """Columns of the rows `first` to `last`; sets their lengths."""
         keys = np.repeat(np.arange(last - first, dtype=np.int64) << 32, lengths[first:last])
-        keys |= below(words.take(entries), cols)
+        keys |= below(Words(seed, stream, int(drawn[first])).take(len(keys)), cols)
         keys.sort()
-        fresh = _fresh(keys)
-        kept = keys[fresh]
-        col_idx[at : at + len(kept)] = kept & 0xFFFFFFFF
-        at += len(kept)
+        kept = keys[_fresh(keys)]
         kept_lengths[first:last] = np.bincount(kept >> 32, minlength=last - first)
+        kept &= 0xFFFFFFFF
+        return kept
+
+    at = 0
+    for last, kept in on_all_cores(draw, row_ranges(drawn, CHUNK)):
+        col_idx[at : at + len(kept)] = kept
+        at += len(kept)
         progress("drawing columns", int(drawn[last]) / max(1, total))
     col_idx.resize(at, refcheck=False)  # gives the tail back; nobody else holds it
     return row_ptr_of(kept_lengths), col_idx, total - at
 
 
-def from_edge_keys(keys: npt.NDArray[np.uint64], rows: int) -> Pattern:
-    """A square pattern from edges ``source << 32 | target`` in any order; duplicates are merged.
-
-    `keys` is sorted in place.
-    """
-    keys.sort()
+def from_sorted_keys(keys: npt.NDArray[np.uint64], rows: int) -> Pattern:
+    """A square pattern from edges ``source << 32 | target``, sorted; duplicates are merged."""
     col_idx = np.empty(len(keys), np.int32)
     lengths = np.zeros(rows, np.int64)
-    at = 0
-    for first in range(0, len(keys), CHUNK):
-        part = keys[first : first + CHUNK]
+
+    def merge(first: int, last: int) -> tuple[npt.NDArray[np.int32], int, npt.NDArray[np.int64]]:
+        """Targets of the chunk's edges, its first source and how many edges that and the next ones have."""
+        part = keys[first:last]
         fresh = _fresh(part)
         if first and part[0] == keys[first - 1]:
             fresh[0] = False
         kept = part[fresh]
-        col_idx[at : at + len(kept)] = kept & np.uint64(0xFFFFFFFF)
-        at += len(kept)
-        if len(kept):
-            sources = (kept >> np.uint64(32)).view(np.int64)
-            counts = np.bincount(sources - sources[0])
-            lengths[sources[0] : sources[0] + len(counts)] += counts
+        if not len(kept):
+            return np.empty(0, np.int32), 0, np.zeros(0, np.int64)
+        sources = (kept >> np.uint64(32)).view(np.int64)
+        sources -= (origin := sources[0])
+        return kept.astype(np.uint32).view(np.int32), int(origin), np.bincount(sources)
+
+    at = 0
+    for _, (targets, origin, counts) in on_all_cores(merge, chunks(len(keys))):
+        col_idx[at : at + len(targets)] = targets
+        at += len(targets)
+        lengths[origin : origin + len(counts)] += counts
     col_idx.resize(at, refcheck=False)
     return Pattern(rows, rows, row_ptr_of(lengths), col_idx, merged=len(keys) - at)
 

@@ -12,11 +12,19 @@ import numpy as np
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.recipes.base import Decimals, Integer, Pattern, Size, recipe
 from spgraph_bench.recipes.draw import AliasTable, Words
-from spgraph_bench.recipes.patterns import CHUNK, drawn_columns, from_edge_keys
+from spgraph_bench.recipes.patterns import (
+    CHUNK,
+    WORKING_BYTES,
+    chunks,
+    drawn_columns,
+    from_sorted_keys,
+    on_all_cores,
+)
 
 # Streams of words; a recipe uses each for one thing.
 _PERMUTATION, _LENGTHS, _COLUMNS, _EDGES = range(4)
 
+_NO_EDGE = np.uint64(2**64 - 1)  # comes last when edges are sorted
 _LEVELS_AT_ONCE = 8  # 4^8 outcomes: the table stays in L2
 
 
@@ -24,7 +32,9 @@ def _rmat_size(scale: int, edgefactor: int, a: Fraction, b: Fraction, c: Fractio
     if a + b + c > 1:
         raise ValueError("a + b + c is more than 1")
     edges = (edgefactor << scale) * (1 + symmetrize)
-    return Size(1 << scale, 1 << scale, edges, scratch=8 * edges + (24 << scale))
+    return Size(
+        1 << scale, 1 << scale, edges, scratch=8 * edges + (24 << scale) + min(WORKING_BYTES, 100 * edges)
+    )
 
 
 @recipe(
@@ -52,24 +62,31 @@ def rmat(
         scale % _LEVELS_AT_ONCE > 0
     )
     tables = {levels: AliasTable(_quarter_weights(levels, a, b, c)) for levels in set(groups)}
-    streams = [Words(seed, _EDGES + group) for group in range(len(groups))]
     keys = np.empty(edges * (1 + symmetrize), np.uint64)
-    at = 0
-    for first in range(0, edges, CHUNK):
-        count = min(CHUNK, edges - first)
-        source, target = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        for levels, words in zip(groups, streams, strict=True):
-            outcome = tables[levels].draw(words.take(count))
+
+    def draw(first: int, last: int) -> int:
+        """Keys of the edges `first` to `last` that are no loops, where undirected both ways; how many."""
+        source, target = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
+        for group, levels in enumerate(groups):
+            outcome = tables[levels].draw(Words(seed, _EDGES + group, first).take(last - first))
             source = source << levels | outcome >> levels
             target = target << levels | outcome & ((1 << levels) - 1)
         proper = source != target
         i, j = renamed[source[proper]], renamed[target[proper]]
-        for low, high in ((j, i), (i, j))[: 1 + symmetrize]:
-            keys[at : at + len(i)] = high << np.uint64(32) | low
-            at += len(i)
-        progress("drawing edges", (first + count) / edges)
+        mine = keys[first * (1 + symmetrize) : last * (1 + symmetrize)]
+        np.bitwise_or(i << np.uint64(32), j, out=mine[: len(i)])
+        if symmetrize:
+            np.bitwise_or(j << np.uint64(32), i, out=mine[len(i) : 2 * len(i)])
+        mine[(1 + symmetrize) * len(i) :] = _NO_EDGE
+        return (1 + symmetrize) * len(i)
+
+    kept = 0
+    for last, count in on_all_cores(draw, chunks(edges)):
+        kept += count
+        progress("drawing edges", last / edges)
     progress("sorting edges", None)
-    made = from_edge_keys(keys[:at], vertices)
+    keys.sort()
+    made = from_sorted_keys(keys[:kept], vertices)
     return Pattern(
         vertices, vertices, made.row_ptr, made.col_idx, merged=made.merged, symmetric=bool(symmetrize)
     )
@@ -94,7 +111,8 @@ def _quarter_weights(levels: int, a: Fraction, b: Fraction, c: Fraction) -> list
 
 
 def _uniform_size(n: int, degree: int) -> Size:
-    return Size(n, n, n * degree, scratch=24 * n)
+    entries = n * degree
+    return Size(n, n, entries, scratch=24 * n + min(WORKING_BYTES, 100 * entries))
 
 
 @recipe(
@@ -107,7 +125,7 @@ def _uniform_size(n: int, degree: int) -> Size:
 )
 def uniform(n: int, degree: int, seed: int, progress: Progress) -> Pattern:
     lengths = np.full(n, degree, np.int64)
-    row_ptr, col_idx, merged = drawn_columns(lengths, n, Words(seed, _COLUMNS), progress)
+    row_ptr, col_idx, merged = drawn_columns(lengths, n, seed, _COLUMNS, progress)
     return Pattern(n, n, row_ptr, col_idx, merged)
 
 
@@ -123,7 +141,7 @@ def _powerlaw_size(n: int, exponent: Fraction, max_degree: int) -> Size:
     mean = sum(k * weight for k, weight in enumerate(weights, 1)) / sum(weights)
     spread = (sum(k * k * weight for k, weight in enumerate(weights, 1)) / sum(weights)) ** 0.5
     entries = int(n * mean + 10 * spread * n**0.5)  # ten standard deviations of the sum above its mean
-    return Size(n, n, min(entries, n * max_degree), scratch=32 * n)
+    return Size(n, n, min(entries, n * max_degree), scratch=32 * n + min(WORKING_BYTES, 100 * entries))
 
 
 @recipe(
@@ -143,7 +161,7 @@ def powerlaw(n: int, exponent: Fraction, max_degree: int, seed: int, progress: P
     for first in range(0, n, CHUNK):
         part = lengths[first : first + CHUNK]
         part[:] = table.draw(words.take(len(part))) + 1
-    row_ptr, col_idx, merged = drawn_columns(lengths, n, Words(seed, _COLUMNS), progress)
+    row_ptr, col_idx, merged = drawn_columns(lengths, n, seed, _COLUMNS, progress)
     return Pattern(n, n, row_ptr, col_idx, merged)
 
 
