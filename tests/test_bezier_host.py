@@ -71,6 +71,17 @@ def test_parameters(device: Device, name: str, params: dict[str, Any]) -> None:
     _check(device, get_variant("bezier", name), inputs_of("bezier", {"curves": 250}), **params)
 
 
+def test_flattened_many_times_over(device: Device) -> None:
+    """Its tiles tell launches apart by a count of 8 bits, which comes round."""
+    inputs = inputs_of("bezier", {"curves": 70})
+    ready = prepared(device, get_variant("bezier", "flattened"), {}, inputs, tile=32)
+    for _ in range(255):
+        ready.launch.run()
+    for _ in range(3):
+        output, _ = solve(device, ready)
+        assert verdict(ready.job.variant, {}, inputs, output).ok
+
+
 @pytest.mark.parametrize("seed", range(1, 21))
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
 def test_any_order_gives_the_same_points(variant: Variant, seed: int) -> None:

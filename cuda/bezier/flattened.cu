@@ -3,7 +3,7 @@
 // Computes   count  int [curves]: points of each curve, see curve.cuh;
 //            start  long long [curves]: where its points begin, the prefix sum of `count`; total long long [1];
 //            vertices float2 [total]: the points of all curves, one curve after another.
-// State      state scan_word_t [tiles + 1]: the status of each tile, and how many were taken; zero before the launch.
+// State      state scan_word_t [1 + tiles]: see scan.cuh; zero when it is made, never cleared.
 // Threads    A block takes a tile of curves. It counts their points, a thread per curve, sums them up, and learns from
 //            the tiles before where its points begin (scan.cuh). Then the points of the tile are cut into equal
 //            stretches, one for each warp, whatever curve they belong to: a lane per point, 32 points next to each
@@ -25,9 +25,8 @@ SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ con
 {
     SPG_SHARED(curve_t, curve, SPG_TILE_CURVES);
     SPG_SHARED(int, offset, SPG_TILE_CURVES + 1);
-    SPG_SHARED_VAR(long long, begin);
-    const unsigned tile = next_tile((unsigned*)(state + gridDim.x));
-    const long long first = (long long)tile * tile_curves;
+    const scan_tile_t tile = take_tile(state);
+    const long long first = (long long)tile.tile * tile_curves;
     const int held = (int)min((long long)tile_curves, curves - first), me = threadIdx.x;
 
     int mine = 0;
@@ -39,10 +38,7 @@ SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ con
     const int before = block_exclusive_sum(mine, points);
     if (me < held) offset[me] = before;
     if (me == 0) offset[held] = points;
-    if (me < 32) {
-        const long long sum = look_back(state, tile, points);
-        if (me == 0) begin = sum;
-    }
+    const long long begin = look_back(tile, points);
     __syncthreads();
     if (me < held) {
         count[first + me] = mine;

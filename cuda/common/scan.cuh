@@ -5,16 +5,19 @@
 // it meets one that already knows the sum of everything up to itself, and publishes that for its own successors.
 // Flag and number stand in one word, so that one relaxed store publishes both and no fence is needed.
 //
-// A tile waits for tiles of lower number only. Blocks take their tile from a counter (next_tile), so that a tile is
-// started only when all before it are: whatever the order in which a GPU starts blocks, the wait ends.
+// A tile waits for tiles of lower number only. Blocks take their tile from a counter, so that a tile is started only
+// when all before it are: whatever the order in which a GPU starts blocks, the wait ends.
+//
+// Nothing has to be cleared between launches of the same grid: the counter goes on counting, so that it tells the launch
+// (the epoch) as well as the tile, and a word counts as written only if it bears the epoch of this launch.
 #pragma once
 
 #include "spg.cuh"
 
-typedef unsigned long long scan_word_t;  // flag << 62 | sum
+typedef unsigned long long scan_word_t;  // epoch << 56 | flag << 54 | sum
 
-#define SPG_SCAN_SUM (1ull << 62)     // of this tile alone
-#define SPG_SCAN_PREFIX (2ull << 62)  // of this tile and all before it
+#define SPG_SCAN_SUM (1ull << 54)     // of this tile alone
+#define SPG_SCAN_PREFIX (2ull << 54)  // of this tile and all before it
 #define SPG_SCAN_VALUE (SPG_SCAN_SUM - 1)
 
 // Words that other blocks write at the same time: relaxed accesses, scope of the GPU.
@@ -73,7 +76,7 @@ __device__ __forceinline__ T block_exclusive_sum(T value, T& total)
     return (warp == 0 ? (T)0 : before) + inclusive - value;
 }
 
-// The next tile that nobody has taken, for the whole block. `counter` is zero before the launch.
+// The next tile that nobody has taken, for the whole block.
 __device__ __forceinline__ unsigned next_tile(unsigned* counter)
 {
     SPG_SHARED_VAR(unsigned, tile);
@@ -83,26 +86,57 @@ __device__ __forceinline__ unsigned next_tile(unsigned* counter)
     return tile;
 }
 
-// Sum of all tiles before `tile`, whose own is `sum`. One whole warp comes, with the same arguments in all lanes.
-// `status` is zero before the launch. It looks at 32 tiles at a time.
-__device__ __forceinline__ long long look_back(scan_word_t* status, unsigned tile, long long sum)
+// State of a scan over the whole grid, a tile per block: scan_word_t [1 + tiles], zero when it is made and never
+// cleared; the first word counts the tiles that were taken, in all launches.
+struct scan_tile_t {
+    scan_word_t *status, epoch;
+    unsigned tile;
+};
+
+__device__ __forceinline__ scan_tile_t take_tile(scan_word_t* state)
 {
-    const int lane = threadIdx.x & 31;
-    if (lane == 0) scan_store(status + tile, (tile == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
+    SPG_SHARED_VAR(scan_word_t, taken);
+    __syncthreads();
+    if (threadIdx.x == 0) taken = atomicAdd(state, 1ull);
+    __syncthreads();
+    // The words bear the epoch of the launch before, or at first 0.
+    return {state + 1, ((taken / gridDim.x + 1) & 255) << 56, (unsigned)(taken % gridDim.x)};
+}
+
+// Sum of all tiles before this one, whose own is `sum`. All threads of a block of whole warps come, and each looks at a
+// tile: in a grid of no more tiles than a block has threads, one look is enough.
+__device__ __forceinline__ long long look_back(const scan_tile_t& mine, long long sum)
+{
+    SPG_SHARED(long long, parts, 32);
+    SPG_SHARED(unsigned, knows, 32);
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    const long long tile = mine.tile;
+    if (threadIdx.x == 0)
+        scan_store(mine.status + tile, mine.epoch | (tile == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
     long long before = 0;
-    for (long long last = (long long)tile - 1; last >= 0; last -= 32) {
-        const long long at = last - lane;
-        scan_word_t word = SPG_SCAN_PREFIX;  // nothing comes before the first tile
+    bool done = tile == 0;
+    for (long long last = tile - 1; !done; last -= blockDim.x) {
+        const long long at = last - threadIdx.x;
+        scan_word_t word = mine.epoch | SPG_SCAN_PREFIX;  // nothing comes before the first tile
         if (at >= 0)
-            do word = scan_load(status + at);
-            while (word < SPG_SCAN_SUM);
-        const unsigned known = __ballot_sync(0xffffffffu, word >= SPG_SCAN_PREFIX);
+            do word = scan_load(mine.status + at);
+            while ((word ^ mine.epoch) >> 56 != 0);
+        const unsigned known = __ballot_sync(0xffffffffu, (word & SPG_SCAN_PREFIX) != 0);
         const int stop = known ? __ffs((int)known) - 1 : 31;  // the nearest tile that knows its prefix
         long long part = lane <= stop ? (long long)(word & SPG_SCAN_VALUE) : 0;
         for (int distance = 16; distance > 0; distance /= 2) part += __shfl_xor_sync(0xffffffffu, part, distance);
-        before += part;
-        if (known) break;
+        __syncthreads();  // what an earlier round left has been read
+        if (lane == 0) {
+            parts[warp] = part;
+            knows[warp] = known;
+        }
+        __syncthreads();
+        for (int w = 0; w < warps && !done; ++w) {
+            before += parts[w];
+            done = knows[w] != 0;
+        }
     }
-    if (lane == 0 && tile > 0) scan_store(status + tile, SPG_SCAN_PREFIX | (scan_word_t)(before + sum));
+    if (threadIdx.x == 0 && tile > 0)
+        scan_store(mine.status + tile, mine.epoch | SPG_SCAN_PREFIX | (scan_word_t)(before + sum));
     return before;
 }

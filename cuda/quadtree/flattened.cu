@@ -11,7 +11,7 @@
 //              child that is split itself has, from where it begins.
 // Layout     split  int2 [..]: where a split node begins, and its depth; rank int [n]: number of the first split node
 //            that begins at each point; codes unsigned [n], sorted; total long long [1]: split nodes.
-// State      zero before: counters and status of the sort, status of the scan.
+// State      counters and status of the sort: zero before; state scan_word_t [1 + tiles]: see scan.cuh.
 // Threads    find_split: 256 per block, 8 points each. write_nodes: four per split node, one for each child.
 // Wins       Any number and distribution of points; the time hardly depends on them. Bytes are the floor: 8 + 16 a pass
 //            and some 30 for the tree, a point.
@@ -67,11 +67,10 @@ __device__ __forceinline__ int first_depth(const unsigned* __restrict__ codes, i
 }
 
 SPG_KERNEL find_split(int n, int leaf, int depth, const unsigned* __restrict__ codes, int* __restrict__ rank,
-                      int2* __restrict__ split, long long* total, scan_word_t* status, unsigned* counters)
+                      int2* __restrict__ split, long long* total, scan_word_t* state)
 {
-    SPG_SHARED_VAR(long long, before_tile);
-    const unsigned tile = next_tile(counters + SPG_TICKETS + 4);
-    const long long begin = (long long)tile * SPG_SPLIT_ITEMS * blockDim.x;
+    const scan_tile_t tile = take_tile(state);
+    const long long begin = (long long)tile.tile * SPG_SPLIT_ITEMS * blockDim.x;
     int from[SPG_SPLIT_ITEMS], count[SPG_SPLIT_ITEMS], sum = 0;
 #pragma unroll
     for (int k = 0; k < SPG_SPLIT_ITEMS; ++k) {
@@ -86,15 +85,9 @@ SPG_KERNEL find_split(int n, int leaf, int depth, const unsigned* __restrict__ c
     }
     int of_tile = 0;
     const int before = block_exclusive_sum(sum, of_tile);
-    if (threadIdx.x < 32) {
-        const long long tiles_before = look_back(status, tile, of_tile);
-        if (threadIdx.x == 0) {
-            before_tile = tiles_before;
-            if (tile == gridDim.x - 1) *total = tiles_before + of_tile;
-        }
-    }
-    __syncthreads();
-    long long number = before_tile + before;
+    long long number = look_back(tile, of_tile);
+    if (threadIdx.x == 0 && tile.tile == gridDim.x - 1) *total = number + of_tile;
+    number += before;
 #pragma unroll
     for (int k = 0; k < SPG_SPLIT_ITEMS; ++k) {
         const long long i = begin + k * blockDim.x + threadIdx.x;

