@@ -15,21 +15,35 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
+import numpy as np
+
 from spgraph_bench.device.nvcc import find_nvcc, uses_device_launch
 from spgraph_bench.errors import DeviceError
 from spgraph_bench.paths import cuda_dir
+from spgraph_bench.runner.prepare import defines_for
+from spgraph_bench.variants import variants
 
 ARCHITECTURES = (75, 80, 90, 100, 120)
 
 
 def jobs() -> list[tuple[str, str, str]]:
-    """(source, value type, offset type); a type that a source does not mention is not varied."""
+    """(source, value type, offset type); a type that a source does not mention is not varied.
+
+    Value types are those that variants of the source come in; float and double where it is no variant's own.
+    """
+    types: dict[str, set[str]] = {}
+    for variant in variants():
+        if variant.source is not None:
+            types.setdefault(variant.source, set()).update(variant.dtypes)
     found = []
     for path in sorted(cuda_dir().rglob("*.cu")):
-        text = path.read_text(encoding="utf-8")
-        values = ["float", "double"] if "value_t" in text else ["float"]
+        text, source = path.read_text(encoding="utf-8"), str(path.relative_to(cuda_dir()))
+        values = ["float"]
+        if "value_t" in text:
+            kinds = sorted(types.get(source, ("float32", "float64")))
+            values = [defines_for(kind, np.int32)["SPG_VALUE"] for kind in kinds]
         offsets = ["int", "long long"] if "offset_t" in text else ["int"]
-        found += list(product([str(path.relative_to(cuda_dir()))], values, offsets))
+        found += list(product([source], values, offsets))
     return found
 
 

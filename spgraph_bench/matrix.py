@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -178,6 +179,12 @@ class Matrix:
     """Hash of the CSR (:meth:`CSR.sha256`), worked out when first asked for."""
     original_ids: npt.NDArray[np.int64] | None = None
     """If ``policies.relabelled``: the id that vertex i has in the input, int64 ``[rows]``, rising."""
+    locate: Callable[[int, int], int | None] | None = field(default=None, compare=False, repr=False)
+    """The line of the input that an entry comes from, by row and column; slow, only for messages."""
+
+    def line_of(self, row: int, col: int) -> int | None:
+        """The 1-based line of the input that holds this entry, where that is known; slow: for messages."""
+        return self.locate(row, col) if self.locate else None
 
     def vertex_ids(self) -> npt.NDArray[np.int64]:
         """The id that each vertex has in the input, int64 ``[rows]``: counted from 1 where the input does."""

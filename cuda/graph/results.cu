@@ -1,6 +1,7 @@
 // results.cu: what comes after the levels, the same for all modes.
 //
-// restore        levels of relabelled vertices back to the vertices of the input: out[v] = level[new_id[v]].
+// restore        levels (or lengths: value_t) of relabelled vertices back to the vertices of the input:
+//                out[v] = level[new_id[v]].
 // parents_rows   a parent for every vertex found, by rows: u's edge to w at the next level makes u a parent of w.
 //                A warp per vertex. Many u may qualify and each writes itself: any of them is right, so the race is
 //                benign; the writes are relaxed.
@@ -10,8 +11,8 @@
 #include "../common/spg.cuh"
 #include "sync.cuh"
 
-SPG_KERNEL restore(index_t n, const index_t* __restrict__ new_id, const int* __restrict__ level,
-                   int* __restrict__ out)
+SPG_KERNEL restore(index_t n, const index_t* __restrict__ new_id, const value_t* __restrict__ level,
+                   value_t* __restrict__ out)
 {
     const long long v = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (v < n) out[v] = level[new_id[v]];

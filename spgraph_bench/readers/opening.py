@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import IO, Any
 
-from spgraph_bench.errors import InputError
+import numpy as np
+
+from spgraph_bench.errors import InputError, SpgraphError
 from spgraph_bench.matrix import Matrix, Source
 from spgraph_bench.readers.common import (
     NO,
@@ -57,7 +59,7 @@ def read_input(path: str, options: ReadOptions, progress: Progress, readers: Map
         source = Source("stdin" if kind == "stdin" else "file", "-" if kind == "stdin" else path, "")
         key = cache.key(raw_bytes, file_name, options) if cache.worth_looking(len(raw_bytes)) else None
         if key is not None and (kept := cache.load(key, name, source)) is not None:
-            return kept
+            return _locatable(kept, path, options, readers)
         data = _decompressed(raw_bytes, file_name, place, progress)
         entries = parse(data, options, progress, readers)
         source = replace(source, format=entries.format)
@@ -73,7 +75,30 @@ def read_input(path: str, options: ReadOptions, progress: Progress, readers: Map
     if time.perf_counter() - start > cache.WORTH_SECONDS:
         progress("keeping the parsed matrix", None)
         cache.store(key or cache.key(raw_bytes, file_name, options), matrix)
-    return matrix
+    return _locatable(matrix, path, options, readers)
+
+
+def _locatable(matrix: Matrix, path: str, options: ReadOptions, readers: Mapping[str, Reader]) -> Matrix:
+    """`matrix`, able to say which line an entry comes from: by reading the file again."""
+
+    def locate(row: int, col: int) -> int | None:
+        def quiet(doing: str, fraction: float | None) -> None:
+            pass
+
+        try:
+            raw = parse(open_input(path, quiet), options, quiet, readers)
+        except (SpgraphError, MemoryError):
+            return None  # it has changed since, or is too large to be read twice
+        at = np.flatnonzero((raw.row == row) & (raw.col == col))
+        if not len(at):  # the mirror of a stored entry
+            at = np.flatnonzero((raw.row == col) & (raw.col == row))
+        if len(at) > 1 and raw.values is not None:  # of several that were added up, one that is not above 0
+            at = np.concatenate((at[~(raw.values[at].real >= 0)], at))
+        return raw.line_of(int(at[0])) if len(at) else None
+
+    if path == "-":
+        return matrix
+    return replace(matrix, locate=locate, sha256=vars(matrix)["sha256"])  # not worked out for this
 
 
 def open_input(path: str, progress: Progress) -> Input:

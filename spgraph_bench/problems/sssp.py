@@ -1,0 +1,411 @@
+"""Shortest paths from a vertex: the least sum of weights to every vertex."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.errors import InputError
+from spgraph_bench.formats.base import Packed
+from spgraph_bench.formats.common import ranges
+from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.problems.base import CheckResult, Option, Work, register
+from spgraph_bench.problems.traversal import SOURCE_OPTIONS, draw_sources, proper_degrees
+from spgraph_bench.stats import row_blocks
+
+__all__ = ["SSSP", "check_feasible", "check_lengths", "exact_lengths", "shortest_paths", "unreached"]
+
+Values = npt.NDArray[np.float64]
+
+_ORACLE_BYTES = 2 << 30
+_EDGES_AT_ONCE = 1 << 23
+_INT32_MOST = 2**31 - 1
+
+
+def unreached(dtype: npt.DTypeLike) -> Any:
+    """The length of a vertex that no path leads to: 2^31 - 1, or infinity."""
+    kind: Any = np.dtype(dtype).type
+    return kind(_INT32_MOST if kind is np.int32 else np.inf)
+
+
+def check_weights(matrix: Matrix, dtype: np.dtype[Any]) -> None:
+    """InputError, with the place of the first, for weights that no shortest path can be found with."""
+    csr = matrix.csr
+    if csr.values is None:
+        return
+    faults: tuple[tuple[str, Callable[[Values], npt.NDArray[np.bool_]], str], ...] = (
+        ("not a number", np.isnan, "correct them, or take --values ones"),
+        ("negative", lambda v: v < 0, "shortest paths need weights of 0 or more; --values ones ignores them"),
+        ("infinite", np.isinf, "leave such edges out"),
+    )
+    of_int: tuple[tuple[str, Callable[[Values], npt.NDArray[np.bool_]], str], ...] = (
+        ("no whole number", lambda v: v != np.floor(v), "take --dtype float32"),
+        (f"beyond {_INT32_MOST - 1:,}", lambda v: v > _INT32_MOST - 1, "take --dtype float32"),
+    )
+    for what, test, remedy in faults + (of_int if dtype == np.int32 else ()):
+        at, count = -1, 0
+        for begin in range(0, csr.nnz, _EDGES_AT_ONCE):
+            bad = np.flatnonzero(test(csr.values[begin : begin + _EDGES_AT_ONCE]))
+            if len(bad) and at < 0:
+                at = begin + int(bad[0])
+            count += len(bad)
+        if not count:
+            continue
+        u = int(np.searchsorted(csr.row_ptr, at, side="right")) - 1
+        v = int(csr.col_idx[at])
+        ids = matrix.vertex_ids()
+        line = matrix.line_of(u, v)
+        place = matrix.source.text + (f":{line}" if line else "")
+        more = f" ({count:,} edges in all)" if count > 1 else ""
+        raise InputError(
+            f"the weight of the edge {ids[u]} -> {ids[v]} is {what}: {csr.values[at]:g}{more}",
+            place=place,
+            remedy=remedy,
+        )
+
+
+def _rounded(csr: CSR, dtype: np.dtype[Any]) -> npt.NDArray[np.float64]:
+    """The weights as a kernel gets them, in float64."""
+    if csr.values is None:
+        return np.ones(csr.nnz)
+    with np.errstate(over="ignore"):
+        return csr.values.astype(dtype).astype(np.float64)
+
+
+def shortest_paths(
+    csr: CSR, weights: npt.NDArray[np.float64], source: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32]]:
+    """Lengths float64 ``[rows]`` (infinite where no path leads) and each vertex's predecessor (negative where
+    it has none), by scipy's Dijkstra in float64: the oracle."""
+    import scipy.sparse as sp
+    from scipy.sparse.csgraph import dijkstra
+
+    graph = sp.csr_array((weights, csr.col_idx, csr.row_ptr), shape=csr.shape)
+    search: Any = dijkstra  # scipy's stubs do not know a single index
+    length, before = search(graph, directed=True, indices=source, return_predecessors=True)
+    return length, before
+
+
+def _down_the_tree(
+    csr: CSR, weight: npt.NDArray[Any], before: npt.NDArray[np.int32], source: int, dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """Lengths along a tree of predecessors, added up in `dtype` from the source on; edges on each path."""
+    n = csr.rows
+    length, edges = np.full(n, unreached(dtype), dtype), np.zeros(n, np.int32)
+    length[source] = 0
+    child = np.flatnonzero(before >= 0)
+    parent = before[child].astype(np.int64)
+    # Where the edge from each one's parent stands: edges are sorted by row * cols + column.
+    width = np.int64(csr.cols)
+    place = np.empty(len(child), np.int64)
+    order = np.argsort(parent * width + child)
+    wanted = (parent * width + child)[order]
+    for block in row_blocks(csr, _EDGES_AT_ONCE):
+        have = block.row_ids().astype(np.int64) * width + block.cols
+        first, last = np.searchsorted(wanted, have[[0, -1]] + np.array([0, 1])) if len(have) else (0, 0)
+        place[order[first:last]] = block.entries.start + np.searchsorted(have, wanted[first:last])
+    step = weight[place]
+    by_parent = np.argsort(parent, kind="stable")
+    starts = np.searchsorted(parent[by_parent], np.arange(n + 1))
+    frontier, depth = np.array([source]), 0
+    while len(frontier):
+        depth += 1
+        first = starts[frontier]
+        at = by_parent[ranges(first, starts[frontier + 1] - first)]
+        frontier = child[at]
+        length[frontier] = length[parent[at]] + step[at]
+        edges[frontier] = depth
+    return length, edges
+
+
+def exact_lengths(
+    csr: CSR, source: int, dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64], npt.NDArray[np.int32]]:
+    """What every right kernel gives, bit by bit; the float64 lengths; and the edges on each of their paths.
+
+    Adding a weight never turns the order of two lengths around, rounded or not. So what is left when no edge
+    shortens anything any more does not depend on the order: of all walks to a vertex, each added up in
+    `dtype` from the source on, the least sum. To get there: the tree of float64's Dijkstra, added up in
+    `dtype`, and then whatever edges still shorten anything, which are few (paths of nearly the same length).
+    """
+    wide = _rounded(csr, dtype)
+    real, before = shortest_paths(csr, wide, source)
+    if dtype == np.int32:
+        exact = np.full(csr.rows, _INT32_MOST, np.int32)
+        found = np.isfinite(real)
+        if found.any() and real[found].max() >= _INT32_MOST:
+            raise InputError(
+                f"a shortest path from vertex {source} is {real[found].max():,.0f} long, beyond int32",
+                remedy="take --dtype float32",
+            )
+        exact[found] = real[found].astype(np.int32)
+        return exact, real, np.zeros(csr.rows, np.int32)
+    weight = wide.astype(dtype)
+    with np.errstate(over="ignore"):
+        exact, edges = _down_the_tree(csr, weight, before, source, dtype)
+        changed = [np.empty(0, np.int64)]
+        for block in row_blocks(csr, _EDGES_AT_ONCE):
+            row = block.row_ids()
+            there = exact[row] + weight[block.entries]
+            changed.append(_lower(exact, block.cols, there))
+        frontier = np.unique(np.concatenate(changed))
+        while len(frontier):
+            starts = csr.row_ptr[frontier]
+            lengths = csr.row_ptr[frontier + 1] - starts
+            at = ranges(starts, lengths)
+            frontier = np.unique(
+                _lower(exact, csr.col_idx[at], np.repeat(exact[frontier], lengths) + weight[at])
+            )
+    return exact, real, edges
+
+
+def _lower(
+    length: npt.NDArray[Any], target: npt.NDArray[np.int32], there: npt.NDArray[Any]
+) -> npt.NDArray[np.int64]:
+    """Lower ``length[target]`` to `there`, in place; the targets where that was less."""
+    less = np.flatnonzero(there < length[target])
+    np.minimum.at(length, target[less], there[less])
+    return target[less].astype(np.int64)
+
+
+def check_lengths(length: npt.NDArray[Any], right: npt.NDArray[Any]) -> CheckResult:
+    """Equality to the last bit with :func:`exact_lengths`."""
+    if length.shape != right.shape or length.dtype != right.dtype:
+        return CheckResult(
+            False,
+            f"lengths are {length.dtype} {list(length.shape)}, not {right.dtype} {list(right.shape)}",
+        )
+    wrong = np.flatnonzero(length != right)
+    if not len(wrong):
+        return CheckResult(True)
+    v = int(wrong[np.argmin(right[wrong])])
+    return CheckResult(
+        False,
+        f"{len(wrong):,} of {len(right):,} lengths wrong, the first is of vertex {v:,}: {_word(length[v])}, "
+        f"expected {_word(right[v])}",
+        {"wrong_lengths": len(wrong), "worst_vertex": v},
+    )
+
+
+def check_within(
+    length: npt.NDArray[np.float64], real: npt.NDArray[np.float64], edges: npt.NDArray[np.int32]
+) -> CheckResult:
+    """A float64 answer against the oracle's: a sum of k numbers of one sign is right to k roundings, each of
+    2^-53; twice that, since the other answer has gone along another path of nearly the same length."""
+    bound = 2 * np.maximum(edges, 1) * 2.0**-53 * np.where(np.isfinite(real), real, 0)
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~((np.abs(length - real) <= bound) | (length == real)))
+    if not len(bad):
+        return CheckResult(True)
+    v = int(bad[0])
+    return CheckResult(
+        False,
+        f"{len(bad):,} of {len(real):,} lengths wrong, of vertex {v:,}: {length[v]}, expected {real[v]}",
+    )
+
+
+def _word(length: Any) -> str:
+    if length == unreached(length.dtype):
+        return "unreached"
+    return f"{int(length):,}" if length.dtype.kind == "i" else f"{length:.9g}"
+
+
+def check_feasible(
+    csr: CSR, weights: npt.NDArray[np.float64], source: int, length: npt.NDArray[np.float64]
+) -> CheckResult:
+    """Whether float64 lengths are those of shortest paths, without an oracle, by one pass over the edges.
+
+    The source is at 0, no edge shortens anything (beyond rounding), and an edge leads to every reached vertex
+    but the source that is as long as it says. (Edges of weight 0 in a circle could bear each other out:
+    integers and kernels are asked by other means.)
+    """
+    if length.shape != (csr.rows,) or length[source] != 0:
+        return CheckResult(False, f"vertex {source:,} is not at length 0 from itself")
+    slack = 4 * csr.rows * 2.0**-53
+    least = np.full(csr.rows, np.inf)
+    for block in row_blocks(csr, _EDGES_AT_ONCE):
+        there = length[block.row_ids()] + weights[block.entries]
+        np.minimum.at(least, block.cols, there)
+    least[source] = 0
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~((np.abs(length - least) <= slack * least) | (length == least)))
+    if not len(bad):
+        return CheckResult(True)
+    v = int(bad[0])
+    return CheckResult(
+        False,
+        f"{len(bad):,} lengths are not the least over in-edges, of vertex {v:,}: {length[v]}, not {least[v]}",
+    )
+
+
+class SSSP:
+    """Lengths of shortest paths from one source after another: a case is a source.
+
+    Input ``sources`` int32 ``[cases]``; output ``distance`` [n], int32 or float32, by the ids of the input:
+    2^31 - 1 or infinity where no path leads. An entry in row u, column v is an edge from u to v with the
+    entry's value as its weight, 1 if the matrix has no values. Self-loops shorten nothing.
+    """
+
+    name = "sssp"
+    title = "shortest paths from a vertex, by weights of 0 or more"
+    rate_unit = "GTEPS"
+    outputs: tuple[str, ...] = ("distance",)
+    dtypes: tuple[str, ...] = ("float32", "int32")
+    is_graph = True
+    options: Mapping[str, Option] = SOURCE_OPTIONS
+
+    def configured(self, options: Mapping[str, Any]) -> SSSP:
+        """Itself: the options matter to inputs and oracle only, which are given them."""
+        return self
+
+    def inputs(
+        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
+    ) -> dict[str, npt.NDArray[Any]]:
+        """`options`: source, sources and component, see :func:`draw_sources`. InputError for weights that are
+        negative, NaN or infinite, or that `dtype` cannot hold."""
+        check_weights(matrix, dtype)
+        options.pop("check_seconds", None)
+        return {"sources": draw_sources(matrix.csr, seed, **options)}
+
+    def output_arrays(
+        self, matrix: Matrix, dtype: np.dtype[Any]
+    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        return {"distance": ((matrix.csr.rows,), np.dtype(dtype))}
+
+    def oracle(
+        self,
+        matrix: Matrix,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        dtype: np.dtype[Any],
+        check_seconds: float = 20,
+        **_: Any,
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Of the first cases, as many as `check_seconds` (and 2 GiB) allow, one at least: ``exact`` of
+        `dtype`, ``real`` float64 and ``edges`` int32, all ``[some, n]``, see :func:`exact_lengths`. Besides,
+        ``proper_degree`` int64 ``[n]``, out-edges without self-loops."""
+        csr = matrix.csr
+        begin, found = time.monotonic(), []
+        for source in inputs["sources"]:
+            found.append(exact_lengths(csr, int(source), np.dtype(dtype)))
+            one_more = (time.monotonic() - begin) * (len(found) + 1) / len(found)
+            if one_more > check_seconds or (len(found) + 1) * 16 * csr.rows > _ORACLE_BYTES:
+                break
+        exact, real, edges = (np.stack(each) for each in zip(*found, strict=True))
+        return {"exact": exact, "real": real, "edges": edges, "proper_degree": proper_degrees(csr)}
+
+    def cases(self, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
+        return len(inputs["sources"])
+
+    def check(
+        self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
+    ) -> CheckResult:
+        """Lengths of the first case; :meth:`check_case` is what the runner calls."""
+        return check_lengths(output, oracle["exact"][0])
+
+    def check_case(
+        self,
+        case: int,
+        output: npt.NDArray[Any],
+        csr: CSR,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+    ) -> tuple[CheckResult, bool]:
+        """The outcome, and whether it needs no comparison with another variant.
+
+        An answer in float64 (a CPU library's) is compared with float64's within its roundings, beyond the
+        oracle's cases by :func:`check_feasible`.
+        """
+        known = case < len(oracle["exact"])
+        if output.dtype == np.float64:
+            if known:
+                return check_within(output, oracle["real"][case], oracle["edges"][case]), True
+            weights = _rounded(csr, np.dtype(np.float32))
+            return check_feasible(csr, weights, int(inputs["sources"][case]), output), True
+        if known:
+            return check_lengths(output, oracle["exact"][case]), True
+        return self._overflow(output, csr), False
+
+    def _overflow(self, output: npt.NDArray[Any], csr: CSR) -> CheckResult:
+        """Sums that would pass the largest length are dropped by kernels: none was, or it is wrong."""
+        found = output != unreached(output.dtype)
+        most = 1.0 if csr.values is None else float(csr.values.max(initial=0))
+        largest = _INT32_MOST if output.dtype == np.int32 else float(np.finfo(np.float32).max)
+        if float(output[found].max(initial=0)) + most < largest:
+            return CheckResult(True)
+        for block in row_blocks(csr, _EDGES_AT_ONCE):
+            if (found[block.row_ids()] & ~found[block.cols]).any():
+                return CheckResult(False, f"there are paths longer than the largest {output.dtype}")
+        return CheckResult(True)
+
+    def identity(self, output: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """All of it."""
+        return output
+
+    def describe_case(
+        self,
+        case: int,
+        output: npt.NDArray[Any],
+        csr: CSR,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+    ) -> dict[str, Any]:
+        """What a record keeps of a case: source, reached vertices, the longest of the shortest paths, and the
+        edges its rate counts."""
+        reached = output != unreached(output.dtype)
+        arcs = int(oracle["proper_degree"][reached].sum())
+        return {
+            "source": int(inputs["sources"][case]),
+            "reached": int(reached.sum()),
+            "farthest": output[reached].max().item(),
+            "edges": arcs // 2 if csr.symmetric else arcs,
+        }
+
+    def columns(self, output: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+        """``distance``, float64 where it is not float32: infinite where no path leads."""
+        if output.dtype != np.int32:
+            return {"distance": output}
+        return {"distance": np.where(output == _INT32_MOST, np.inf, output)}
+
+    def summary(
+        self,
+        output: npt.NDArray[Any],
+        facts: Mapping[str, Any],
+        csr: CSR,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+        ids: npt.NDArray[np.int64],
+    ) -> dict[str, Any]:
+        """``farthest``, the vertex of the longest path, ``length``, its length, and what the run tells:
+        ``phases``, ``splits`` of the far pile, ``relaxed`` edges, ``delta``."""
+        reached = np.flatnonzero(output != unreached(output.dtype))
+        far = int(reached[np.argmax(output[reached])])
+        told = {"farthest": int(ids[far]), "length": output[far].item(), **facts}
+        said = [
+            f"from {int(ids[inputs['sources'][0]]):,} to {len(reached):,} of {csr.rows:,} vertices; "
+            f"the farthest is {told['farthest']:,} at {_word(output[far])}"
+        ]
+        if "phases" in facts:
+            line = f"{facts['phases']:,} phases"
+            if facts.get("delta") is not None:
+                line += f", {facts['splits']:,} of them splits of the far pile (delta {facts['delta']:g})"
+            if "relaxed" in facts:
+                arcs = int((csr.row_ptr[reached + 1] - csr.row_ptr[reached]).sum())
+                share = facts["relaxed"] / max(arcs, 1)
+                line += f"; {facts['relaxed']:,} edges relaxed, {share:.2f} of those reached"
+            said.append(line)
+        return {**told, "said": said}
+
+    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
+        """No operations and no compulsory bytes: both depend on the source; the cases hold the edges."""
+        return Work(0, 0, packed.stored_bytes, 0)
+
+    def rate(self, work: Work, seconds: float) -> float:
+        """GTEPS: 1e9 edges of the source's component per second (see results/traversal.py)."""
+        return work.operations / seconds / 1e9
+
+
+register(SSSP())

@@ -1,0 +1,221 @@
+"""Shortest paths in every mode on the battery of graphs: on the host always, on a GPU where there is one.
+
+The Makefile runs this file a second time under AddressSanitizer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+from battery import csr, matrix
+from graph_battery import graphs
+
+from spgraph_bench.device import open_device
+from spgraph_bench.device.base import Device
+from spgraph_bench.errors import SkipError
+from spgraph_bench.formats import get_format
+from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import get_problem
+from spgraph_bench.problems.sssp import check_lengths, exact_lengths
+from spgraph_bench.runner.prepare import Prepared, prepare
+from spgraph_bench.variants import Variant, get_variant, variants
+
+SSSP = get_problem("sssp")
+MODES = [v for v in variants("sssp") if v.kernel]
+WEIGHTS = ("none", "spread", "zeros", "equal")
+
+
+@functools.cache
+def weighted(name: str, weights: str, dtype: str) -> CSR:
+    """A graph of the battery with weights: none; wide apart; 0, 1 and 2, so that ties are many; or all 3."""
+    a, _ = graphs()[name]
+    draw = np.random.default_rng(len(name))
+    values = {
+        "none": None,
+        "spread": draw.integers(1, 256, a.nnz).astype(float) if dtype == "int32" else draw.random(a.nnz),
+        "zeros": draw.integers(0, 3, a.nnz).astype(float),
+        "equal": np.full(a.nnz, 3.0),
+    }[weights]
+    return dataclasses.replace(a, values=values)
+
+
+@functools.cache
+def _right(name: str, weights: str, dtype: str, source: int) -> np.ndarray:
+    return exact_lengths(weighted(name, weights, dtype), source, np.dtype(dtype))[0]
+
+
+def _prepare(
+    device: Device, mode: Variant, a: CSR, sources: tuple[int, ...], dtype: str, offsets: str, **params: Any
+) -> Prepared:
+    if mode.missing and (lack := mode.missing(device)):
+        pytest.skip(lack)
+    kind, form = np.dtype(dtype), get_format(mode.format)
+    own = {k: v for k, v in params.items() if k in form.tunables}
+    packed = form.pack(a, kind, np.dtype(offsets), **own)
+    outputs = SSSP.output_arrays(matrix(a), kind)
+    try:
+        return prepare(device, mode, packed, {"sources": np.array(sources, np.int32)}, outputs, params)
+    except SkipError as lack:
+        pytest.skip(str(lack))
+
+
+def _run(device: Device, prepared: Prepared, case: int) -> np.ndarray:
+    prepared.launch.select(case)
+    prepared.launch.reset()
+    prepared.launch.run()
+    device.synchronize()
+    return prepared.launch.output()
+
+
+def _check(
+    device: Device, mode: Variant, name: str, weights: str, dtype: str, offsets: str = "int32", **params: Any
+) -> Prepared:
+    a, sources = weighted(name, weights, dtype), graphs()[name][1]
+    prepared = _prepare(device, mode, a, sources, dtype, offsets, **params)
+    # The first once more at the end: nothing may be left over from the runs before.
+    for case in (*range(len(sources)), 0):
+        result = check_lengths(_run(device, prepared, case), _right(name, weights, dtype, sources[case]))
+        assert result.ok, f"source {sources[case]}, {weights}: {result.message}"
+    return prepared
+
+
+@pytest.mark.parametrize("name", graphs())
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_battery(device: Device, mode: Variant, dtype: str, name: str) -> None:
+    for weights in WEIGHTS:
+        _check(device, mode, name, weights, dtype)
+
+
+@pytest.mark.parametrize("name", ["hub-of-5000", "skewed-directed", "isolated-source", "wide-layers"])
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_int64_offsets_and_relabelling(device: Device, mode: Variant, name: str) -> None:
+    for dtype in ("float32", "int32"):
+        _check(device, mode, name, "spread", dtype, "int64", reorder="degree")
+    _check(device, mode, name, "equal", "float32", reorder="degree")
+
+
+@pytest.mark.parametrize("name", ["skewed", "lattice", "star-of-chains", "layers-of-about-a-warp"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"small_vertices": 0, "small_waiting": 0},  # always the grid
+        {"small_vertices": 0},  # near by the grid, far by one block
+        {"small_waiting": 0},  # far by the grid
+        {"small_vertices": 7, "small_edges": 30, "small_waiting": 20},  # to and fro
+        {"small_vertices": 1024, "small_edges": 10**9, "small_waiting": 10**9},  # the block alone
+        {"block": 32},
+        {"block": 256},
+    ],
+    ids=lambda p: ",".join(f"{k}={v}" for k, v in p.items()),
+)  # fmt: skip
+@pytest.mark.parametrize("delta", [0.0, 0.4, 20.0, 1e30])
+def test_every_way_through_auto(device: Device, delta: float, params: dict[str, Any], name: str) -> None:
+    for dtype, weights in (("float32", "spread"), ("int32", "spread"), ("int32", "zeros")):
+        _check(device, get_variant("sssp", "auto"), name, weights, dtype, delta=delta, **params)
+
+
+@pytest.mark.parametrize("delta", [0.001, 1.0, 7.0, 300.0])
+@pytest.mark.parametrize("name", ["skewed-directed", "random", "chain"])
+def test_near_far_by_any_delta(device: Device, name: str, delta: float) -> None:
+    for dtype, weights in (("float32", "spread"), ("int32", "spread"), ("float32", "equal")):
+        _check(device, get_variant("sssp", "near-far"), name, weights, dtype, delta=delta)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_any_schedule_gives_the_same_lengths(mode: Variant, seed: int) -> None:
+    device = open_device("host", seed=seed)
+    try:
+        for name in ("skewed", "two-hubs-sharing-leaves", "layers-of-about-a-warp", "wide-layers"):
+            for weights, dtype in (("spread", "float32"), ("zeros", "int32")):
+                _check(device, mode, name, weights, dtype)
+    finally:
+        device.close()
+
+
+def _graph(n: int, edges: list[tuple[int, int, float]]) -> CSR:
+    row, col, weight = zip(*edges, strict=True)
+    return csr(n, n, row, col, weight)
+
+
+MOST = 2**31 - 1
+EXTREMES = {
+    # A sum beyond int32 must not come out small: the direct edge is the shortest way.
+    "sums-beyond-int32": ("int32", _graph(3, [(0, 1, MOST - 1), (1, 2, MOST - 1), (0, 2, MOST - 1)])),
+    "longest-int32": ("int32", _graph(4, [(0, 1, MOST - 3), (1, 2, 1), (2, 3, 1)])),
+    "a-delta-that-floats-swallow": (
+        "float32", _graph(4, [(0, 1, 3e38), (0, 2, 1e-30), (2, 3, 1e-38), (3, 1, 2e38)])),
+    "denormals": ("float32", _graph(4, [(0, 1, 1e-45), (1, 2, 1e-45), (0, 2, 3e-45), (2, 3, 1e-40)])),
+    "all-zero": ("float32", _graph(4, [(0, 1, 0), (1, 2, 0), (2, 0, 0)])),
+    "zeros-and-one": ("int32", _graph(5, [(0, 1, 0), (1, 2, 0), (2, 0, 0), (2, 3, 1), (3, 4, 0)])),
+    "a-loop-of-any-weight": ("int32", _graph(2, [(0, 0, 5), (0, 1, 7), (1, 1, 0)])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_extreme_weights(device: Device, mode: Variant, name: str) -> None:
+    dtype, a = EXTREMES[name]
+    right = exact_lengths(a, 0, np.dtype(dtype))[0]
+    for delta in (0.0, 1.0):
+        prepared = _prepare(device, mode, a, (0,), dtype, "int32", delta=delta)
+        result = check_lengths(_run(device, prepared, 0), right)
+        assert result.ok, result.message
+
+
+def test_equal_weights_relax_every_edge_once(device: Device) -> None:
+    """By frontier or with nothing far, as a breadth-first search would; and the facts say so."""
+    a, sources = graphs()["lattice"]
+    prepared = _check(device, get_variant("sssp", "auto"), "lattice", "equal", "int32")
+    _run(device, prepared, 0)
+    facts = prepared.launch.facts()
+    assert facts["relaxed"] == a.nnz
+    assert facts["splits"] == 0
+    assert facts["delta"] is None
+    levels = 1 + int(_right("lattice", "equal", "int32", sources[0]).max()) // 3
+    assert facts["phases"] == levels
+    # The level of the last vertices is relaxed too, and finds nothing.
+    plain = _check(device, get_variant("sssp", "frontier"), "lattice", "equal", "int32")
+    _run(device, plain, 0)
+    assert plain.launch.facts() == {"phases": levels}
+
+
+def test_a_smaller_delta_relaxes_less() -> None:
+    device = open_device("host")
+    try:
+        relaxed = []
+        for delta in (2.0, 30.0, 1e9):
+            prepared = _check(device, get_variant("sssp", "auto"), "complete", "spread", "int32", delta=delta)
+            _run(device, prepared, 0)
+            relaxed.append(prepared.launch.facts()["relaxed"])
+        assert relaxed[0] < relaxed[1] < relaxed[2]
+    finally:
+        device.close()
+
+
+def test_a_split_takes_one_atomic_a_block_for_what_it_keeps() -> None:
+    """Of a star's leaves most are far at first; to keep or to drop one must not cost an atomic each."""
+    n = 2001
+    a = _graph(n, [(0, v, float(v)) for v in range(1, n)])
+    device = open_device("host")
+    try:
+        prepared = _prepare(device, get_variant("sssp", "near-far"), a, (0,), "int32", "int32", delta=1000.0)
+        prepared.launch.select(0)
+        prepared.launch.reset()
+        device.reset_counters()
+        prepared.launch.run()
+        device.synchronize()
+        counted = device.counters()
+        assert counted is not None
+        # Leaves below 1,000 are near at once, but have no edges. Each leaf: lowered, then marked (stamp, bit);
+        # each far one: its bit cleared. 1,001 far ones come in gathers of 32 by each of 4 or more warps.
+        near, far, splits = 999, 1001, prepared.launch.facts()["splits"]
+        least = 2 * near + 3 * far
+        assert least < counted["global_atomics"] < least + 3 * far / 32 + 40 * splits
+    finally:
+        device.close()
