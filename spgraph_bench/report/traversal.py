@@ -55,6 +55,7 @@ class TraversalGroup(Group):
         return [
             Column("levels", [self._levels(t) for t in rows], keep=5),
             Column("inspected", [_count(t.record.inspected) for t in rows], keep=6),
+            Column("children", [_count((t.record.children or {}).get("launched")) for t in rows], keep=6),
             Column(
                 "atomics", [_count((t.record.counters or {}).get("global_atomics")) for t in rows], keep=6
             ),
