@@ -22,23 +22,34 @@
 #define SPG_SORT_ITEMS 16
 #define SPG_SORT_TILE (SPG_SORT_THREADS * SPG_SORT_ITEMS)
 #define SPG_DIGITS 256
+#define SPG_COUNT_ITEMS 8
+#define SPG_MATCH_BY_VOTES 0
 #define SPG_DIGIT_SUM (1u << 30)
 #define SPG_DIGIT_PREFIX (2u << 30)
 #define SPG_DIGIT_VALUE (SPG_DIGIT_SUM - 1)
 
 // Digits of `passes` passes, the first at bit `shift`. Counted in shared memory in eight copies, of which neighbouring
-// lanes take different ones: points close together share their high digits, and 32 atomics on one word take turns.
+// lanes take different ones: points close together share their high digits, and 32 atomics on one word take turns. The
+// copies lie four words apart from a multiple of 32, so that one digit of different copies is in different banks.
 __device__ __forceinline__ void count_digits(int n, int shift, int passes, const float2* __restrict__ point,
                                              unsigned* counters)
 {
-    SPG_SHARED_2D(unsigned, counted, 8, 4 * SPG_DIGITS);
-    for (int i = threadIdx.x; i < 8 * 4 * SPG_DIGITS; i += blockDim.x) counted[i / (4 * SPG_DIGITS)][i % (4 * SPG_DIGITS)] = 0;
+    SPG_SHARED_2D(unsigned, counted, 8, 4 * SPG_DIGITS + 4);
+    for (int copy = 0; copy < 8; ++copy)
+        for (int i = threadIdx.x; i < 4 * SPG_DIGITS; i += blockDim.x) counted[copy][i] = 0;
     __syncthreads();
     unsigned* mine = counted[threadIdx.x & 7];
     const long long step = (long long)gridDim.x * blockDim.x;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-        const unsigned code = code_of(point[i]) >> shift;
-        for (int pass = 0; pass < passes; ++pass) atomicAdd(mine + pass * SPG_DIGITS + (code >> 8 * pass & 255), 1u);
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += SPG_COUNT_ITEMS * step) {
+        float2 p[SPG_COUNT_ITEMS];  // all read before the first is counted, so that the reads wait together
+#pragma unroll
+        for (int k = 0; k < SPG_COUNT_ITEMS; ++k) p[k] = point[min(i + k * step, n - 1ll)];
+#pragma unroll
+        for (int k = 0; k < SPG_COUNT_ITEMS; ++k) {
+            if (i + k * step >= n) break;
+            const unsigned code = code_of(p[k]) >> shift;
+            for (int pass = 0; pass < passes; ++pass) atomicAdd(mine + pass * SPG_DIGITS + (code >> 8 * pass & 255), 1u);
+        }
     }
     __syncthreads();
     for (int i = threadIdx.x; i < passes * SPG_DIGITS; i += blockDim.x) {
@@ -49,6 +60,22 @@ __device__ __forceinline__ void count_digits(int n, int shift, int passes, const
 }
 
 #define SPG_TICKETS (4 * SPG_DIGITS)
+
+// The lanes whose digit is that of this one. By votes on its bits, or by the instruction that is made for it.
+__device__ __forceinline__ unsigned lanes_with(unsigned digit)
+{
+#if SPG_MATCH_BY_VOTES && !defined(SPG_HOST)
+    unsigned peers = 0xffffffffu;
+#pragma unroll
+    for (int bit = 0; bit < 8; ++bit) {
+        const unsigned set = __ballot_sync(0xffffffffu, digit >> bit & 1);
+        peers &= digit >> bit & 1 ? set : ~set;
+    }
+    return peers;
+#else
+    return __match_any_sync(0xffffffffu, digit);
+#endif
+}
 
 struct sort_state_t {
     unsigned *counters, *status;
@@ -82,7 +109,7 @@ __device__ __forceinline__ void sort_by_digit(int n, int pass, int shift, const 
 #pragma unroll
     for (int k = 0; k < SPG_SORT_ITEMS; ++k) {
         const unsigned digit = element[k].code >> shift & 255;
-        const unsigned peers = __match_any_sync(0xffffffffu, digit);
+        const unsigned peers = lanes_with(digit);
         rank[k] = counted[warp][digit] + __popc(peers & ((1u << lane) - 1));
         __syncwarp();
         if (lane == __ffs((int)peers) - 1) counted[warp][digit] += __popc(peers);

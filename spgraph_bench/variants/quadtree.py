@@ -102,7 +102,7 @@ def flattened(job: Job) -> Launch:
     scan = device.upload(np.zeros(1 + split_tiles, np.uint64))
     steps = [
         job.kernel("digit_histograms").bind(
-            min(blocks, -(-count // 1024)),
+            min(2 * blocks, -(-count // 4096)),
             512,
             n,
             np.int32(first_bit),
