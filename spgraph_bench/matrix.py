@@ -107,7 +107,7 @@ class Policies:
     explicit_zeros: int = 0
     """Stored zeros kept (0 when they were dropped)."""
     zeros_dropped: int = 0
-    values: Literal["file", "ones", "random"] = "file"
+    values: Literal["file", "ones", "random", "integers"] = "file"
     relabelled: bool = False
     """Gaps in the vertex ids were closed."""
     part: Literal["real", "imag", "abs"] | None = None

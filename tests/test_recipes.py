@@ -55,7 +55,7 @@ ERRORS = [
     ("rmat:scale=4,a=1.5", "1.5 is not in 0..1", "a takes 0..1"),
     ("rmat:scale=4,a=1e-3", "no decimal number", "a takes"),
     ("rmat:scale=4,a=0.9,b=0.1,c=0.1", "a + b + c is more than 1", "defaults"),
-    ("rmat:scale=4,values=some", "'some' is none of random|ones|none", "values takes"),
+    ("rmat:scale=4,values=some", "'some' is none of random|integers|ones|none", "values takes"),
     ("banded:n=3,diagonals=7", "has only 5", "defaults"),
     ("powerlaw:n=10,max_degree=11", "more than the n=10 columns", "defaults"),
     ("poisson2d:n=0", "0 is not in 1..", "n takes"),

@@ -212,7 +212,7 @@ def test_a_split_takes_one_atomic_a_block_for_what_it_keeps() -> None:
         device.synchronize()
         counted = device.counters()
         assert counted is not None
-        # Leaves below 1,000 are near at once, but have no edges. Each leaf: lowered, then marked (stamp, bit);
+        # Leaves below 1,000 are near at once, but have no edges. Each leaf: lowered, then stamped or marked;
         # each far one: its bit cleared. 1,001 far ones come in gathers of 32 by each of 4 or more warps.
         near, far, splits = 999, 1001, prepared.launch.facts()["splits"]
         least = 2 * near + 3 * far

@@ -34,6 +34,7 @@ COMMANDS = {
     "bfs": "Breadth-first search: one mode, its rate, its levels, tuning.",
     "bc": "Betweenness centrality: who lies on how many shortest paths.",
     "cc": "Connected components and the sizes of the largest.",
+    "sssp": "Shortest paths from a vertex: one mode, its rate.",
     "pagerank": "PageRank: one mode, its result, its convergence.",
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",
     "list": "Problems, formats, variants, recipes, readers and configs.",

@@ -160,8 +160,8 @@ _RUN: tuple[Decorator, ...] = (
     click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants."),
     click.option("--format", "formats", multiple=True, metavar="GLOB", help="Only these formats."),
     click.option(
-        "--dtype", type=click.Choice(["float32", "float64", "both", "float16"]), default="float32",
-        show_default=True, help="Type of matrix and vector values; float16 where a variant has it.",
+        "--dtype", type=click.Choice(["float32", "float64", "both", "float16", "int32"]), default="float32",
+        show_default=True, help="Type of matrix and vector values; float16 and int32 where a variant has it.",
     ),
     device_option,
     click.option(
@@ -208,8 +208,9 @@ _INPUT: tuple[Decorator, ...] = (
     ),
     click.option("--drop-zeros", is_flag=True, help="Drop entries that are stored, but zero."),
     click.option(
-        "--values", type=click.Choice(["file", "ones", "random"]), default="file", show_default=True,
-        help="Values of the entries; random is uniform in [0, 1) from --seed.",
+        "--values", type=click.Choice(["file", "ones", "random", "integers"]), default="file",
+        show_default=True,
+        help="Values of the entries; random is uniform in [0, 1), integers in 1 to 255, from --seed.",
     ),
     click.option("--relabel", is_flag=True, help="Close gaps in the vertex ids of an edge list."),
     click.option("--part", type=click.Choice(["real", "imag", "abs"]), help="Part of complex values."),

@@ -162,10 +162,12 @@ def run_mode(
     options: RunOptions,
     read_options: ReadOptions,
     params: Mapping[str, Any] | None = None,
+    change: Callable[[Matrix], Matrix] | None = None,
 ) -> int:
     """One mode of `problem`: run it, show what it found, write it where asked to; the exit status.
 
-    `params` are further tunables besides those of --param.
+    `params` are further tunables besides those of --param; `change` is what becomes of the graph after it was
+    read.
     """
     from spgraph_bench.report.result import render_result
 
@@ -180,7 +182,7 @@ def run_mode(
     try:
         run_modes(
             problem, argument, [chosen.mode], own, params, options, read_options, into=records,
-            trace=chosen.trace, output=chosen.output,
+            trace=chosen.trace, output=chosen.output, change=change,
         )  # fmt: skip
     finally:  # an interrupt ends with what is finished
         if not options.json:
@@ -226,13 +228,14 @@ def run_modes(
     into: list[Record] | None = None,
     trace: bool = False,
     output: Path | None = None,
+    change: Callable[[Matrix], Matrix] | None = None,
     sweep: Callable[[Callable[[Mapping[str, Any]], Record]], None] | None = None,
 ) -> list[Record]:
     """Read the graph, check and time the modes `names` on it, keep and return their records.
 
-    They are put into `into` as they come, so that a caller has them after an interrupt too. The first right
-    answer is written to `output`. With `sweep` it
-    is called instead, with a function that runs the one mode with the parameters it is given; the first such
+    They are put into `into` as they come, so that a caller has them after an interrupt too. The graph goes
+    through `change` when it was read, and the first right answer is written to `output`. With `sweep` it is
+    called instead, with a function that runs the one mode with the parameters it is given; the first such
     run is checked against plain searches as far as asked for, later ones from one source.
     """
     from spgraph_bench.cli.bench import dtypes_for, show_progress
@@ -265,6 +268,8 @@ def run_modes(
             Session(choice.name, in_process=options.in_process, watchdog=options.watchdog)
         )
         matrix = load_matrix(argument, read_options, DEFAULT_RECIPE[kind])
+        if change is not None:
+            matrix = change(matrix)
         for finding in matrix.findings:
             if finding.warning:
                 warn(f"{matrix.source.text}{f':{finding.line}' if finding.line else ''}: {finding.text}")

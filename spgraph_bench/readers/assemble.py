@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import CSR, Finding, Matrix, Policies, Source
-from spgraph_bench.readers.common import Progress, RawEntries, ReadOptions, require_memory
+from spgraph_bench.readers.common import Progress, RawEntries, ReadOptions, require_memory, whole
 
 __all__ = ["assemble", "random_values"]
 
@@ -84,7 +84,12 @@ def assemble(
     )  # fmt: skip
     triangle = raw.symmetry != "general"
     sign = _sign(raw.symmetry, policies.part)
-    if triangle and order.is_canonical and options.values != "random" and not options.drop_zeros:
+    if (
+        triangle
+        and order.is_canonical
+        and options.values not in ("random", "integers")
+        and not options.drop_zeros
+    ):
         policies = replace(policies, mirrored=True, explicit_zeros=_stored_zeros(row, col, values))
         rows = _mirrored_at_once(raw.rows, row, col, _chosen(values, len(row), options), sign)
         return _finished(raw, rows, name, source, policies, findings)
@@ -412,8 +417,9 @@ def _zeros(rows: _Rows, triangle: bool, drop: bool, policies: Policies) -> tuple
 def _chosen(values: Values | None, count: int, options: ReadOptions) -> npt.NDArray[np.float64] | None:
     if options.values == "ones":
         return None
-    if options.values == "random":
-        return random_values(count, options.seed)
+    if options.values in ("random", "integers"):
+        drawn = random_values(count, options.seed)
+        return drawn if options.values == "random" else whole(drawn)
     if values is not None and _is_complex(values):
         part = options.part
         values = np.abs(values) if part == "abs" else (values.imag if part == "imag" else values.real).copy()

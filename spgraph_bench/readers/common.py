@@ -40,6 +40,7 @@ __all__ = [
     "reader",
     "registered",
     "require_memory",
+    "whole",
 ]
 
 Progress = Callable[[str, float | None], None]
@@ -96,7 +97,7 @@ class ReadOptions:
     """Add the transpose of every entry (the diagonal once, an entry whose mirror is stored too once)."""
     duplicates: Literal["sum", "first", "error"] = "sum"
     drop_zeros: bool = False
-    values: Literal["file", "ones", "random"] = "file"
+    values: Literal["file", "ones", "random", "integers"] = "file"
     seed: int = 1
     relabel: bool = False
     """Close gaps in vertex ids."""
@@ -203,3 +204,10 @@ def require_memory(needed: int, what: str, place: str, remedy: str | None = None
             remedy=remedy or "use a machine with more memory",
             place=place,
         )
+
+
+def whole(units: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """1 to 255 out of [0, 1), each for an equal part of it: weights as graph benchmarks have them."""
+    numbers: npt.NDArray[np.float64] = np.floor(units * 255.0)
+    numbers += 1.0
+    return numbers

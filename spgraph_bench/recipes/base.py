@@ -19,7 +19,7 @@ import numpy.typing as npt
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import CSR, Matrix, Policies, Source
 from spgraph_bench.readers.common import Progress, require_memory
-from spgraph_bench.recipes.values import entry_values, stencil_values
+from spgraph_bench.recipes.values import entry_values, integer_values, stencil_values
 from spgraph_bench.stats import diagonal_entries
 
 __all__ = [
@@ -206,10 +206,10 @@ def recipe(
     values : default of the parameter ``values``.
     stencil : the diagonal that ``values=stencil`` gives, with -1 elsewhere; None: it is no choice.
     """
-    choices = ("random", "ones", "none", *(("stencil",) if stencil is not None else ()))
+    choices = ("random", "integers", "ones", "none", *(("stencil",) if stencil is not None else ()))
     every = (
         *parameters,
-        Choice("values", values, "uniform in [0, 1), stored ones, or a pattern without values"
+        Choice("values", values, "uniform in [0, 1), whole in 1 to 255, stored ones, or none (a pattern)"
                + (f"; stencil: {stencil:g} and -1" if stencil is not None else ""), choices),
         Integer("seed", 1, "seed of everything random", 0, 2**63 - 1),
     )  # fmt: skip
@@ -314,6 +314,8 @@ def make(text: str, progress: Progress | None = None) -> Matrix:
     match values["values"]:
         case "random":
             array = entry_values(csr, values["seed"], symmetric, say)
+        case "integers":
+            array = integer_values(csr, values["seed"], symmetric, say)
         case "ones":
             array = np.ones(csr.nnz)
         case "stencil":

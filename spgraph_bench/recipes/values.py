@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.matrix import CSR
-from spgraph_bench.readers.common import Progress
+from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.readers.common import Progress, whole
 from spgraph_bench.recipes.draw import Words, unit
 from spgraph_bench.stats import row_blocks
 
-__all__ = ["entry_values", "stencil_values"]
+__all__ = ["entry_values", "integer_values", "stencil_values", "with_values"]
 
 _VALUES = 1000  # the stream that values start from
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -45,6 +48,27 @@ def entry_values(csr: CSR, seed: int, symmetric: bool, progress: Progress) -> np
         out[block.entries] = unit(_mix(i))
         progress("drawing values", block.entries.stop / max(1, csr.nnz))
     return out
+
+
+def integer_values(csr: CSR, seed: int, symmetric: bool, progress: Progress) -> npt.NDArray[np.float64]:
+    """Whole numbers uniform in 1 to 255, drawn as :func:`entry_values` draws."""
+    return whole(entry_values(csr, seed, symmetric, progress))
+
+
+def with_values(matrix: Matrix, values: Literal["ones", "integers"], seed: int) -> Matrix:
+    """`matrix` with other values: all 1 (a pattern), or those of :func:`integer_values`, symmetric where its
+    pattern is declared to be."""
+    csr, drawn = matrix.csr, None
+    if values == "integers":
+        drawn = integer_values(csr, seed, matrix.symmetry != "general", lambda doing, fraction: None)
+    return replace(
+        matrix,
+        csr=replace(csr, values=drawn),
+        weighted=drawn is not None,
+        symmetry="symmetric" if matrix.symmetry != "general" else "general",
+        policies=replace(matrix.policies, values=values, explicit_zeros=0),
+        sha256="",
+    )
 
 
 def stencil_values(csr: CSR, diagonal: float) -> npt.NDArray[np.float64]:
