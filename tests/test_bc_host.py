@@ -140,6 +140,27 @@ def test_any_schedule_gives_the_same_dependencies(mode: Variant, seed: int) -> N
         device.close()
 
 
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_steps_tell_every_level_forward_and_back(device: Device, mode: Variant) -> None:
+    a, sources = GRAPHS["star-of-chains"]
+    prepared = _prepare(device, mode, "star-of-chains")
+    prepared.launch.reset()
+    assert prepared.launch.steps is not None
+    steps = prepared.launch.steps()
+    level = _right("star-of-chains", sources[0]).level
+    depth = int(level.max()) + 1
+    # Only cooperative modes look for vertices without out-edges beyond the last level.
+    last = depth - 1 if mode.name in ("persistent", "auto") else depth - 2
+    assert [step["level"] for step in steps] == [*range(depth), *range(last, 0, -1)]
+    assert all((step["ms"] is None) == (device.kind == "host") for step in steps)
+    if mode.name == "edge":
+        return
+    assert [step["vertices"] for step in steps] == [int(np.sum(level == step["level"])) for step in steps]
+    if mode.name in ("persistent", "auto"):
+        degree = a.row_lengths()
+        assert all(step["edges"] == degree[level == step["level"]].sum() for step in steps)
+
+
 @pytest.mark.parametrize("mode", ["push", "auto"])
 def test_counts_too_far_apart_give_no_number(device: Device, mode: str) -> None:
     """What float64 cannot hold must not pass for an answer."""

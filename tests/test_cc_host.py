@@ -125,6 +125,20 @@ def test_any_schedule_gives_the_same_labels(mode: Variant, seed: int) -> None:
         device.close()
 
 
+@pytest.mark.parametrize(
+    ("mode", "first", "fewest"),
+    [("label", "every edge", 2), ("hook", "hooking", 3), ("afforest", "first neighbour", 6)],
+)
+def test_steps_are_told(device: Device, mode: str, first: str, fewest: int) -> None:
+    prepared = _prepare(device, get_variant("cc", mode), GRAPHS["lattice"])
+    prepared.launch.reset()
+    assert prepared.launch.steps is not None
+    steps = prepared.launch.steps()
+    assert steps[0]["how"] == first
+    assert len(steps) >= fewest
+    assert all((step["ms"] is None) == (device.kind == "host") for step in steps)
+
+
 def test_a_neighbour_below_is_joined_without_an_atomic() -> None:
     """All vertices of a complete graph begin beneath vertex 0: nothing is left but barriers."""
     device = open_device("host")

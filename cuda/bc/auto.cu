@@ -2,7 +2,8 @@
 //
 // Layout   see graph/paths.cuh; barrier unsigned [1]; handover int64 [5]: what block 0 hands over after levels alone, three
 //          words forward and two back. col_ptr, row: in-edges, the same arrays as row_ptr and col for undirected graphs.
-//          old_id: null where ids are the input's.
+//          old_id: null where ids are the input's. stamps as in persistent.cu; codes 0 push, 1 pull, 2 one block, 3 scatter,
+//          4 gather, -1 the end.
 // Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, E_k the edges of the
 //          frontier of level k, U those of vertices in no frontier yet:
 //            forward   few vertices of low degree        block 0 alone, the others wait (graph/paths_alone.cuh)
@@ -26,7 +27,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) bc_auto(index_t n, const index_t* __restri
                                               int* scale, index_t* queue, offset_t* start, word64_t* tally,
                                               double* dependency, long long* handover, unsigned* barrier,
                                               int small_vertices, long long small_edges, double alpha, double beta,
-                                              int undirected)
+                                              int undirected, long long* stamps, int watched)
 {
     SPG_SHARED_2D(index_t, gathered, 32, 64);
     const bool one = blockIdx.x == 0 && threadIdx.x == 0;
@@ -44,7 +45,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) bc_auto(index_t n, const index_t* __restri
         if (fits_block(now, small)) {
             if (blockIdx.x == 0) {
                 k = push_paths_alone(k, small, row_ptr, col, level, paths, scale, queue, start, tally, first,
-                                     unexplored);
+                                     unexplored, stamps, watched);
                 if (one) {
                     handover[0] = k;
                     handover[1] = first;
@@ -63,7 +64,9 @@ SPG_KERNEL __launch_bounds__(1024, 1) bc_auto(index_t n, const index_t* __restri
             mark_level(scale, k, factor);
         }
         unexplored -= tally_edges(now);
-        if ((double)tally_edges(now) * alpha > (double)unexplored + n / 8)
+        const bool pull = (double)tally_edges(now) * alpha > (double)unexplored + n / 8;
+        if (one) stamp(stamps, watched, k, pull);
+        if (pull)
             pull_paths(n, k, first, factor, row_ptr, col_ptr, row, level, paths, scale, queue, start, tally, slots);
         else
             push_paths(k, first, factor, row_ptr, col, level, paths, scale, queue, start, tally, slots);
@@ -72,12 +75,14 @@ SPG_KERNEL __launch_bounds__(1024, 1) bc_auto(index_t n, const index_t* __restri
         ++k;
     }
 
+    if (one) stamp(stamps, watched, k, -1);
     // From the last level that has out-edges: they may lead to vertices that have none, which are in no frontier.
     for (--k; k >= 1;) {
         const word64_t now = tally[k];
         if (fits_block(now, small)) {
             if (blockIdx.x == 0) {
-                k = gather_shares_alone(k, small, row_ptr, col, level, paths, scale, queue, tally, first);
+                k = gather_shares_alone(k, small, row_ptr, col, level, paths, scale, queue, tally, first,
+                                        stamps + 2 * watched, watched);
                 if (one) {
                     handover[3] = k;
                     handover[4] = first;
@@ -89,7 +94,9 @@ SPG_KERNEL __launch_bounds__(1024, 1) bc_auto(index_t n, const index_t* __restri
             continue;
         }
         const double factor = backward_factor(scale, k);
-        if (undirected && (double)tally_edges(now) > beta * (double)tally_edges(tally[k + 1]))
+        const bool scatter = undirected && (double)tally_edges(now) > beta * (double)tally_edges(tally[k + 1]);
+        if (one) stamp(stamps + 2 * watched, watched, k, scatter ? 3 : 4);
+        if (scatter)
             scatter_shares(k, first, factor, row_ptr, col, level, paths, queue, start, tally);
         else
             gather_shares(k, first - tally_count(now), factor, row_ptr, col, level, paths, queue, start, tally);
@@ -97,5 +104,6 @@ SPG_KERNEL __launch_bounds__(1024, 1) bc_auto(index_t n, const index_t* __restri
         grid_barrier(barrier);
         --k;
     }
+    if (one) stamp(stamps + 2 * watched, watched, 0, -1);
     end_paths(n, *source, paths, old_id, dependency);
 }

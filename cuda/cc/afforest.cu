@@ -5,6 +5,7 @@
 //          of each component. Directions do not count.
 //          piece int64 [pieces]: parts of long lists, vertex | which of the two lists << 31 | part << 32;
 //          state int32 [2]: the root of the sampled component, the number of pieces; barrier unsigned [1].
+//          stamps: a step for each below, codes 0 to 5, see graph/stamps.cuh; the code -1 ends them.
 // Mapping  one cooperative launch, grid barriers between the steps:
 //            1 a thread per vertex: beneath its first neighbour, if that is smaller. No atomics.
 //            2 a thread per vertex: join with its first `rounds` neighbours. They lie in one or two sectors of memory,
@@ -24,6 +25,7 @@
 #include "../common/spg.cuh"
 #include "../graph/components.cuh"
 #include "../graph/lists.cuh"
+#include "../graph/stamps.cuh"
 
 // The value that is most frequent among those of all threads of the block, as far as counting each warp's own favourite
 // goes. Any value would be right; a frequent one saves work. At most 1,024 threads, all of them come.
@@ -67,17 +69,23 @@ SPG_KERNEL __launch_bounds__(1024, 1) cc_afforest(index_t n, const offset_t* __r
                                                   const index_t* __restrict__ col,
                                                   const offset_t* __restrict__ col_ptr,
                                                   const index_t* __restrict__ row, index_t* parent, int rounds,
-                                                  int long_list, long long* piece, int* state, unsigned* barrier)
+                                                  int long_list, long long* piece, int* state, unsigned* barrier,
+                                                  long long* stamps, int watched)
 {
     const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     const long long threads = (long long)gridDim.x * blockDim.x;
     const int lane = threadIdx.x & 31;
+    const auto next_step = [&](int step, int code) {
+        if (thread == 0) stamp(stamps, watched, step, code);
+    };
+    next_step(0, 0);
     for (long long v = thread; v < n; v += threads) {
         const offset_t e = row_ptr[v];
         parent[v] = e < row_ptr[v + 1] ? min((index_t)v, col[e]) : (index_t)v;
     }
     if (thread == 0) state[1] = 0;
     grid_barrier(barrier);
+    next_step(1, 1);
 
     for (long long v = thread; v < n; v += threads) {
         const offset_t begin = row_ptr[v], end = min(row_ptr[v + 1], begin + rounds);
@@ -87,6 +95,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) cc_afforest(index_t n, const offset_t* __r
         }
     }
     grid_barrier(barrier);
+    next_step(2, 2);
 
     if (blockIdx.x == 0) {
         const unsigned hash = (threadIdx.x + 1) * 2654435761u;
@@ -95,6 +104,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) cc_afforest(index_t n, const offset_t* __r
         if (threadIdx.x == 0) state[0] = root;
     }
     grid_barrier(barrier);
+    next_step(3, 3);
 
     const index_t giant = state[0];
     for (long long base = thread - lane; base < n; base += threads) {
@@ -122,6 +132,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) cc_afforest(index_t n, const offset_t* __r
         }
     }
     grid_barrier(barrier);
+    next_step(4, 4);
 
     const int pieces = state[1];
     if (pieces > 0) {
@@ -138,5 +149,10 @@ SPG_KERNEL __launch_bounds__(1024, 1) cc_afforest(index_t n, const offset_t* __r
         grid_barrier(barrier);
     }
 
+    next_step(5, 5);
     flatten(n, parent);
+    if (watched > 0) {
+        grid_barrier(barrier);
+        next_step(6, -1);
+    }
 }

@@ -4,6 +4,7 @@
 
 #include "one_block.cuh"
 #include "paths.cuh"
+#include "stamps.cuh"
 
 // A frontier for one block: few vertices and edges, and a thread may take a vertex with all its edges.
 __device__ __forceinline__ bool fits_block(word64_t tally, small_frontier small)
@@ -21,7 +22,8 @@ __device__ __forceinline__ bool fits_block(word64_t tally, small_frontier small)
 __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,
                                                 const index_t* __restrict__ col, int* level, path_sums* paths,
                                                 int* scale, index_t* queue, offset_t* start, word64_t* tally,
-                                                long long& first, long long& unexplored)
+                                                long long& first, long long& unexplored, long long* stamps,
+                                                int watched)
 {
     SPG_SHARED_2D(index_t, near_vertex, 2, SPG_NEAR);
     SPG_SHARED_2D(offset_t, near_begin, 2, SPG_NEAR);
@@ -44,6 +46,7 @@ __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, con
         if (threadIdx.x == 0) {
             found[(k + 2) % 3] = 0;
             mark_level(scale, k, factor);
+            stamp(stamps, watched, k, 2);
         }
         for (int i = threadIdx.x; i - lane < count; i += blockDim.x) {
             offset_t e = 0, end = 0;
@@ -123,7 +126,8 @@ __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, con
 __device__ __forceinline__ int gather_shares_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,
                                                    const index_t* __restrict__ col, const int* level,
                                                    path_sums* paths, const int* scale, const index_t* queue,
-                                                   const word64_t* tally, long long& first)
+                                                   const word64_t* tally, long long& first, long long* stamps,
+                                                   int watched)
 {
     word64_t now = tally[k], next = tally[k - 1];
     index_t ahead = 0;
@@ -136,6 +140,7 @@ __device__ __forceinline__ int gather_shares_alone(int k, small_frontier small, 
     while (k >= 1 && fits_block(now, small)) {
         const int count = (int)tally_count(now);
         first -= count;
+        if (threadIdx.x == 0) stamp(stamps, watched, k, 2);
         const double factor = backward_factor(scale, k);
         index_t v = ahead;
         offset_t e = ahead_begin, end = ahead_end;

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +13,17 @@ from spgraph_bench.device.base import Buffer
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import GRID, cooperative_shape
+from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape
 from spgraph_bench.variants.traversal import BLOCK, needs_cooperative
 
 __all__: list[str] = []
 
 _DTYPES = ("float64",)
 _MOST, _RATIO = 2**31 - 1, (0.0, 1e9)  # bounds of tunables
+_WATCHED = 1 << 16
+"""Levels that --trace keeps at most."""
+_HOW = ("push", "pull", "one block", "scatter", "gather")
+_EDGE_BITS = np.uint64(33)  # of a tally, see graph/frontier.cuh
 
 
 class _Paths:
@@ -44,14 +50,16 @@ class _Paths:
         self.extra_bytes += buffer.nbytes
         return buffer
 
-    def launch(self, run: Callable[[], None], *, operations: int = 1, gated: bool = True) -> Launch:
+    def launch(
+        self, run: Callable[[], None], steps: Callable[[], list[dict[str, Any]]], gated: bool = True
+    ) -> Launch:
         def select(case: int) -> None:
             self.device.write(self.source, self._sources[case : case + 1].astype(np.int32))
 
         select(0)
         return self.job.launch(
-            run, output="dependency", operations=operations, gated=gated, extra_bytes=self.extra_bytes,
-            keep=self, cases=len(self._sources), select=select,
+            run, output="dependency", gated=gated, extra_bytes=self.extra_bytes, keep=self,
+            cases=len(self._sources), select=select, steps=steps,
         )  # fmt: skip
 
 
@@ -70,21 +78,38 @@ def _by_level(
     )
     end = job.kernel("bc_end", "bc/results.cu").bind(grid, block, p.n, p.source, p.paths, p.old_id, p.result)
 
-    def run() -> None:
+    def walk() -> Iterator[dict[str, Any]]:
         begin()
+        yield {}
         first, size = [0], 1
         while size:
             k = len(first) - 1
             forward(p, k, first[k], size, sizes)
             first.append(first[k] + size)
+            yield {"level": k, "how": "push", "vertices": size if queued else None}
             size = int(job.device.download(sizes)[(k + 1) % 3])
             if k > int(p.n):
                 raise LaunchError(f"{job.variant.name} does not end: more levels than vertices")
         for k in range(len(first) - 3, 0, -1):
             backward(p, k, first[k], first[k + 1] - first[k])
+            yield {"level": k, "how": "gather", "vertices": first[k + 1] - first[k] if queued else None}
         end()
 
-    return p.launch(run, gated=False)
+    def run() -> None:
+        for _ in walk():
+            pass
+
+    def watched() -> list[dict[str, Any]]:
+        done, before = [], 0.0
+        for step in walk():
+            job.device.synchronize()
+            now = time.perf_counter()
+            if step:
+                done.append({**step, "ms": None if job.device.kind == "host" else (now - before) * 1e3})
+            before = time.perf_counter()
+        return done
+
+    return p.launch(run, watched, gated=False)
 
 
 @variant("bc", "push", format="pattern-csr", source="bc/push.cu", tunables=BLOCK, dtypes=_DTYPES,
@@ -131,11 +156,26 @@ def _cooperative(job: Job, name: str, graph: tuple[Buffer, ...], *more: np.gener
     job.device.fill(barrier, 0)
     kernel = job.kernel(name)
     grid, block = cooperative_shape(job.device, kernel, job.params, job.packed.rows)
-    run = kernel.bind(
-        grid, block, p.n, p.source, *graph, p.old_id, p.level, p.paths, p.scale, p.queue, start, tally,
-        p.result, *own, barrier, *more, cooperative=True,
-    )  # fmt: skip
-    launch = p.launch(run)
+
+    def bound(stamps: Stamps) -> Callable[[], None]:
+        return kernel.bind(
+            grid, block, p.n, p.source, *graph, p.old_id, p.level, p.paths, p.scale, p.queue, start, tally,
+            p.result, *own, barrier, *more, stamps.buffer, stamps.size, cooperative=True,
+        )  # fmt: skip
+
+    def watched() -> list[dict[str, Any]]:
+        stamps = Stamps(job.device, min(int(p.n) + 2, _WATCHED), sides=2)
+        out, back = stamps.read(bound(stamps))
+        words = job.device.download(tally)
+        counts, edges = words >> _EDGE_BITS, words & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1))
+
+        def told(k: int, code: int, ms: float | None) -> dict[str, Any]:
+            size = {"vertices": int(counts[k]), "edges": int(edges[k])}
+            return {"level": k, "how": _HOW[code], **size, "ms": ms}
+
+        return [told(*step) for step in (*out, *back)]
+
+    launch = p.launch(bound(Stamps(job.device, 0)), watched)
     launch.keep = (p, start, tally, barrier, own)
     return launch
 

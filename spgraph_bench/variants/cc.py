@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from spgraph_bench.device.base import Arg, Buffer
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import GRID, cooperative_shape
+from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape
 from spgraph_bench.variants.traversal import needs_cooperative
 
 __all__: list[str] = []
 
 _DTYPES = ("int32",)
+_WATCHED = 1 << 16
+"""Steps that --trace keeps at most."""
 
 
 def _cooperative(
-    job: Job, name: str, items: int, args: Callable[[np.int32, Buffer], tuple[Arg, ...]], extra: int = 0
+    job: Job,
+    name: str,
+    items: int,
+    steps: Sequence[str],
+    args: Callable[[np.int32, Buffer], tuple[Arg, ...]],
+    extra: int = 0,
 ) -> Launch:
-    """A Launch of the cooperative kernel `name`, ``args(n, label)`` but for the barrier, and of what brings
-    labels of relabelled vertices back to the input's. `extra`: bytes of the buffers among its arguments."""
+    """A Launch of the cooperative kernel `name` and of what brings labels of relabelled vertices back.
+
+    ``args(n, label)`` are the kernel's arguments but for the barrier and stamps, `extra` the bytes of buffers
+    among them; `steps` names the codes of its stamps; a grid has at most a thread for each of `items`.
+    """
     n, device, result = np.int32(job.packed.rows), job.device, job.buffers["label"]
     if n == 0:
         return job.launch(lambda: None, output="label", operations=0)
@@ -31,31 +42,41 @@ def _cooperative(
     label = device.empty(int(n), np.int32) if relabelled else result
     kernel = job.kernel(name)
     grid, block = cooperative_shape(device, kernel, job.params, items)
-    steps = [kernel.bind(grid, block, *args(n, label), barrier, cooperative=True)]
+
+    def bound(stamps: Stamps) -> Callable[[], None]:
+        own = (*args(n, label), barrier, stamps.buffer, stamps.size)
+        return kernel.bind(grid, block, *own, cooperative=True)
+
+    def watched() -> list[dict[str, Any]]:
+        stamps = Stamps(device, min(2 * int(n) + 8, _WATCHED))
+        (found,) = stamps.read(bound(stamps))
+        return [{"how": steps[code], "ms": ms} for _, code, ms in found]
+
+    launches = [bound(Stamps(device, 0))]
     if relabelled:
         least, width = device.empty(int(n), np.int32), -(-int(n) // 256)
         extra += label.nbytes + least.nbytes
-        ids = job.arrays["old_id"], job.arrays["new_id"]
-        for step, own in (
-            ("begin", (least,)), ("least", (label, ids[0], least)), ("write", (label, ids[1], least, result)),
-        ):  # fmt: skip
-            steps.append(job.kernel(f"cc_restore_{step}", "cc/restore.cu").bind(width, 256, n, *own))
+        old, new = job.arrays["old_id"], job.arrays["new_id"]
+        after = {"begin": (least,), "least": (label, old, least), "write": (label, new, least, result)}
+        for step, own in after.items():
+            restore = job.kernel(f"cc_restore_{step}", "cc/restore.cu")
+            launches.append(restore.bind(width, 256, n, *own))
 
     def run() -> None:
-        for step in steps:
-            step()
+        for launch in launches:
+            launch()
 
-    whole = run if relabelled else steps[0]
     return job.launch(
-        whole, output="label", operations=len(steps), extra_bytes=extra + barrier.nbytes, keep=(steps, label)
-    )
+        run if relabelled else launches[0], output="label", operations=len(launches),
+        extra_bytes=extra + barrier.nbytes, keep=(launches, label), steps=watched,
+    )  # fmt: skip
 
 
-def _by_edge(job: Job, name: str) -> Launch:
+def _by_edge(job: Job, name: str, steps: Sequence[str]) -> Launch:
     a, nnz, changed = job.arrays, job.packed.nnz, job.device.empty(3, np.int32)
     edges = job.packed.offsets.type(nnz)
     return _cooperative(
-        job, name, max(nnz, job.packed.rows),
+        job, name, max(nnz, job.packed.rows), steps,
         lambda n, label: (n, edges, a["row"], a["col"], label, changed), changed.nbytes,
     )  # fmt: skip
 
@@ -63,14 +84,14 @@ def _by_edge(job: Job, name: str) -> Launch:
 @variant("cc", "label", format="pattern-coo", source="cc/label.cu", tunables=GRID, dtypes=_DTYPES,
          missing=needs_cooperative, about="the least label along every edge, in rounds")  # fmt: skip
 def label(job: Job) -> Launch:
-    return _by_edge(job, "cc_label")
+    return _by_edge(job, "cc_label", ["every edge"])
 
 
 @variant("cc", "hook", format="pattern-coo", source="cc/hook.cu", tunables=GRID, dtypes=_DTYPES,
          missing=needs_cooperative,
          about="Shiloach-Vishkin: roots hooked along every edge, paths shortened, in turn")  # fmt: skip
 def hook(job: Job) -> Launch:
-    return _by_edge(job, "cc_hook")
+    return _by_edge(job, "cc_hook", ["hooking", "shortening"])
 
 
 _SAMPLING = {
@@ -79,6 +100,9 @@ _SAMPLING = {
         1024, "longest list of neighbours that a warp walks alone; longer ones are cut", between=(1, 1 << 30)
     ),
 }
+
+
+_STEPS = ("first neighbour", "more neighbours", "sample", "outside of the largest", "long lists", "roots")
 
 
 @variant("cc", "afforest", format="adjacency", source="cc/afforest.cu", tunables=GRID | _SAMPLING,
@@ -92,7 +116,7 @@ def afforest(job: Job) -> Launch:
     piece, state = device.empty(pieces, np.int64), device.empty(2, np.int32)
     incoming = (a["col_ptr"], a["row"]) if directed else (None, None)
     return _cooperative(
-        job, "cc_afforest", job.packed.rows,
+        job, "cc_afforest", job.packed.rows, _STEPS,
         lambda n, label: (
             n, a["row_ptr"], a["col"], *incoming, label, np.int32(p["rounds"]), np.int32(p["long_list"]),
             piece, state,

@@ -1,14 +1,17 @@
-"""Grids of kernels whose blocks wait for each other."""
+"""Grids of kernels whose blocks wait for each other, and what such a kernel tells of its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from spgraph_bench.device.base import Device, Kernel
 from spgraph_bench.formats.base import Tunable
 
-__all__ = ["GRID", "cooperative_shape"]
+__all__ = ["GRID", "Stamps", "cooperative_shape"]
 
 GRID = {
     "block": Tunable(
@@ -36,3 +39,37 @@ def cooperative_shape(
     elif each:
         fitting = min(fitting, each * device.info().multiprocessors)
     return max(1, min(fitting, -(-items // block))), block
+
+
+class Stamps:
+    """Where a kernel leaves a time and a code for each of its steps, see ``cuda/graph/stamps.cuh``.
+
+    Parameters
+    ----------
+    size : how many steps there is room for; 0, and no buffer, where nobody watches.
+    sides : so many rows of steps one after another (forward and back).
+    """
+
+    def __init__(self, device: Device, size: int, sides: int = 1) -> None:
+        self._device = device
+        self.size, self._sides = np.int32(size), sides
+        self.buffer = device.empty(2 * size * sides, np.int64) if size else None
+
+    def read(self, run: Callable[[], None]) -> list[list[tuple[int, int, float | None]]]:
+        """Run once; for each side the place, code and ms of its steps in the order of time (ms is None on the
+        host device, whose times mean nothing), up to the end, which the kernel has marked beside them."""
+        assert self.buffer is not None
+        self._device.fill(self.buffer, 0xFF)
+        run()
+        sides = self._device.download(self.buffer).reshape(self._sides, -1, 2)
+        return [self._steps(words) for words in sides]
+
+    def _steps(self, words: npt.NDArray[Any]) -> list[tuple[int, int, float | None]]:
+        emulated = self._device.kind == "host"
+        there = np.flatnonzero(words[:, 0] >= 0)  # steps, and the end, unless there was no room for it
+        if len(there) and words[there[0], 1] < 0:  # the end comes first: steps go down
+            there = there[::-1]
+        ms = np.diff(words[there, 0]) / 1e6
+        return [
+            (int(k), int(words[k, 1]), None if emulated else float(ms[i])) for i, k in enumerate(there[:-1])
+        ]
