@@ -262,7 +262,7 @@ class Group:
             return f"{value:,}" if isinstance(value, int) else clean("-" if value is None else value)
 
         names = _unique(name for r in rows for name in r.record.facts)
-        columns = [Column(clean(n), [shown(r.record.facts.get(n)) for r in rows], keep=5) for n in names]
+        columns = [Column(clean(n), [shown(r.record.facts.get(n)) for r in rows], keep=6) for n in names]
         if any(r.record.children for r in rows):
             launched = [shown((r.record.children or {}).get("launched")) for r in rows]
             columns.append(Column("children", launched, keep=6))
@@ -284,7 +284,7 @@ class Group:
             Column("check", [_check(r.record) for r in rows], "left", keep=8),
             *self._iterations(rows)[:1],
             *self._fact_columns(rows),
-            *(Column(title, counts(key), keep=7 - i) for i, (key, title) in enumerate(_COUNTERS)),
+            *(Column(title, counts(key), keep=5 - i) for i, (key, title) in enumerate(_COUNTERS)),
         ]
         return [self._line(title, "bold"), self._fit(columns, [""] * len(rows))]
 
