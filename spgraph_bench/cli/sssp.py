@@ -10,6 +10,7 @@ import click
 
 from spgraph_bench.cli.options import RunOptions, input_options, matrix_argument, run_options
 from spgraph_bench.cli.traversal import ModeOptions, mode_options, run_mode, source_options, source_settings
+from spgraph_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from spgraph_bench.matrix import Matrix
@@ -57,6 +58,12 @@ def command(
       spgraph sssp grid:n=1000,values=none --source 0 --mode auto
     """  # fmt: skip
     from spgraph_bench.recipes.values import with_values
+    from spgraph_bench.variants import get_variant
+
+    if delta is not None and "delta" not in get_variant("sssp", chosen.mode).tunables:
+        raise UsageError(f"{chosen.mode} has no threshold", remedy="--mode near-far or auto")
+    if delta is not None and "delta" in options.params:
+        raise UsageError("--delta and --param delta are the same", remedy="leave one out")
 
     def change(matrix: Matrix) -> Matrix:
         return matrix if weights == "file" else with_values(matrix, weights, options.seed)

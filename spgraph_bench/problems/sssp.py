@@ -225,6 +225,9 @@ def check_feasible(
     """
     if length.shape != (csr.rows,) or length[source] != 0:
         return CheckResult(False, f"vertex {source:,} is not at length 0 from itself")
+    if not (length >= 0).all():
+        v = int(np.argmin(length >= 0))
+        return CheckResult(False, f"the length of vertex {v:,} is {length[v]}")
     slack = 4 * csr.rows * 2.0**-53
     least = np.full(csr.rows, np.inf)
     for block in row_blocks(csr, _EDGES_AT_ONCE):

@@ -1,0 +1,113 @@
+"""CPU baselines of shortest paths, timed with the host's clock on every device."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.device.base import Device
+from spgraph_bench.problems.sssp import unreached
+from spgraph_bench.variants.base import Job, Launch, variant
+
+__all__: list[str] = []
+
+Lengths = npt.NDArray[Any]
+
+
+def _launch(job: Job, search: Callable[[int], Callable[[], Lengths]]) -> Launch:
+    """A Launch of ``search(source)`` by the packed graph's ids, whose result gives the lengths when asked to,
+    untimed."""
+    a, sources = job.packed, job.inputs["sources"]
+    new = a.new_id if "new_id" in a.arrays else None
+    chosen = 0
+    found: list[Callable[[], Lengths]] = []
+
+    def select(case: int) -> None:
+        nonlocal chosen
+        chosen = int(sources[case] if new is None else new[sources[case]])
+
+    def run() -> None:
+        found[:] = [search(chosen)]
+
+    def output() -> Lengths:
+        if not found:
+            return np.full(a.rows, -1, job.dtype)
+        return found[0]() if new is None else found[0]()[new]
+
+    select(0)
+    return Launch(run=run, reset=found.clear, output=output, cases=len(sources), select=select)
+
+
+def _weights(job: Job, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    a = job.packed
+    return (
+        a.weight.astype(dtype) if a.value is None else np.full(a.nnz, a.value).astype(job.dtype).astype(dtype)
+    )
+
+
+def _as_lengths(length: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Lengths:
+    """Of whole numbers as `dtype`; others as they are, since float32's sums would be others."""
+    if dtype != np.int32:
+        return length
+    out = np.full(len(length), unreached(dtype), np.int32)
+    found = np.isfinite(length)
+    out[found] = length[found].astype(np.int32)
+    return out
+
+
+@variant("sssp", "scipy", format="weighted-csr", library="scipy", where="cpu", dtypes=("float32", "int32"),
+         about="scipy.sparse.csgraph.dijkstra, one thread, float64")  # fmt: skip
+def scipy_sssp(job: Job) -> Launch:
+    import scipy.sparse as sp
+    from scipy.sparse.csgraph import dijkstra
+
+    a = job.packed
+    # In the type that csgraph works in, so that nothing is converted in the timed run.
+    graph = sp.csr_array((_weights(job, np.float64), a.col, a.row_ptr), shape=(a.rows, a.cols), copy=False)
+    dijkstra_of: Any = dijkstra  # scipy's stubs do not know a single index
+
+    def search(source: int) -> Callable[[], Lengths]:
+        length = dijkstra_of(graph, directed=True, indices=source)
+        return lambda: _as_lengths(length, job.dtype)
+
+    return _launch(job, search)
+
+
+def _no_graphblas(device: Device) -> str | None:
+    if importlib.util.find_spec("graphblas") is None:
+        return "python-graphblas is not installed: pip install 'spgraph[peers]'"
+    return None
+
+
+@variant("sssp", "graphblas", format="weighted-csr", library="SuiteSparse:GraphBLAS", where="cpu",
+         dtypes=("float32", "int32"), missing=_no_graphblas,
+         about="Bellman-Ford by frontier, (min, +) products on all cores")  # fmt: skip
+def graphblas_sssp(job: Job) -> Launch:
+    """Kepner and Gilbert, "Graph algorithms in the language of linear algebra", 2011; the product is of those
+    vertices only whose length fell."""
+    import graphblas as gb
+
+    a, kind = job.packed, job.dtype
+    graph = gb.Matrix.from_csr(
+        a.row_ptr.astype(np.uint64), a.col.astype(np.uint64), _weights(job, kind), ncols=a.cols
+    )
+    best = unreached(kind)
+    min_plus = gb.semiring.min_plus[kind]
+
+    def search(source: int) -> Callable[[], Lengths]:
+        length = gb.Vector(kind, a.rows)
+        length[source] = 0
+        frontier = length.dup()
+        while frontier.nvals:
+            there = frontier.vxm(graph, min_plus).new()
+            # What is shorter than what was known, or known for the first time.
+            worse = gb.binary.ge(there & length).new()
+            frontier = there.dup(mask=~worse.V)
+            length(gb.binary.min) << frontier
+        return lambda: length.to_dense(fill_value=best).astype(kind)
+
+    return _launch(job, search)

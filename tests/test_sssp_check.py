@@ -1,0 +1,332 @@
+"""Shortest paths: the oracle, the checks on corrupted results, refusals with their lines, the command."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from battery import csr, matrix
+from graph_battery import graphs
+
+from spgraph_bench import readers, recipes
+from spgraph_bench.device import open_device
+from spgraph_bench.errors import InputError
+from spgraph_bench.formats import get_format
+from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import get_problem
+from spgraph_bench.problems.sssp import (
+    check_feasible,
+    check_lengths,
+    check_weights,
+    check_within,
+    exact_lengths,
+    shortest_paths,
+)
+from spgraph_bench.recipes.values import with_values
+from spgraph_bench.runner.prepare import prepare
+from spgraph_bench.variants import get_variant
+
+SSSP = get_problem("sssp")
+INT32, FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
+
+
+def _weighted(name: str, values: str) -> CSR:
+    a, draw = graphs()[name][0], np.random.default_rng(11)
+    drawn = draw.integers(0, 4, a.nnz).astype(float) if values == "small" else draw.random(a.nnz)
+    return dataclasses.replace(a, values=drawn)
+
+
+# ---- the oracle ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", graphs())
+def test_the_oracle_is_what_networkx_finds(name: str) -> None:
+    """With zero weights too: stored zeros are edges."""
+    import networkx as nx
+
+    a, sources = _weighted(name, "small"), graphs()[name][1]
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(a.rows))
+    row = np.repeat(np.arange(a.rows), a.row_lengths())
+    graph.add_weighted_edges_from(
+        zip(row.tolist(), a.col_idx.tolist(), a.value_array().tolist(), strict=True)
+    )
+    for source in sources:
+        expected = np.full(a.rows, 2**31 - 1)
+        for v, length in nx.single_source_dijkstra_path_length(graph, source).items():
+            expected[v] = length
+        assert np.array_equal(exact_lengths(a, source, INT32)[0], expected)
+
+
+@pytest.mark.parametrize("name", ["random", "skewed-directed", "lattice", "chain", "wide-layers"])
+def test_float32_lengths_are_the_least_sums_of_any_walk(name: str) -> None:
+    a, sources = _weighted(name, "random"), graphs()[name][1]
+    weight, row = a.value_array(np.float32), np.repeat(np.arange(a.rows), a.row_lengths())
+    exact, real, edges = exact_lengths(a, sources[0], FLOAT32)
+    least = np.full(a.rows, np.inf, np.float32)
+    least[sources[0]] = 0
+    for _ in range(a.rows):  # Bellman and Ford's own way: all edges, until nothing changes
+        before = least.copy()
+        np.minimum.at(least, a.col_idx, before[row] + weight)
+        if np.array_equal(before, least):
+            break
+    assert np.array_equal(exact, least)
+    reached = np.isfinite(real)
+    assert np.array_equal(reached, np.isfinite(exact))
+    # A sum of k numbers of one sign is right to k roundings.
+    off = np.abs(exact[reached] - real[reached])
+    assert (off <= edges[reached] * 2.0**-24 * real[reached]).all()
+
+
+def test_lengths_beyond_int32_are_an_error() -> None:
+    a = csr(3, 3, [0, 1], [1, 2], [2**31 - 2, 1])
+    with pytest.raises(InputError, match=r"2,147,483,647 long, beyond int32"):
+        exact_lengths(a, 0, INT32)
+    assert exact_lengths(csr(2, 2, [0], [1], [2**31 - 2]), 0, INT32)[0].tolist() == [0, 2**31 - 2]
+
+
+def test_a_sum_that_was_dropped_is_found() -> None:
+    """Beyond the oracle's sources too: 2 is not unreached, it is too far."""
+    a = csr(3, 3, [0, 1], [1, 2], [2**31 - 2, 1])
+    inputs = {"sources": np.array([2, 0], np.int32)}
+    oracle = {"exact": np.zeros((1, 3), np.int32)}
+    dropped = np.array([0, 2**31 - 2, 2**31 - 1], np.int32)
+    result, known = SSSP.check_case(1, dropped, a, inputs, oracle)
+    assert not known
+    assert "longer than the largest int32" in result.message
+    near = csr(3, 3, [0], [1], [2**31 - 2])
+    assert SSSP.check_case(1, dropped, near, inputs, oracle)[0].ok
+
+
+# ---- the checks ------------------------------------------------------------------------------------------
+
+A = _weighted("lattice", "random")
+EXACT, REAL, EDGES = exact_lengths(A, 0, FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("vertex", "value", "said"),
+    [
+        (700, np.nextafter(EXACT[700], np.float32(9)), "1 of 713 lengths wrong, the first is of vertex 700"),
+        (40, np.inf, "vertex 40: unreached"),
+        (5, np.nan, "vertex 5: nan"),
+        (0, 1e-45, "vertex 0: 1.4"),
+    ],
+)
+def test_one_bit_of_one_length_is_found(vertex: int, value: float, said: str) -> None:
+    broken = EXACT.copy()
+    broken[vertex] = value
+    assert said in check_lengths(broken, EXACT).message
+    assert check_lengths(EXACT, EXACT).ok
+
+
+def test_lengths_of_another_kind_are_found() -> None:
+    assert "float64" in check_lengths(EXACT.astype(np.float64), EXACT).message
+    assert "[712]" in check_lengths(EXACT[:-1], EXACT).message
+    a, _ = graphs()["disconnected"]
+    right = exact_lengths(a, 0, INT32)[0]
+    broken = right.copy()
+    broken[250] = 3
+    assert "vertex 250: 3, expected unreached" in check_lengths(broken, right).message
+
+
+def test_float64_answers_may_differ_by_roundings_only() -> None:
+    assert check_within(REAL, REAL, EDGES).ok
+    assert check_within(np.nextafter(REAL, np.inf) * (REAL > 0), REAL, EDGES).ok
+    for wrong in (REAL * (1 + 1e-12), EXACT.astype(float), np.where(REAL > 5, np.inf, REAL), REAL * np.nan):
+        assert not check_within(wrong, REAL, EDGES).ok
+
+
+def test_float64_answers_without_an_oracle() -> None:
+    weights = A.value_array(np.float32).astype(float)
+    assert check_feasible(A, weights, 0, REAL).ok
+    v = int(np.argmax(REAL))
+    for value in (REAL[v] * (1 + 1e-6), REAL[v] * (1 - 1e-6), np.inf, np.nan, 0.0):
+        broken = REAL.copy()
+        broken[v] = value
+        assert not check_feasible(A, weights, 0, broken).ok, value
+    assert not check_feasible(A, weights, 1, REAL).ok
+    assert not check_feasible(A, weights, 0, REAL[:-1]).ok
+    apart = dataclasses.replace(graphs()["disconnected"][0], values=None)
+    assert check_feasible(apart, apart.value_array(), 0, shortest_paths(apart, apart.value_array(), 0)[0]).ok
+
+
+@pytest.mark.parametrize("name", ["skewed-directed", "lattice", "isolated-source"])
+@pytest.mark.parametrize("reorder", ["none", "degree"])
+@pytest.mark.parametrize("peer", ["scipy", "graphblas"])
+def test_cpu_libraries_agree(peer: str, reorder: str, name: str) -> None:
+    variant, sources = get_variant("sssp", peer), np.array(graphs()[name][1], np.int32)
+    device = open_device("host")
+    try:
+        if variant.missing and (lack := variant.missing(device)):
+            pytest.skip(lack)
+        for kind, values in ((INT32, "small"), (FLOAT32, "random")):
+            a = _weighted(name, values)
+            packed = get_format(variant.format).pack(a, kind, reorder=reorder)
+            launch = prepare(device, variant, packed, {"sources": sources}, {}).launch
+            for known in (0, len(sources)):  # by the oracle, and without
+                for case, source in enumerate(sources):
+                    found = [np.stack([each]) for each in exact_lengths(a, int(source), kind)]
+                    oracle = dict(zip(("exact", "real", "edges"), found, strict=True))
+                    launch.select(case)
+                    launch.reset()
+                    launch.run()
+                    inputs = {"sources": np.full(known + 1, source)}
+                    result, _ = SSSP.check_case(known, launch.output(), a, inputs, oracle)
+                    assert result.ok, result.message
+    finally:
+        device.close()
+
+
+# ---- weights ---------------------------------------------------------------------------------------------
+
+
+def _refused(path: Path, dtype: Any = FLOAT32, **options: Any) -> InputError:
+    with pytest.raises(InputError) as caught:
+        check_weights(readers.read(str(path), readers.ReadOptions(**options)), dtype)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "edge"),
+    [
+        (
+            "a.mtx",
+            "%%MatrixMarket matrix coordinate real general\n% x\n3 3 3\n3 1 2\n2 3 -2\n1 2 1\n",
+            5,
+            "2 -> 3",
+        ),
+        # Of a stored triangle the mirror may come first.
+        ("s.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 1\n3 1 -7\n", 4, "1 -> 3"),
+        ("a.wel", "0 1 4\n1 2 5\n2 0 -0.5\n", 3, "2 -> 0"),
+        ("ids.txt", "# ids\n10 20 1\n20 31 -3\n", 3, "20 -> 31"),
+        # Added up: of the entries at one place the negative one is at fault.
+        ("d.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n1 2 -4\n", 4, "1 -> 2"),
+    ],
+)
+def test_a_negative_weight_is_refused_with_its_line(
+    tmp_path: Path, name: str, text: str, line: int, edge: str
+) -> None:
+    path, packed = tmp_path / name, tmp_path / f"{name}.gz"
+    path.write_text(text)
+    packed.write_bytes(gzip.compress(text.encode()))
+    for file in (path, packed):
+        error = _refused(file, relabel=name == "ids.txt")
+        assert error.place == f"{file}:{line}"
+        assert f"the weight of the edge {edge} is negative" in error.cause
+        assert "--values ones" in str(error.remedy)
+
+
+def test_other_weights_that_cannot_be_used() -> None:
+    def cause(values: list[float], dtype: Any) -> str:
+        with pytest.raises(InputError) as caught:
+            check_weights(matrix(csr(3, 3, [0, 1], [1, 2], values)), dtype)
+        return caught.value.cause
+
+    assert cause([1, np.nan], FLOAT32) == "the weight of the edge 1 -> 2 is not a number: nan"
+    assert (
+        cause([np.inf, np.inf], FLOAT32) == "the weight of the edge 0 -> 1 is infinite: inf (2 edges in all)"
+    )
+    assert "is negative: -1 (2 edges in all)" in cause([-1, -2], INT32)
+    assert cause([1, 0.5], INT32) == "the weight of the edge 1 -> 2 is no whole number: 0.5"
+    assert "beyond 2,147,483,646" in cause([2.0**31 - 1, 1], INT32)
+    for dtype in (INT32, FLOAT32):
+        check_weights(matrix(csr(3, 3, [0, 1], [1, 2], [0.0, 7])), dtype)
+        check_weights(matrix(csr(3, 3, [0, 1], [1, 2], None)), dtype)
+
+
+@pytest.mark.parametrize(
+    "text", ["rmat:scale=9,symmetrize=1,values=integers", "grid:n=40,values=integers,seed=5"]
+)
+def test_whole_values_of_recipes(text: str) -> None:
+    made = recipes.make(text)
+    values = made.csr.value_array()
+    assert set(values) <= set(range(1, 256))
+    assert len(set(values)) > 250
+    whole = made.csr.to_scipy()
+    assert (whole != whole.T).nnz == 0
+    assert made.sha256 == recipes.make(text).sha256
+    assert made.sha256 != recipes.make(text.replace("integers", "random")).sha256
+    drawn = with_values(
+        recipes.make(text.replace("integers", "none")), "integers", 5 if "seed=5" in text else 1
+    )
+    assert drawn.csr.equals(made.csr)
+    assert drawn.sha256 == made.sha256
+    assert drawn.policies.values == "integers"
+    plain = with_values(made, "ones", 1)
+    assert plain.csr.values is None
+    assert not plain.weighted
+
+
+@pytest.mark.parametrize("kind", ["general", "symmetric"])
+def test_whole_values_of_files(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.mtx"
+    edges = [(i, j) for i in range(2, 40) for j in range(1, i) if (i * j) % 3]
+    body = "".join(f"{i} {j}\n" for i, j in edges)
+    path.write_text(f"%%MatrixMarket matrix coordinate pattern {kind}\n40 40 {len(edges)}\n{body}")
+    read = readers.read(str(path), readers.ReadOptions(values="integers", seed=3))
+    assert set(read.csr.value_array()) <= set(range(1, 256))
+    assert read.policies.values == "integers"
+    whole = read.csr.to_scipy()
+    assert ((whole != whole.T).nnz == 0) == (kind == "symmetric")
+    other = readers.read(str(path), readers.ReadOptions(values="integers", seed=4))
+    assert not np.array_equal(read.csr.values, other.csr.values)
+
+
+# ---- the command line ------------------------------------------------------------------------------------
+
+
+def spgraph(*args: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "spgraph_bench", *args, "--device", "host", "--no-save"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_lengths_are_written(tmp_path: Path) -> None:
+    out = tmp_path / "lengths.csv"
+    done = spgraph("sssp", "grid:n=5,values=none", "--source", "0", "--dtype", "int32", "--output", str(out))
+    assert done.returncode == 0, done.stderr
+    assert "the farthest is 24 at 8" in done.stdout
+    rows = list(csv.reader(out.read_text().splitlines()))
+    assert rows[0] == ["vertex", "distance"]
+    assert [int(d) for _, d in rows[1:]] == [i + j for i in range(5) for j in range(5)]
+
+
+def test_bench_on_drawn_weights() -> None:
+    done = spgraph("bench", "sssp", "rmat:scale=7,values=integers", "--dtype", "int32", "--sources", "3",
+                   "--check-seconds", "0", "--param", "reorder=degree", "--json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    records = {r["variant"]: r for r in map(json.loads, done.stdout.splitlines())}
+    ok = {name: r for name, r in records.items() if r["status"] == "ok"}
+    assert set(ok) >= {"frontier", "near-far", "auto", "scipy"}
+    assert all(r["cases"] == ok["auto"]["cases"] for r in ok.values())
+    assert ok["auto"]["result"]["phases"] > 1
+    assert ok["auto"]["result"]["relaxed"] > 0
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--mode", "frontier", "--delta", "3"), "frontier has no threshold"),
+        (("--delta", "3", "--param", "delta=4"), "leave one out"),
+        (("--delta", "0"), "--delta"),
+        (("--dtype", "float64"), "does not come in float64"),
+        (("--source", "25"), "there is no vertex 25"),
+        (("--dtype", "int32",), "no whole number"),
+    ],
+)  # fmt: skip
+def test_usage_errors(args: tuple[str, ...], said: str) -> None:
+    done = spgraph("sssp", "grid:n=5,values=random", *args)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
