@@ -33,7 +33,7 @@
 #endif
 // Quads that an adding thread loads at once.
 #ifndef SPG_DEPTH
-#define SPG_DEPTH 2
+#define SPG_DEPTH 3
 #endif
 
 // Four values, loaded and stored 16 bytes at a time.
@@ -197,15 +197,14 @@ __device__ __forceinline__ void say_done(unsigned* flag, int team, int threads, 
 // A multiplying thread's way through its quads: tiles blockIdx.x, blockIdx.x + gridDim.x, ... of chunk 0, 1, ...
 struct quads_t {
     const index_t* __restrict__ start;
-    long long quad, end;
-    int chunk, tile, chunks, tiles, thread, threads;
+    int quad, end, chunk, tile, chunks, tiles, thread, threads;
 
     __device__ __forceinline__ void enter()
     {
         while (chunk < chunks) {
             const index_t* bounds = start + (long long)chunk * tiles + tile;
-            quad = 2LL * bounds[0] + thread;
-            end = 2LL * bounds[1];
+            quad = 2 * bounds[0] + thread;
+            end = 2 * bounds[1];
             if (quad < end) return;
             leave();
         }
@@ -228,8 +227,39 @@ struct quads_t {
     }
 };
 
+// A bin, and the way from one of a block's bins to the next: every grid-th of each chunk.
+struct bin_t {
+    int chunk;
+    index_t bin, first, end, extra;  // `first` and `end` as in bin_row
+    int extras, quad, stop;
+
+    // The bin `candidate`, or, if that is beyond the end of chunk `c`, the next one.
+    __device__ __forceinline__ void find(int c, int chunks, index_t candidate, const index_t* __restrict__ chunk_bin,
+                                         const index_t* __restrict__ bin_group, const index_t* __restrict__ bin_row,
+                                         const index_t* __restrict__ extra_ptr)
+    {
+        for (chunk = c, bin = candidate; chunk < chunks && bin >= chunk_bin[chunk + 1]; ++chunk)
+            bin = chunk_bin[chunk + 1] + blockIdx.x;
+        if (chunk >= chunks) return;
+        quad = 2 * bin_group[bin];
+        stop = 2 * bin_group[bin + 1];
+        first = bin_row[2 * bin];
+        end = bin_row[2 * bin + 1];
+        extra = extra_ptr[bin];
+        extras = extra_ptr[bin + 1] - extra;
+    }
+};
+
+__device__ __forceinline__ void ask_for_sums(ushort4 (&to)[SPG_DEPTH], int q, int stop, int threads,
+                                             const ushort4* __restrict__ sum, policy_t once)
+{
+#pragma unroll
+    for (int k = 0; k < SPG_DEPTH; ++k)
+        if (q + k * threads < stop) to[k] = stream_sums(sum + q + k * threads, once);
+}
+
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
-binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t widest, int most_sums,
+binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t widest, int most_sums, unsigned multipliers,
              const index_t* __restrict__ tile_col, const index_t* __restrict__ start,
              const four_t* __restrict__ val, const ushort4* __restrict__ col, const index_t* __restrict__ dest,
              const index_t* __restrict__ chunk_bin, const index_t* __restrict__ bin_group,
@@ -240,25 +270,27 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
 {
     SPG_DYNAMIC_SHARED(four_t, shared);
     SPG_SHARED(unsigned, meeting, 2);
-    const int threads = blockDim.x / 2, thread = threadIdx.x % threads;
+    const bool multiplies = threadIdx.x < multipliers;
+    const int threads = multiplies ? multipliers : blockDim.x - multipliers;
+    const int thread = multiplies ? threadIdx.x : threadIdx.x - multipliers;
     const policy_t once = evict_first();
     unsigned* const multiplied = flags;
     unsigned* const added = flags + chunks;
     // Slots [stage][thread] of values, columns and destinations; a tile; two sets of a bin's sums.
     four_t* const val_slot = shared + thread;
-    ushort4* const col_slot = reinterpret_cast<ushort4*>(shared + SPG_STAGES * threads) + thread;
-    index_t* const dest_slot = reinterpret_cast<index_t*>(col_slot - thread + SPG_STAGES * threads) + thread;
-    value_t* const tile = reinterpret_cast<value_t*>(dest_slot - thread + SPG_STAGES * threads);
+    ushort4* const col_slot = reinterpret_cast<ushort4*>(shared + SPG_STAGES * multipliers) + thread;
+    index_t* const dest_slot = reinterpret_cast<index_t*>(col_slot - thread + SPG_STAGES * multipliers) + thread;
+    value_t* const tile = reinterpret_cast<value_t*>(dest_slot - thread + SPG_STAGES * multipliers);
     value_t* const sums = tile + widest;
 #ifdef SPG_HOST
     if (threadIdx.x < 2) meeting[threadIdx.x] = 0;
     __syncthreads();
 #endif
     // Rows that lie in several bins are added up with atomics. Whoever adds has waited for all who multiply.
-    if (threadIdx.x < threads)
+    if (multiplies)
         for (index_t i = blockIdx.x * threads + thread; i < split_rows; i += gridDim.x * threads) y[split_row[i]] = 0;
 
-    if (threadIdx.x < threads) {
+    if (multiplies) {
         quads_t ahead{start, 0, 0, 0, (int)blockIdx.x, chunks, tiles, thread, threads};
         if ((int)blockIdx.x >= tiles) ahead.chunk = chunks;
         ahead.enter();
@@ -292,14 +324,14 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
                     resident = t;
                 }
                 const index_t* const bounds = start + (long long)c * tiles + t;
-                const long long end = 2LL * bounds[1];
-                for (long long quad = 2LL * bounds[0] + thread; quad < end; quad += threads) {
+                const int end = 2 * bounds[1];
+                for (int quad = 2 * bounds[0] + thread; quad < end; quad += threads) {
                     fetch();
                     spg_copy_wait<SPG_STAGES - 1>();
                     const int slot = take * threads;
                     four_t a = val_slot[slot];
                     const ushort4 at = col_slot[slot];
-                    const long long to = 2LL * dest_slot[slot] + (quad & 1);
+                    const int to = 2 * dest_slot[slot] + (quad & 1);
                     a.v[0] *= tile[at.x];
                     a.v[1] *= tile[at.y];
                     a.v[2] *= tile[at.z];
@@ -312,67 +344,66 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
         }
         spg_copy_wait<0>();
     } else {
-        int set = 0;
+        // Nothing that a bin needs is asked for when it is needed: where the next bin is, and the first of its
+        // `sum`, are on their way while this one is added up; so is the answer whether its products are there.
+        SPG_SHARED(unsigned, ready, 2);
         for (int i = thread; i < 2 * most_sums; i += threads) sums[i] = 0;
+        if (thread < 2) ready[thread] = 0;
+        bin_t next;
+        next.find(0, chunks, blockIdx.x, chunk_bin, bin_group, bin_row, extra_ptr);
+        ushort4 to[SPG_DEPTH];
+        ask_for_sums(to, next.quad + thread, next.stop, threads, sum, once);
+        int set = 0, done = 0;  // chunks that this team is done with
         team_barrier(1, threads, meeting);
-        for (int c = 0; c < chunks; ++c) {
-            const index_t last_bin = chunk_bin[c + 1], base = bin_group[chunk_bin[c]];
-            const four_t* const source = product + ((long long)(c % buffers) * 2 * most_groups - 2LL * base);
-            bool waited = false;
-            for (index_t bin = chunk_bin[c] + blockIdx.x; bin < last_bin; bin += gridDim.x) {
-                // All that does not depend on products is asked for before they are there.
-                const long long stop = 2LL * bin_group[bin + 1];
-                long long q = 2LL * bin_group[bin] + thread;
-                index_t first = bin_row[2 * bin], end = bin_row[2 * bin + 1];
-                const index_t extra = extra_ptr[bin], extras = extra_ptr[bin + 1] - extra;
-                ushort4 to[SPG_DEPTH];
+        while (next.chunk < chunks) {
+            const bin_t bin = next;
+            for (; done < bin.chunk; ++done)
+                if (thread == 0) add_release(added + done, 1);
+            next.find(bin.chunk, chunks, bin.bin + gridDim.x, chunk_bin, bin_group, bin_row, extra_ptr);
+            if (ready[set] != gridDim.x) wait_for_all(multiplied + bin.chunk, 1, threads, thread, meeting);
+            const four_t* const source =
+                product + ((long long)(bin.chunk % buffers) * 2 * most_groups - 2LL * bin_group[chunk_bin[bin.chunk]]);
+            value_t* const mine = sums + set * most_sums;
+            for (int q = bin.quad + thread; q < bin.stop; q += SPG_DEPTH * threads) {
+                four_t p[SPG_DEPTH];
 #pragma unroll
                 for (int k = 0; k < SPG_DEPTH; ++k)
-                    if (q + k * threads < stop) to[k] = stream_sums(sum + q + k * threads, once);
-                if (!waited) wait_for_all(multiplied + c, 1, threads, thread, meeting);
-                waited = true;
-                value_t* const mine = sums + set * most_sums;
-                while (q < stop) {
-                    four_t p[SPG_DEPTH];
-                    ushort4 next[SPG_DEPTH];
+                    if (q + k * threads < bin.stop) p[k] = load_product(source + q + k * threads);
+                ushort4 here[SPG_DEPTH];
 #pragma unroll
-                    for (int k = 0; k < SPG_DEPTH; ++k)
-                        if (q + k * threads < stop) p[k] = load_product(source + q + k * threads);
+                for (int k = 0; k < SPG_DEPTH; ++k) here[k] = to[k];
+                const int after = q + SPG_DEPTH * threads;
+                if (after < bin.stop) ask_for_sums(to, after, bin.stop, threads, sum, once);
 #pragma unroll
-                    for (int k = 0; k < SPG_DEPTH; ++k)
-                        if (q + (SPG_DEPTH + k) * threads < stop)
-                            next[k] = stream_sums(sum + q + (SPG_DEPTH + k) * threads, once);
-#pragma unroll
-                    for (int k = 0; k < SPG_DEPTH; ++k) {
-                        if (q + k * threads < stop) add_four(p[k], to[k], mine);
-                        to[k] = next[k];
-                    }
-                    q += SPG_DEPTH * threads;
-                }
-                team_barrier(1, threads, meeting);
-                const bool shared_first = first < 0, shared_last = end < 0;
-                first = shared_first ? ~first : first;
-                end = shared_last ? ~end : end;
-                const int rows = end - first;
-                if (extras > 0) {
-                    add_extras(extras, extra_row + extra, mine + rows, mine, thread, threads);
-                    team_barrier(1, threads, meeting);
-                }
-                for (int i = thread; i < rows; i += threads) {
-                    const value_t total = mine[i];
-                    if ((i == 0 && shared_first) || (i == rows - 1 && shared_last))
-                        atomicAdd(y + first + i, total);
-                    else
-                        y[first + i] = total;
-                    mine[i] = 0;
-                }
-                // The next bin has the other set; the barrier after it is passed before this one is used again.
-                for (int i = thread; i < extras + 32; i += threads) mine[rows + i] = 0;
-                set ^= 1;
+                for (int k = 0; k < SPG_DEPTH; ++k)
+                    if (q + k * threads < bin.stop) add_four(p[k], here[k], mine);
             }
-            // Every thread has passed a barrier since its last look at the chunk's products.
-            if (thread == 0) add_release(added + c, 1);
+            if (next.chunk < chunks) ask_for_sums(to, next.quad + thread, next.stop, threads, sum, once);
+            if (thread == threads - 1)
+                ready[set ^ 1] = next.chunk < chunks ? load_acquire(multiplied + next.chunk) : 0;
+            team_barrier(1, threads, meeting);
+            const bool shared_first = bin.first < 0, shared_last = bin.end < 0;
+            const index_t first = shared_first ? ~bin.first : bin.first;
+            const int rows = (shared_last ? ~bin.end : bin.end) - first;
+            if (bin.extras > 0) {
+                add_extras(bin.extras, extra_row + bin.extra, mine + rows, mine, thread, threads);
+                team_barrier(1, threads, meeting);
+            }
+            for (int i = thread; i < rows; i += threads) {
+                const value_t total = mine[i];
+                if ((i == 0 && shared_first) || (i == rows - 1 && shared_last))
+                    atomicAdd(y + first + i, total);
+                else
+                    y[first + i] = total;
+                mine[i] = 0;
+            }
+            // The next bin has the other set; the barrier after it is passed before this one is used again.
+            for (int i = thread; i < bin.extras + 32; i += threads) mine[rows + i] = 0;
+            set ^= 1;
         }
+        // Every thread has passed a barrier since its last look at products.
+        for (; done < chunks; ++done)
+            if (thread == 0) add_release(added + done, 1);
     }
     // The last block leaves the counters as it found them.
     __syncthreads();

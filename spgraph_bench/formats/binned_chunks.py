@@ -76,8 +76,8 @@ class BinnedChunks(Format):
     The columns are cut into ``tiles`` of about equally many entries. The entries, in the order of their rows,
     are cut into ``bins`` of ``bin_entries`` each, fewer where they would be of too many rows; a row may lie
     in several bins. ``chunk_bins`` bins in turn are a chunk. A bucket is what a tile and a bin have in
-    common, padded to a multiple of 8 slots; its entries come so that neighbours fall into different banks of shared
-    memory and those of one row lie apart.
+    common, padded to a multiple of 8 slots; its entries come so that neighbours fall into different banks of
+    shared memory and those of one row lie apart.
 
     Multiply order (buckets by chunk, then tile, then bin): ``val``: value type ``[slots]``; ``col``: uint16
     ``[slots]``, column within the tile; ``dest``: int32 ``[slots / 8]``, where each group of 8 products goes
@@ -276,6 +276,8 @@ class BinnedChunks(Format):
         need = self.predict_bytes(stats, value_bytes, **params)
         if free_bytes is not None and need > free_bytes:
             return f"{self.name} needs {human_bytes(need)}; device has {human_bytes(free_bytes)} free"
+        if need // (value_bytes + 4) >= 1 << 31:
+            return f"{self.name} counts slots in 32 bits; this matrix makes up to {need // (value_bytes + 4):,}"
         per_nonzero = need / stats.nnz
         if per_nonzero > 4 * (value_bytes + 4) and stats.nnz > 100_000 and not force:
             return (

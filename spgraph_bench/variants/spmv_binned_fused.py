@@ -13,10 +13,11 @@ from spgraph_bench.variants.traversal import needs_cooperative
 __all__: list[str] = []
 
 _TUNABLES = {
-    "block": Tunable(1024, "threads per block: half of them multiply, half add up", (64, 256, 512, 1024)),
+    "block": Tunable(1024, "threads per block", (64, 256, 512, 1024)),
+    "multipliers": Tunable("auto", "threads of a block that multiply; auto: half", ("auto", 32, 256, 384, 640)),
     "stages": Tunable("auto", "loads a multiplying thread has under way", ("auto", 2, 3, 4, 6)),
-    "depth": Tunable(2, "loads an adding thread has under way", (1, 2, 3, 4)),
-    "buffers": Tunable(3, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),
+    "depth": Tunable(3, "loads an adding thread has under way", (1, 2, 3, 4)),
+    "buffers": Tunable(2, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),
 }
 
 
@@ -30,8 +31,11 @@ def binned_fused(job: Job) -> Launch:
     block = 64 if emulated and job.params["block"] == 1024 else job.params["block"]
     room = info.extra.get("shared_bytes_per_block", 227 * 1024) - 1024
     # A tile, two sets of sums; for each multiplying thread and stage four values and columns, a destination.
+    multipliers = job.params["multipliers"]
+    if multipliers == "auto" or multipliers >= block:
+        multipliers = block // 2
     sums = 2 * a.most_sums * size
-    fixed, staged = 16 * -(-a.widest * size // 16) + sums, block // 2 * (4 * size + 8 + 4)
+    fixed, staged = 16 * -(-a.widest * size // 16) + sums, multipliers * (4 * size + 8 + 4)
     stages = job.params["stages"]
     if stages == "auto":
         stages = max((s for s in (4, 3, 2) if fixed + s * staged <= room), default=2)
@@ -55,6 +59,7 @@ def binned_fused(job: Job) -> Launch:
         grid, block,
         np.int32(a.chunks), np.int32(a.tiles), np.int32(buffers), np.int32(a.most_groups),
         np.int32(-(-a.widest * size // 16) * 16 // size), np.int32(a.most_sums),
+        np.uint32(multipliers),
         arrays["tile_col"], arrays["start"], arrays["val"], arrays["col"],
         arrays["dest"], arrays["chunk_bin"], arrays["bin_group"], arrays["bin_row"],
         arrays["sum"], arrays["extra_ptr"], arrays["extra_row"], arrays["split_row"],
