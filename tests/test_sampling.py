@@ -256,8 +256,9 @@ def test_throttling_is_asked_for_every_20_ms_and_not_at_each_sample() -> None:
     world = World()
     gpu = FakeGpu(world)
     drift = iter(range(10**6))
+    rule = StoppingRule(time_limit_s=0.5, max_samples=1000)
     entry = world.entry("a", lambda: Sample(1.0 + next(drift)), 0.001, ("cold",), watched=True)
-    samples = ends(world.sample(entry, rule=StoppingRule(time_limit_s=0.5), watch=gpu))["a", "cold"].samples
+    samples = ends(world.sample(entry, rule=rule, watch=gpu))["a", "cold"].samples
     assert samples.stopped == "time limit"
     assert len(samples.times_ms) == 500
     assert samples.sm_clock_mhz == (1980, 1980, 1980)

@@ -195,7 +195,7 @@ def test_looks_grow_apart_so_that_judging_stays_cheap(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Precision, "interval", counted)
     draws = iter(bits(5).random(10_000).tolist())
-    assert run(StoppingRule(precision=1e-6), draws)[:2] == ("sample limit", 10_000)
+    assert run(StoppingRule(precision=1e-6, max_samples=10_000), draws)[:2] == ("sample limit", 10_000)
     assert looks < 150
 
 

@@ -51,7 +51,7 @@ class RunOptions:
     dtypes: tuple[str, ...] = ("float32",)
     device: str = "auto"
     """"auto", "host", "cuda" or "cuda:N"."""
-    time_limit: float = 0.5
+    time_limit: float = 0.25
     """Seconds of sampling for each variant and dtype, cold and hot together."""
     json: bool = False
     save: bool = True

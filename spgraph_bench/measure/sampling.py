@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
@@ -316,12 +318,16 @@ class _Probation:
             self._pause(0.1)
 
 
+_MOST_TIMES = 10_000
+"""Of a series with several cases, times kept at most."""
+
+
 def rule_for_cases(rule: StoppingRule, cases: int) -> StoppingRule:
     """`rule` for `cases` cases in turn, where a sample is the sum of one full cycle: at least 6 cycles before
     the median counts as known, and one even when the time is up."""
     if cases == 1:
         return rule
-    most = max(SMALLEST, rule.max_samples // cases)
+    most = min(rule.max_samples, max(SMALLEST, _MOST_TIMES // cases))
     return replace(rule, min_samples=SMALLEST, floor_samples=1, max_samples=most)
 
 
@@ -443,9 +449,9 @@ def last_level_cache_bytes() -> int:
 class CpuClock:
     """Times CPU variants with ``time.perf_counter_ns``, garbage collection held off.
 
-    Cold: before the sample a buffer of min(4 x last-level cache, 256 MB) is read by one thread. Where the
-    last-level cache is larger than that, or other cores have private caches, part of the data may stay
-    cached: the buffer's size is in the record.
+    Cold: before the sample a buffer of min(4 x last-level cache, 256 MB) is read, a part of it by each of up
+    to four threads. Where the last-level cache is larger than that, or further cores have private caches,
+    part of the data may stay cached: the buffer's size is in the record.
     """
 
     name: Literal["cpu"] = "cpu"
@@ -454,6 +460,9 @@ class CpuClock:
         size = min(4 * last_level_cache_bytes(), 256_000_000) if evict_bytes is None else evict_bytes
         # Ones, not zeros: untouched zero pages are all one physical page, which evicts nothing.
         self._buffer = np.ones(size // 8, np.int64)
+        threads = min(4, len(os.sched_getaffinity(0)))
+        self._parts = np.array_split(self._buffer, threads)
+        self._readers = ThreadPoolExecutor(threads, "evict")
 
     @property
     def evict_bytes(self) -> int:
@@ -465,7 +474,8 @@ class CpuClock:
     def sample(self, launch: Launch, cache: Cache) -> Sample:
         launch.reset()
         if cache == "cold":
-            self._buffer.sum()
+            for _ in self._readers.map(np.sum, self._parts):
+                pass
         collecting = gc.isenabled()
         gc.disable()
         try:

@@ -57,7 +57,7 @@ class Settings:
     params: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     seed: int = 1
     force_format: bool = False
-    time_limit_s: float = 0.5
+    time_limit_s: float = 0.25
     offsets: str | None = None
     """"int32", "int64" or None: int64 from 2^31 nonzeros on."""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
