@@ -139,7 +139,7 @@ def test_steps_tell_the_change_of_every_iteration(device: Device, mode: Variant)
     "params",
     [
         {"hubs": 0, "chunks": 8, "block": 256},  # all from global memory, chunks of a tile or two
-        {"hubs": 5, "chunks": 1, "row_cost": 0},
+        {"hubs": 5, "keep": 40, "chunks": 1, "row_cost": 0},
         {"hubs": 300, "row_cost": 1024, "reorder": "degree"},
     ],
     ids=lambda p: ",".join(f"{k}={v}" for k, v in p.items()),

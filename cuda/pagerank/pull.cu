@@ -15,7 +15,7 @@
 // Tuned    quads per thread at once: with four, as csr-adaptive has it, 64 registers do not hold what lives from tile to
 //          tile besides.
 #ifndef SPG_DEPTH
-#define SPG_DEPTH 2
+#define SPG_DEPTH 1
 #endif
 #include "../spmv/adaptive.cuh"
 #include "power.cuh"

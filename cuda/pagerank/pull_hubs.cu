@@ -10,7 +10,8 @@
 //          of rows that lie in several chunks head_leader, head_pieces, tail_pieces int32 [chunks]: in which chunk the
 //          row begins that comes in, over how many chunks it and the row that goes on are spread (0: none comes in, or
 //          goes on). partial value_t [2 chunks], arrived unsigned [chunks], all 0, left as they were found.
-// Mapping  one block per SM, with as many x as fit in its shared memory, loaded anew in each iteration. Warps take
+// Mapping  one block per SM, with x[0 .. hubs) in its shared memory, copied there in each iteration; of the rest L1 is
+//          asked to keep x[hubs .. keep). Warps take
 //          chunks, which are about equally much work, for themselves: no barrier but the one at an iteration's end.
 //          A lane reads four edges as 16 bytes, one tile ahead, and adds up their x. In a tile in which no row ends
 //          that is all. Otherwise a segmented scan over the lanes gives the sums of the rows that end; they are kept in
@@ -19,7 +20,8 @@
 // Wins     on skewed graphs: of rmat20's edges (symmetrised) 73 % come from the 40,000 busiest of a million vertices.
 //          Their x cost neither a sector of L2 nor a look-up in L1, which does one line a cycle.
 // Loses    to pull on small graphs, which L1 holds anyway, and where all vertices are alike (lattices).
-// Tuned    the number of x in shared memory against L1, which gets the rest; chunks per warp.
+// Tuned    the number of x in shared memory against L1, which gets the rest; copies to shared memory all under way at
+//          once (one after the other they took a tenth of the time).
 // Idea     degree-ordered gathers: Balaji and Lucia, "When is graph reordering an optimization?", IISWC 2018; segmented
 //          sums with marked ends: Blelloch, Heroux and Zagha, 1993.
 // Floors   (rmat20 symmetrised, float32, H200) bytes of edges: 126 MB at 4.6 TB/s 0.027 ms. Sectors through L2: 126 MB
@@ -51,12 +53,14 @@ SPG_KERNEL hubs_marks(index_t rows, const index_t* __restrict__ row_of, const of
     if (i < rows) edge[in_ptr[(long long)row_of[i] + 1] - 1] |= LAST;
 }
 
-// x from shared memory or from global memory, without a branch, so that all loads of a lane are under way at once.
-__device__ __forceinline__ value_t hub_or_far(const value_t* hub, index_t hubs, const value_t* x, index_t at)
+// x from shared memory, from L1 or L2, or from L2: without a branch, so that all loads of a lane are under way at once.
+__device__ __forceinline__ value_t near_or_far(const value_t* hub, index_t hubs, index_t keep, const value_t* x,
+                                               index_t at)
 {
-    const bool near = at < hubs;
+    const bool near = at < hubs, far = at >= keep;
     value_t v = hub[near ? at : 0];
-    load_cached_unless(near, x + at, v);
+    load_cached_unless(near || far, x + at, v);
+    load_passing_unless(!far, x + at, v);
     return v;
 }
 
@@ -104,7 +108,7 @@ __device__ __forceinline__ void give_piece(value_t piece, long long slot, index_
 }
 
 SPG_KERNEL __launch_bounds__(1024, 1)
-pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t chunks, const unsigned* __restrict__ edge,
+pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t keep, index_t chunks, const unsigned* __restrict__ edge,
                    const index_t* __restrict__ row_of, index_t bares, const index_t* __restrict__ bare,
                    const index_t* __restrict__ place, const index_t* __restrict__ tile_begin,
                    const index_t* __restrict__ first_row, const index_t* __restrict__ head_leader,
@@ -126,7 +130,17 @@ pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t chunks, const unsigne
     for (int k = 0;; ++k) {
         const value_t* x = k % 2 ? x1 : x0;
         rank_writer out = {p, place, k % 2 ? x0 : x1};
-        for (index_t i = threadIdx.x; i < hubs; i += blockDim.x) hub[i] = load_cached(x + i);
+        // Copies of 16 bytes that nobody waits for until vertices without in-edges are done.
+        constexpr index_t UNIT = 16 / sizeof(value_t);
+        for (index_t i = UNIT * threadIdx.x; i < hubs / UNIT * UNIT; i += UNIT * blockDim.x)
+            spg_copy_async<16>(hub + i, x + i);
+        spg_copy_commit();
+        if (threadIdx.x < hubs % UNIT) {
+            const index_t i = hubs / UNIT * UNIT + threadIdx.x;
+            hub[i] = x[i];
+        }
+        for (long long i = thread; i < bares; i += threads) out.put(bare[i], 0);
+        spg_copy_wait<0>();
         __syncthreads();
 
         for (long long c = first_chunk; c < chunks; c += warps) {
@@ -144,7 +158,7 @@ pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t chunks, const unsigne
                 const unsigned e[4] = {(unsigned)q.x, (unsigned)q.y, (unsigned)q.z, (unsigned)q.w};
                 value_t v[4];
 #pragma unroll
-                for (int u = 0; u < 4; ++u) v[u] = hub_or_far(hub, hubs, x, (index_t)(e[u] & ~LAST));
+                for (int u = 0; u < 4; ++u) v[u] = near_or_far(hub, hubs, keep, x, (index_t)(e[u] & ~LAST));
                 const unsigned some = __ballot_sync(SPG_FULL_WARP, ((e[0] | e[1] | e[2] | e[3]) & LAST) != 0);
                 if (some == 0) {
                     open += (v[0] + v[1]) + (v[2] + v[3]);
@@ -211,7 +225,6 @@ pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t chunks, const unsigne
             if (goes_on > 0 && !inside)
                 give_piece(warp_sum(open), 2 * c + 1, (index_t)c, goes_on, row_of[row], partial, arrived, out);
         }
-        for (long long i = thread; i < bares; i += threads) out.put(bare[i], 0);
         if (p.settle(k)) break;
     }
 }

@@ -18,7 +18,7 @@ __all__ = ["command"]
 
 @click.command("pagerank")
 @matrix_argument
-@mode_options("pagerank", "pull")
+@mode_options("pagerank", "pull-hubs")
 @click.option(
     "--damping",
     type=click.FloatRange(0, 0.9999),
@@ -83,7 +83,7 @@ def command(
 
     \b
       spgraph pagerank graph.mtx --top 20 --output ranks.csv
-      spgraph pagerank rmat:scale=20,symmetrize=1 --reorder degree --mode pull
+      spgraph pagerank rmat:scale=20,symmetrize=1 --reorder degree
       spgraph pagerank web.txt --dangling self --trace
     """  # fmt: skip
     own = {

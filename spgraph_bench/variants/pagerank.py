@@ -157,7 +157,7 @@ class _Power:
         return self.launch(kernel, block, -(-items // block), own, each=each)
 
 
-_PULL = ADAPTIVE | {"depth": Tunable(2, "quads of edges that a thread has under way", (1, 2, 4))}
+_PULL = ADAPTIVE | {"depth": Tunable(1, "quads of edges that a thread has under way", (1, 2, 4))}
 
 
 @variant("pagerank", "pull", format="adjacency", source="pagerank/pull.cu", tunables=_PULL,
@@ -186,13 +186,25 @@ def pull(job: Job) -> Launch:
 
 _TILE = 128  # edges, as in pull_hubs.cu
 _RING_BYTES = 256  # times the size of a value, for each warp
+_FOR_L1 = 36 << 10  # of what shared memory could have besides, for L1 to have 64 kB in all
 _MOST_TILES = 96  # of a chunk: a bound on additions one after the other
 _HUBS = {
     "block": Tunable(0, "threads per block; 0: 1024, on the host device 64", (0, 64, 128, 256, 512, 1024)),
-    "hubs": Tunable(-1, "values in shared memory; -1: as many as fit", between=(-1, 1 << 20)),
+    "hubs": Tunable(-1, "values in shared memory; -1: all that leaves L1 64 kB", between=(-1, 1 << 20)),
+    "keep": Tunable(-1, "values beside them that L1 is to keep; -1: all", between=(-1, 2**31 - 1)),
     "chunks": Tunable(2, "runs of edges that a warp takes", (1, 2, 4, 8)),
     "row_cost": Tunable(4, "cost of finishing a row, in edges", between=(0, 1024)),
 }
+
+
+def _by_falling(degree: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """The order of falling `degree`, ties as they were; 16 bits at a time, which numpy sorts in linear time."""
+    key = degree.max(initial=0) - degree
+    order = np.argsort((key & 0xFFFF).astype(np.uint16), kind="stable")
+    while key.max(initial=0) > 0xFFFF:
+        key >>= 16
+        order = order[np.argsort((key[order] & 0xFFFF).astype(np.uint16), kind="stable")]
+    return order
 
 
 class Chunks:
@@ -243,8 +255,11 @@ def pull_hubs(job: Job) -> Launch:
     host = device.kind == "host"
     block = int(p["block"]) or (64 if host else 1024)
     rings = block // 32 * _RING_BYTES * job.dtype.itemsize
-    room = int(device.info().extra.get("shared_bytes_per_block", 48 << 10)) - 1024 - rings
-    hubs = min(power.n, room // job.dtype.itemsize if p["hubs"] == -1 else int(p["hubs"]))
+    known = device.info().extra
+    room = int(known.get("shared_bytes_per_block", 48 << 10)) - 1024 - rings
+    fitting = min(room, max(room // 2, int(known.get("shared_bytes_per_sm", 48 << 10)) - _FOR_L1 - rings))
+    hubs = min(power.n, fitting // job.dtype.itemsize if p["hubs"] == -1 else int(p["hubs"]))
+    keep = power.n + 1 if p["keep"] == -1 else hubs + int(p["keep"])
     if hubs * job.dtype.itemsize > room:
         raise SkipError(
             f"{hubs:,} values do not fit into shared memory", remedy=f"hubs={room // job.dtype.itemsize}"
@@ -254,7 +269,7 @@ def pull_hubs(job: Job) -> Launch:
     place = None
     if a.meta["reorder"] == "none":
         # Only x is put in order, by how often it is gathered; rows and ranks stay where they are.
-        order = np.argsort(-np.diff(a.row_ptr), kind="stable")
+        order = _by_falling(np.diff(a.row_ptr))
         at = np.empty(power.n, np.int32)
         at[order] = np.arange(power.n, dtype=np.int32)
         place = power.upload(at)
@@ -278,8 +293,8 @@ def pull_hubs(job: Job) -> Launch:
     partial, arrived = power.empty(2 * chunks.count, job.dtype), power.zeros(chunks.count, np.uint32)
     x = [power.zeros(power.n + 1, job.dtype) for _ in range(2)]
     own = (
-        np.int32(hubs), np.int32(chunks.count), edge, row_of, np.int32(len(chunks.bare)), bare, place,
-        *tables, partial, arrived, *x,
+        np.int32(hubs), np.int32(keep), np.int32(chunks.count), edge, row_of, np.int32(len(chunks.bare)), bare,
+        place, *tables, partial, arrived, *x,
     )  # fmt: skip
     return power.launch(
         job.kernel("pagerank_pull_hubs"), block, -(-max(chunks.count, 1) * 32 // block), own,
