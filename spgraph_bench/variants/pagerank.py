@@ -198,7 +198,7 @@ _HUBS = {
 
 
 def _by_falling(degree: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """The order of falling `degree`, ties as they were; 16 bits at a time, which numpy sorts in linear time."""
+    """The order of falling `degree`, ties as they were; by 16 bits, which numpy sorts in linear time."""
     key = degree.max(initial=0) - degree
     order = np.argsort((key & 0xFFFF).astype(np.uint16), kind="stable")
     while key.max(initial=0) > 0xFFFF:
@@ -293,8 +293,8 @@ def pull_hubs(job: Job) -> Launch:
     partial, arrived = power.empty(2 * chunks.count, job.dtype), power.zeros(chunks.count, np.uint32)
     x = [power.zeros(power.n + 1, job.dtype) for _ in range(2)]
     own = (
-        np.int32(hubs), np.int32(keep), np.int32(chunks.count), edge, row_of, np.int32(len(chunks.bare)), bare,
-        place, *tables, partial, arrived, *x,
+        np.int32(hubs), np.int32(keep), np.int32(chunks.count), edge, row_of, np.int32(len(chunks.bare)),
+        bare, place, *tables, partial, arrived, *x,
     )  # fmt: skip
     return power.launch(
         job.kernel("pagerank_pull_hubs"), block, -(-max(chunks.count, 1) * 32 // block), own,
