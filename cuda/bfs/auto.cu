@@ -17,15 +17,17 @@
 #include "../common/spg.cuh"
 #include "../graph/shared_bitmap.cuh"
 
-SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
-                    const index_t* __restrict__ col, const offset_t* __restrict__ col_ptr,
-                    const index_t* __restrict__ row, int* level, unsigned* visited, index_t* queue, offset_t* start,
-                    word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices, long long small_edges,
-                    int bitmap_in_shared, double alpha, double beta, int probes, long long* trace, int trace_levels)
+// `near` is dynamic shared memory as shared_bitmap.cuh lays it out where BITMAP says so, else null.
+template <bool BITMAP>
+__device__ __forceinline__ void adaptive_search(index_t n, const index_t* __restrict__ source,
+                                                const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                                const offset_t* __restrict__ col_ptr, const index_t* __restrict__ row,
+                                                int* level, unsigned* visited, index_t* queue, offset_t* start,
+                                                word64_t* tallies, long long* handover, unsigned* barrier,
+                                                small_frontier small, double alpha, double beta, int probes,
+                                                long long* trace, int trace_levels, index_t* near)
 {
-    SPG_DYNAMIC_SHARED(index_t, near);  // none unless bitmap_in_shared
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
-    const small_frontier small{small_vertices, small_edges};
     unsigned* seen = visited;                 // what is visited before the level
     unsigned* other = visited + words_of(n);  // after a bottom-up level: what was visited before it
     word64_t* tally = tallies;
@@ -52,11 +54,12 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restr
         if (alone) {
             word64_t* after = tally == tallies ? tallies + 3 : tallies;
             if (blockIdx.x == 0) {
-                k = bitmap_in_shared
-                        ? shared_bitmap_levels(n, k, small, row_ptr, col, level, seen, queue, start, tally, after, near,
-                                               unexplored, trace, trace_levels, 2)
-                        : one_block_levels(n, k, small, row_ptr, col, level, seen, queue, start, tally, after,
-                                           unexplored, trace, trace_levels, 2);
+                if (BITMAP)
+                    k = shared_bitmap_levels(n, k, small, row_ptr, col, level, seen, queue, start, tally, after, near,
+                                             unexplored, trace, trace_levels, 2);
+                else
+                    k = one_block_levels(n, k, small, row_ptr, col, level, seen, queue, start, tally, after, unexplored,
+                                         trace, trace_levels, 2);
                 if (threadIdx.x == 0) {
                     handover[0] = k;
                     handover[1] = unexplored;
@@ -94,4 +97,30 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_auto(index_t n, const index_t* __restr
         trace[2 * k] = spg_nanoseconds();
         trace[2 * k + 1] = -1;
     }
+}
+
+SPG_KERNEL __launch_bounds__(1024, 1)
+    bfs_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+             const index_t* __restrict__ col, const offset_t* __restrict__ col_ptr, const index_t* __restrict__ row,
+             int* level, unsigned* visited, index_t* queue, offset_t* start, word64_t* tallies, long long* handover,
+             unsigned* barrier, int small_vertices, long long small_edges, double alpha, double beta, int probes,
+             long long* trace, int trace_levels)
+{
+    adaptive_search<false>(n, source, row_ptr, col, col_ptr, row, level, visited, queue, start, tallies, handover,
+                           barrier, small_frontier{small_vertices, small_edges}, alpha, beta, probes, trace,
+                           trace_levels, nullptr);
+}
+
+// A kernel of its own, so that neither's shared memory is at the expense of the other's L1.
+SPG_KERNEL __launch_bounds__(1024, 1)
+    bfs_auto_bitmap(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+                    const index_t* __restrict__ col, const offset_t* __restrict__ col_ptr,
+                    const index_t* __restrict__ row, int* level, unsigned* visited, index_t* queue, offset_t* start,
+                    word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices,
+                    long long small_edges, double alpha, double beta, int probes, long long* trace, int trace_levels)
+{
+    SPG_DYNAMIC_SHARED(index_t, near);
+    adaptive_search<true>(n, source, row_ptr, col, col_ptr, row, level, visited, queue, start, tallies, handover,
+                          barrier, small_frontier{small_vertices, small_edges}, alpha, beta, probes, trace,
+                          trace_levels, near);
 }

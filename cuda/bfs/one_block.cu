@@ -14,14 +14,16 @@
 #include "../common/spg.cuh"
 #include "../graph/shared_bitmap.cuh"
 
-SPG_KERNEL __launch_bounds__(1024, 1) bfs_one_block(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
-                         const index_t* __restrict__ col, int* level, unsigned* visited, index_t* queue,
-                         offset_t* start, word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices,
-                         long long small_edges, int bitmap_in_shared, long long* trace, int trace_levels)
+// `near` is dynamic shared memory as shared_bitmap.cuh lays it out where BITMAP says so, else null.
+template <bool BITMAP>
+__device__ __forceinline__ void one_block_search(index_t n, const index_t* __restrict__ source,
+                                                 const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                                 int* level, unsigned* visited, index_t* queue, offset_t* start,
+                                                 word64_t* tallies, long long* handover, unsigned* barrier,
+                                                 small_frontier small, long long* trace, int trace_levels,
+                                                 index_t* near)
 {
-    SPG_DYNAMIC_SHARED(index_t, near);  // none unless bitmap_in_shared
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
-    const small_frontier small{small_vertices, small_edges};
     long long unexplored = 0;
     word64_t* tally = tallies;
     begin_levels(n, *source, row_ptr, nullptr, level, visited, queue, start, tally);
@@ -33,11 +35,12 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_one_block(index_t n, const index_t* __
             // All blocks read the same tally, so all come here. What they wait for is block 0.
             word64_t* after = tally == tallies ? tallies + 3 : tallies;
             if (blockIdx.x == 0) {
-                k = bitmap_in_shared
-                        ? shared_bitmap_levels(n, k, small, row_ptr, col, level, visited, queue, start, tally, after,
-                                               near, unexplored, trace, trace_levels, 2)
-                        : one_block_levels(n, k, small, row_ptr, col, level, visited, queue, start, tally, after,
-                                           unexplored, trace, trace_levels, 2);
+                if (BITMAP)
+                    k = shared_bitmap_levels(n, k, small, row_ptr, col, level, visited, queue, start, tally, after,
+                                             near, unexplored, trace, trace_levels, 2);
+                else
+                    k = one_block_levels(n, k, small, row_ptr, col, level, visited, queue, start, tally, after,
+                                         unexplored, trace, trace_levels, 2);
                 if (first) handover[0] = k;
             }
             grid_barrier(barrier);
@@ -60,4 +63,26 @@ SPG_KERNEL __launch_bounds__(1024, 1) bfs_one_block(index_t n, const index_t* __
         trace[2 * k] = spg_nanoseconds();
         trace[2 * k + 1] = -1;
     }
+}
+
+SPG_KERNEL __launch_bounds__(1024, 1)
+    bfs_one_block(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+                  const index_t* __restrict__ col, int* level, unsigned* visited, index_t* queue, offset_t* start,
+                  word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices,
+                  long long small_edges, long long* trace, int trace_levels)
+{
+    one_block_search<false>(n, source, row_ptr, col, level, visited, queue, start, tallies, handover, barrier,
+                            small_frontier{small_vertices, small_edges}, trace, trace_levels, nullptr);
+}
+
+// A kernel of its own, so that neither's shared memory is at the expense of the other's L1.
+SPG_KERNEL __launch_bounds__(1024, 1)
+    bfs_one_block_bitmap(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+                         const index_t* __restrict__ col, int* level, unsigned* visited, index_t* queue,
+                         offset_t* start, word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices,
+                         long long small_edges, long long* trace, int trace_levels)
+{
+    SPG_DYNAMIC_SHARED(index_t, near);
+    one_block_search<true>(n, source, row_ptr, col, level, visited, queue, start, tallies, handover, barrier,
+                           small_frontier{small_vertices, small_edges}, trace, trace_levels, near);
 }

@@ -50,7 +50,7 @@ _SMALL = {
     ),
 }
 _NEAR = 1024  # SPG_NEAR in graph/one_block.cuh
-_STATIC_SHARED = 48 << 10  # at most; what kernels declare themselves
+_STATIC_SHARED = 12 << 10  # what the kernels *_bitmap declare themselves, and a little more
 
 
 def _plain(
@@ -333,7 +333,7 @@ def _small(job: Job) -> tuple[tuple[Arg, ...], int]:
     fits = p["shared_bitmap"] and shared <= most and packed.nnz <= 8 * packed.rows
     if not (fits and packed.rows and int(np.diff(packed.row_ptr).max()) <= 64):
         shared = 0
-    return (np.int32(p["small_vertices"]), np.int64(p["small_edges"]), np.int32(shared > 0)), shared
+    return (np.int32(p["small_vertices"]), np.int64(p["small_edges"])), shared
 
 
 @variant("bfs", "one-block", format="pattern-csr", source="bfs/one_block.cu",
@@ -344,7 +344,7 @@ def one_block(job: Job) -> Launch:
     f, barrier, handover = _Frontiers(levels, 1), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
     small, shared = _small(job)
     return cooperative(
-        levels, job.kernel("bfs_one_block"),
+        levels, job.kernel("bfs_one_block_bitmap" if shared else "bfs_one_block"),
         lambda trace, traced: (
             levels.n, levels.source, a["row_ptr"], a["col"], *f.args, handover, barrier, *small,
             trace, traced,
@@ -429,7 +429,7 @@ def auto(job: Job) -> Launch:
     small, shared = _small(job)
     choice = (*small, np.float64(p["alpha"]), np.float64(p["beta"]), np.int32(p["probes"]))
     return cooperative(
-        levels, job.kernel("bfs_auto"),
+        levels, job.kernel("bfs_auto_bitmap" if shared else "bfs_auto"),
         lambda trace, traced: (
             levels.n, levels.source, a["row_ptr"], a["col"], a["col_ptr"], a["row"], *f.args, handover,
             barrier, *choice, trace, traced,
