@@ -282,11 +282,21 @@ def test_2_numbers_that_mean_nothing(param: str, mode: str, capsys: pytest.Captu
 @pytest.mark.parametrize(
     "param",
     ["hyb_k=-1", "hyb_k=x", "hyb_k=1.5", "hyb_k=nan", "tile_width=0", "tile_width=65536", "bin_entries=x",
-     "sell_sigma=0", "sell_sigma=2.5", "sell_sigma=1e400"],
+     "sell_sigma=0", "sell_sigma=2.5", "sell_sigma=1e400", "block_size=9x9", "block_size=x", "block_size=0"],
 )  # fmt: skip
 def test_2_sizes_that_no_format_has(param: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "spmv", "rmat:scale=4", "--device", "host", "--no-save", "--param", param]) == 2
-    assert "remedy: take auto" in capsys.readouterr().err
+    assert "remedy: take auto" in capsys.readouterr().err.replace('"', "")
+
+
+@pytest.mark.parametrize("command", [["bfs"], ["bench", "bfs"]])
+def test_2_a_file_without_an_edge_is_named(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "lonely.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate pattern general\n3 3 0\n")
+    assert run([*command, str(path), "--device", "host", "--no-save"]) == 2
+    assert f"error: {path}: no vertex has an edge to another one\n  remedy: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("param", ["hyb_k=median", "hyb_k=3", "sell_sigma=64"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -32,6 +32,8 @@ class Tunable:
     choices: tuple[Any, ...] | None = None
     between: tuple[float, float] | None = None
     """Least and largest value of a number, beside `choices` if any; whole unless the default is a float."""
+    check: Callable[[Any], Any] | None = None
+    """For text with rules of its own: raises UsageError where it cannot be."""
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,11 @@ class BSR(Format):
     order = 84
     keeps_zeros = False
     tunables = MappingProxyType(
-        {"block_size": Tunable("auto", 'rows x columns of a block: "auto", 3, 3x3, 2x4, ... up to 8x8')}
+        {
+            "block_size": Tunable(
+                "auto", 'rows x columns of a block: "auto", 3, 3x3, 2x4, ... up to 8x8', check=_given
+            )
+        }
     )
 
     @quiet_overflow

@@ -62,6 +62,8 @@ def chosen_value(owner: str, name: str, tunable: Tunable, given: Any) -> Any:
             return _number(owner, name, int, tunable.between, f"{allowed} or ", given)
         raise UsageError(f"{owner}: {name}={given} is not possible", remedy=f"one of {allowed}")
     if not isinstance(tunable.default, int | float):
+        if tunable.check is not None:
+            tunable.check(given)
         return given
     between = tunable.between or (-(2**31), 2**31 - 1)
     return _number(owner, name, type(tunable.default), between, "", given)

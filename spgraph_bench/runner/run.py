@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from spgraph_bench.device.base import DeviceInfo, Limit
 from spgraph_bench.device.modules import Request, build_all
-from spgraph_bench.errors import DeviceError, SpgraphError, UsageError
+from spgraph_bench.errors import DeviceError, InputError, SpgraphError, UsageError
 from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.formats.common import INT32_ENTRIES
 from spgraph_bench.matrix import CSR, Matrix, Source
@@ -241,7 +241,13 @@ class _Run:
 
     def go(self) -> None:
         try:
-            self._prepare_arrays()
+            try:
+                self._prepare_arrays()
+            except InputError as error:  # problems do not know where the matrix came from
+                source = self.matrix.source
+                if error.place is None and source.kind != "options":
+                    error.place = "<stdin>" if source.kind == "stdin" else source.text
+                raise
             self.info = self.session.info()
             tuned = load_tuned(self.problem.name, self.matrix.sha256, self.info)
             self.task = dataclasses.replace(self.task, tuned=tuned)
