@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Format, Packed, Tunable, register
-from spgraph_bench.formats.common import csr_from_entries, offset_type, one_value
+from spgraph_bench.formats.common import csr_from_entries, offset_type, one_value, ranges
 from spgraph_bench.matrix import CSR
-from spgraph_bench.stats import MatrixStats
+from spgraph_bench.stats import MatrixStats, row_ranges
 
 __all__ = ["Adjacency", "PatternCOO", "PatternCSR", "transpose"]
 
@@ -29,15 +29,20 @@ _REORDER = MappingProxyType(
 )
 
 
-def transpose(csr: CSR) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Row offsets and columns of the transposed pattern, sorted; `csr`'s own arrays if they are the same."""
-    if csr.symmetric and csr.rows == csr.cols:
-        return csr.row_ptr, csr.col_idx
+def _turned(csr: CSR) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Row offsets and columns of the transposed pattern, sorted even where `csr`'s rows are not: linear."""
     import scipy.sparse as sp
 
     ones = np.ones(csr.nnz, np.int8)
     turned = sp.csr_array((ones, csr.col_idx, csr.row_ptr), shape=csr.shape).tocsc()
-    col_ptr, row = turned.indptr.astype(np.int64, copy=False), turned.indices.astype(np.int32, copy=False)
+    return turned.indptr.astype(np.int64, copy=False), turned.indices.astype(np.int32, copy=False)
+
+
+def transpose(csr: CSR) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Row offsets and columns of the transposed pattern, sorted; `csr`'s own arrays if they are the same."""
+    if csr.symmetric and csr.rows == csr.cols:
+        return csr.row_ptr, csr.col_idx
+    col_ptr, row = _turned(csr)
     if np.array_equal(col_ptr, csr.row_ptr) and np.array_equal(row, csr.col_idx):
         return csr.row_ptr, csr.col_idx
     return col_ptr, row
@@ -53,10 +58,15 @@ def _relabelled(csr: CSR) -> tuple[CSR, Arrays]:
     old_id = np.argsort(-degrees, kind="stable").astype(np.int32)
     new_id = np.empty_like(old_id)
     new_id[old_id] = np.arange(len(old_id), dtype=np.int32)
-    row = np.repeat(new_id, csr.row_lengths())
-    by_column = csr_from_entries(csr.cols, csr.rows, new_id[csr.col_idx], row, None)
-    # Turning a matrix sorts it: linear, unlike sorting each row.
-    row_ptr, col = transpose(CSR(csr.cols, csr.rows, by_column.row_ptr, by_column.col_idx, None))
+    starts, lengths = csr.row_ptr[old_id], csr.row_lengths()[old_id]
+    row_ptr = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+    col = np.empty(csr.nnz, np.int32)
+    for first, last in row_ranges(row_ptr):
+        entries = ranges(starts[first:last], lengths[first:last])
+        col[row_ptr[first] : row_ptr[last]] = new_id[csr.col_idx[entries]]
+    # Rows are in order now, their columns not. Turning a matrix sorts it; one that is symmetric is then done.
+    for _ in range(1 if csr.symmetric else 2):
+        row_ptr, col = _turned(CSR(csr.rows, csr.cols, row_ptr, col, None))
     return CSR(csr.rows, csr.cols, row_ptr, col, None, csr.symmetric), {"new_id": new_id, "old_id": old_id}
 
 
