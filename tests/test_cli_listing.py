@@ -47,6 +47,29 @@ def test_list_in_plain_text_fits_100_columns(capsys: pytest.CaptureFixture[str])
     assert all(v.name in out for v in variants())
 
 
+def test_list_has_a_table_of_variants_for_each_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "variants"]) == 0
+    out = capsys.readouterr().out
+    for problem in {v.problem for v in variants()}:
+        assert re.search(rf"^variants of {problem} *$", out, re.MULTILINE)
+    assert re.search(r"^csr-scalar +csr +a thread per row", out, re.MULTILINE)
+    assert re.search(r"^scipy +csr +scipy, cpu +", out, re.MULTILINE)
+    assert len(out.splitlines()) < 3 * len(variants()), "columns beside `about` take too much room"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("spmv", "spmv is a problem, not a variant"),
+        ("scipi", "did you mean scipy or csc"),
+        ("qqq", "list variants"),
+    ],
+)
+def test_show_what_is_no_variant(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["show", name]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_list_one_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(_json(capsys, "list", "recipes")) == ["recipes"]
 

@@ -92,6 +92,18 @@ _LONG = {"about", "tunables", "parameters", "suffixes"}
 """Columns that may wrap; a name never does."""
 
 
+def _tables(kind: str, rows: list[Row]) -> list[tuple[str, list[Row]]]:
+    """What is drawn, with titles: of variants one table for each problem, without what `show` explains."""
+    if kind != "variants":
+        return [(kind, rows)]
+    drawn: dict[str, list[Row]] = {}
+    for row in rows:
+        by = "" if row["by"] == "spgraph" else row["by"] + (", cpu" if row["runs on"] == "cpu" else "")
+        kept = {"name": row["name"], "format": row["format"], "by": by, "about": row["about"]}
+        drawn.setdefault(row["problem"], []).append(kept)
+    return [(f"variants of {problem}", kept) for problem, kept in drawn.items()]
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={default}" for name, default in value.items())
@@ -114,14 +126,13 @@ def command(kinds: tuple[str, ...], as_json: bool) -> None:
     from rich.text import Text
 
     target = console()
-    for number, (kind, rows) in enumerate(found.items()):
+    tables = [made for kind, rows in found.items() for made in _tables(kind, rows)]
+    for number, (title, rows) in enumerate(tables):
         if number:
             target.print()
         columns = list(rows[0]) if rows else []
-        if kind == "variants":
-            columns.remove("tunables")  # too wide beside the rest; `show` explains them
         shown = [c for c in columns if any(row[c] for row in rows)]
-        drawn = table(target, *shown, title=kind)
+        drawn = table(target, *shown, title=title)
         for column in drawn.columns:
             column.no_wrap = column.header not in _LONG
         for row in rows:

@@ -33,7 +33,11 @@ def _find(name: str, problem: str | None) -> Variant:
     if fitting:
         owners = " or ".join(f"--problem {v.problem}" for v in fitting)
         raise UsageError(f"{name} is a variant of several problems", remedy=owners)
-    names = [v.name for v in known if problem in (None, v.problem)]
+    if problem is None and any(v.problem == name for v in known):
+        raise UsageError(
+            f"{name} is a problem, not a variant", remedy="`spgraph list variants` names its variants"
+        )
+    names = {v.name for v in known if problem in (None, v.problem)}
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(close)}?" if close else "`spgraph list variants` names them"
     raise UsageError(f"no variant is called {name!r}", remedy=hint)
