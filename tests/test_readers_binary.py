@@ -196,6 +196,11 @@ def test_npz(save, form):
     assert read(save("b.npz", npz(sp.csr_array(A.toarray() != 0)))).csr.values is None
 
 
+def test_what_is_no_npz(save):
+    with pytest.raises(InputError, match="an .npz file is a zip archive, this is none"):
+        read(save("a.txt", b"1 2\n3 4\n"), ReadOptions(input_format="npz"))
+
+
 def test_broken_npz(save):
     bad = sp.csr_array(A)
     bad.indptr = np.array([0, 3, -5, 3], np.int32)

@@ -24,6 +24,8 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     """Entries of a scipy.sparse .npz file of any format; InputError if it is none."""
     import scipy.sparse as sp
 
+    if not data.head(2).startswith(b"PK"):
+        raise data.error("an .npz file is a zip archive, this is none", remedy="leave --input-format out")
     progress("reading arrays", None)
     try:
         matrix: Any = sp.load_npz(io.BytesIO(data.data[:]))
