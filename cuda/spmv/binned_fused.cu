@@ -194,6 +194,17 @@ __device__ __forceinline__ void say_done(unsigned* flag, int team, int threads, 
     if (thread == 0) add_release(flag, 1);
 }
 
+// Says that this block has read a chunk's products. All threads have added theirs up and passed a barrier since, so
+// the reads are over, and a fence would only wait for the writes of y.
+__device__ __forceinline__ void say_read(unsigned* flag)
+{
+#ifdef SPG_HOST
+    add_release(flag, 1);
+#else
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(flag) : "memory");
+#endif
+}
+
 // A multiplying thread's way through its quads: tiles blockIdx.x, blockIdx.x + gridDim.x, ... of chunk 0, 1, ...
 struct quads_t {
     const index_t* __restrict__ start;
@@ -358,7 +369,7 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
         while (next.chunk < chunks) {
             const bin_t bin = next;
             for (; done < bin.chunk; ++done)
-                if (thread == 0) add_release(added + done, 1);
+                if (thread == 0) say_read(added + done);
             next.find(bin.chunk, chunks, bin.bin + gridDim.x, chunk_bin, bin_group, bin_row, extra_ptr);
             if (ready[set] != gridDim.x) wait_for_all(multiplied + bin.chunk, 1, threads, thread, meeting);
             const four_t* const source =
@@ -401,9 +412,8 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
             for (int i = thread; i < bin.extras + 32; i += threads) mine[rows + i] = 0;
             set ^= 1;
         }
-        // Every thread has passed a barrier since its last look at products.
         for (; done < chunks; ++done)
-            if (thread == 0) add_release(added + done, 1);
+            if (thread == 0) say_read(added + done);
     }
     // The last block leaves the counters as it found them.
     __syncthreads();

@@ -26,10 +26,10 @@ TILES = 132
 TILE_BYTES = 136 * 1024
 """Shared memory for a tile of x; what is under way and the sums take the rest of 227 kB."""
 
-BIN_ENTRIES = 16384
-"""Entries of a bin: with a bin for each SM, a chunk has 8 MB of products, of which the L2 holds a few."""
+BIN_ENTRIES = 32768
+"""Entries of a bin: with a bin for each SM, a chunk has 17 MB of products, of which the L2 holds two."""
 
-SUM_BYTES = 12 * 1024
+SUM_BYTES = 16 * 1024
 """Shared memory for the sums of a bin; there are two sets."""
 
 SHARE = 512
@@ -101,7 +101,7 @@ class BinnedChunks(Format):
         {
             "tiles": Tunable("auto", "column tiles; auto: 132, more where they would be too wide", ("auto",),
                              (1, 1 << 20)),
-            "bin_entries": Tunable("auto", "entries of a bin; auto: 16,384, fewer for small matrices",
+            "bin_entries": Tunable("auto", "entries of a bin; auto: 32,768, fewer for small matrices",
                                    ("auto",), (1, 1 << 24)),
             "chunk_bins": Tunable(TILES, "bins of a chunk", None, (1, 1 << 20)),
         }
