@@ -38,6 +38,13 @@ __device__ __forceinline__ int length_plus(int length, float weight)
     return __float_as_int(__fadd_rn(__int_as_float(length), weight));
 }
 
+__device__ __forceinline__ int twice(int delta) { return delta > 0x3fffffff ? 0x7fffffff : 2 * delta; }
+__device__ __forceinline__ float twice(float delta) { return delta + delta; }
+__device__ __forceinline__ int bits_of(int value) { return value; }
+__device__ __forceinline__ int bits_of(float value) { return __float_as_int(value); }
+__device__ __forceinline__ int value_of(int bits, int) { return bits; }
+__device__ __forceinline__ float value_of(int bits, float) { return __int_as_float(bits); }
+
 // The next threshold: `delta` beyond `least`, and beyond it in any case (a float may swallow a small delta).
 __device__ __forceinline__ int threshold_beyond(int least, value_t delta)
 {

@@ -21,13 +21,17 @@ struct small_search {
 // How far a search is. `fresh`: the last thing done was a split, so that the least length in the far pile is known.
 struct search_place {
     int k, j, threshold, fresh;
-    long long relaxed;  // edges
+    value_t delta;
+    long long relaxed, before;  // edges relaxed, and how many of them before the last split
 };
 
-// The next split's threshold.
-__device__ __forceinline__ int next_threshold(const search_piles& s, const search_place& at, value_t delta)
+// The threshold of the next split. Where less than `busy` edges were relaxed since the last one, delta doubles first:
+// too little came near to keep the GPU busy.
+__device__ __forceinline__ void raise_threshold(const search_piles& s, search_place& at, long long busy)
 {
-    return threshold_beyond(at.fresh ? load_grid(s.far_least(at.j)) : at.threshold, delta);
+    if (at.relaxed - at.before < busy) at.delta = twice(at.delta);
+    at.before = at.relaxed;
+    at.threshold = threshold_beyond(at.fresh ? load_grid(s.far_least(at.j)) : at.threshold, at.delta);
 }
 
 // One warp's part of a phase: a lane takes the vertex of length `from` with the edges from `e` to `end`, four at a
@@ -113,7 +117,7 @@ __device__ __forceinline__ unsigned relax_vertices(const weighted_graph& g, cons
 // the far pile in global memory as any other phase leaves them. To be called by all threads of one block, with a grid
 // barrier before and after, since others may still be reading the counters.
 __device__ __forceinline__ void search_alone(const weighted_graph& g, const search_piles& s, const small_search& small,
-                                             value_t delta, search_place& at)
+                                             long long busy, search_place& at)
 {
     SPG_SHARED_2D(index_t, near_queue, 2, SPG_NEAR);
     SPG_SHARED(word64_t, recent, SPG_RECENT);
@@ -134,7 +138,7 @@ __device__ __forceinline__ void search_alone(const weighted_graph& g, const sear
             const word64_t waiting = load_grid(s.far_count(at.j));
             if (waiting == 0 || (long long)waiting > small.waiting) break;
             const int lower = at.threshold;
-            at.threshold = next_threshold(s, at, delta);
+            raise_threshold(s, at, busy);
             if (threadIdx.x == 0) {
                 clear_tally(s, at.k);
                 clear_far(s, at.j);

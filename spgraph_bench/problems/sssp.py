@@ -383,7 +383,7 @@ class SSSP:
         ids: npt.NDArray[np.int64],
     ) -> dict[str, Any]:
         """``farthest``, the vertex of the longest path, ``length``, its length, and what the run tells:
-        ``phases``, ``splits`` of the far pile, ``relaxed`` edges, ``delta``."""
+        ``phases``, ``splits`` of the far pile, ``relaxed`` edges, ``delta`` and ``last_delta``."""
         reached = np.flatnonzero(output != unreached(output.dtype))
         far = int(reached[np.argmax(output[reached])])
         told = {"farthest": int(ids[far]), "length": output[far].item(), **facts}
@@ -394,7 +394,11 @@ class SSSP:
         if "phases" in facts:
             line = f"{facts['phases']:,} phases"
             if facts.get("delta") is not None:
-                line += f", {facts['splits']:,} of them splits of the far pile (delta {facts['delta']:g})"
+                last = facts["last_delta"]
+                grown = "" if last == facts["delta"] else f" to {last:g}" if last else " until nothing is far"
+                line += (
+                    f", {facts['splits']:,} of them splits of the far pile (delta {facts['delta']:g}{grown})"
+                )
             if "relaxed" in facts:
                 arcs = int((csr.row_ptr[reached + 1] - csr.row_ptr[reached]).sum())
                 share = facts["relaxed"] / max(arcs, 1)

@@ -25,9 +25,14 @@ _MOST = 2**31 - 1
 _DELTA = {
     "delta": Tunable(
         0.0,
-        "how far the threshold rises at a time; 0: found from mean weight and degree",
+        "how far the threshold rises at a time; 0: mean weight over mean degree at first, doubled while idle",
         between=(0.0, 1e30),
-    )
+    ),
+    "busy_edges": Tunable(
+        0,
+        "a delta of its own doubles where a threshold lets fewer edges be relaxed; 0: 2,048 a multiprocessor",
+        between=(0, _MOST),
+    ),
 }
 _GRID = {
     "block": Tunable(
@@ -75,10 +80,11 @@ class _Search(Levels):
         )
 
     def delta(self) -> np.generic:
-        """How far the threshold rises at a time, of the weights' type.
+        """How far the threshold rises at first, of the weights' type.
 
-        Found by itself: all that 32 lanes relax in a mean vertex's time, 32 mean weights over the mean degree
-        (Davidson and others, IPDPS 2014); never, where all weights are alike: then no length falls twice.
+        Found by itself: the mean weight over the mean degree, so that about one edge of a vertex is near
+        (Meyer and Sanders, 2003, for random weights); never, where all weights are alike: then no length falls
+        twice.
         """
         job = self.job
         kind: Any = job.dtype.type
@@ -88,7 +94,7 @@ class _Search(Levels):
             return never
         if given == 0:
             degree = job.packed.nnz / max(job.packed.rows, 1)
-            given = 32 * float(job.packed.arrays["weight"].mean(dtype=np.float64)) / max(degree, 1.0)
+            given = float(job.packed.arrays["weight"].mean(dtype=np.float64)) / max(degree, 1.0)
         if kind is np.int32:
             return np.int32(max(1, min(round(given), _MOST)))
         with np.errstate(over="ignore"):
@@ -96,10 +102,56 @@ class _Search(Levels):
         # Lengths of all-zero weights never pass a threshold; any will do.
         return found if found > 0 else np.float32(np.finfo(np.float32).tiny)
 
+    def busy(self) -> np.int64:
+        """Below so many edges relaxed between splits delta doubles; 0 (never) for a delta that was given."""
+        if self.job.params["delta"]:
+            return np.int64(0)
+        return np.int64(self.job.params["busy_edges"] or 2048 * self.device.info().multiprocessors)
+
 
 def _told(delta: np.generic) -> float | None:
     """`delta` for a record; None if nothing is ever far."""
     return None if not math.isfinite(delta) or delta == _MOST else delta.item()
+
+
+class _Threshold:
+    """What raise_threshold of graph/relax_alone.cuh does, for a search that the host drives."""
+
+    def __init__(self, delta: np.generic, busy: int) -> None:
+        self._delta: Any = delta
+        self._busy = busy
+        self._relaxed = self._before = 0
+        self.at = 0
+        self.rise(0)
+
+    @property
+    def delta(self) -> np.generic:
+        """As it is now."""
+        return self._delta  # type: ignore[no-any-return]
+
+    def relaxed(self, edges: int) -> None:
+        self._relaxed += edges
+
+    def raise_from(self, least: int) -> None:
+        """The next threshold, beyond `least` (lengths are ordered integers)."""
+        if self._relaxed - self._before < self._busy:
+            self._delta = self._twice()
+        self._before = self._relaxed
+        self.rise(least)
+
+    def rise(self, least: int) -> None:
+        if self._delta.dtype == np.int32:
+            self.at = min(least + int(self._delta), _MOST)
+            return
+        with np.errstate(over="ignore"):
+            up = np.int32(least).view(np.float32) + self._delta
+        self.at = max(int(np.float32(up).view(np.int32)), min(least + 1, _MOST))
+
+    def _twice(self) -> Any:
+        if self._delta.dtype == np.int32:
+            return np.int32(min(2 * int(self._delta), _MOST))
+        with np.errstate(over="ignore"):
+            return self._delta + self._delta
 
 
 @variant("sssp", "frontier", format=_FORMAT, source="sssp/frontier.cu", tunables=BLOCK, dtypes=_DTYPES,
@@ -137,37 +189,32 @@ def near_far(job: Job) -> Launch:
     search = _Search(job, far=True)
     grid, block = search.stride_blocks(job.packed.nnz), job.params["block"]
     begin, relax, split = search.begin(grid), job.kernel("sssp_relax"), job.kernel("sssp_split")
-    delta = search.delta()
-    told = {"phases": 0, "splits": 0, "relaxed": 0}
-
-    def beyond(least: int) -> int:
-        """threshold_beyond of graph/relax.cuh, on ordered integers."""
-        if delta.dtype == np.int32:
-            return min(least + int(delta), _MOST)
-        with np.errstate(over="ignore"):
-            up = np.int32(least).view(np.float32) + np.float32(delta)
-        return max(int(np.float32(up).view(np.int32)), min(least + 1, _MOST))
+    delta, busy = search.delta(), int(search.busy())
+    told: dict[str, Any] = {"phases": 0, "splits": 0, "relaxed": 0, "delta": _told(delta), "last_delta": None}
 
     def walk() -> Iterator[str | None]:
         begin()
         yield None
-        threshold, fresh, k, j, relaxed = beyond(0), False, 0, 0, 0
+        threshold, fresh, k, j = _Threshold(delta, busy), False, 0, 0
+        relaxed = 0
         while True:
             words = job.device.download(search.words)
             tally = words[k % 3]
             if tally:
-                relaxed += int(tally & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1)))
+                edges = int(tally & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1)))
+                relaxed += edges
+                threshold.relaxed(edges)
                 relax(
                     grid, block, search.n, *search.edges, *search.piles, np.int32(k), np.int32(j),
-                    np.int32(threshold),
+                    np.int32(threshold.at),
                 )  # fmt: skip
                 fresh = False
             elif words[3 + j % 3]:
-                lower = threshold
-                threshold = beyond(int(job.device.download(search.least)[j % 3]) if fresh else threshold)
+                lower = threshold.at
+                threshold.raise_from(int(job.device.download(search.least)[j % 3]) if fresh else lower)
                 split(
                     grid, block, search.n, job.arrays["row_ptr"], *search.piles, np.int32(k), np.int32(j),
-                    np.int32(lower), np.int32(threshold),
+                    np.int32(lower), np.int32(threshold.at),
                 )  # fmt: skip
                 j, fresh = j + 1, True
             else:
@@ -176,11 +223,11 @@ def near_far(job: Job) -> Launch:
             yield "push"
             if k > 4 * job.packed.rows + 4:
                 raise LaunchError("near-far does not end: more phases than vertices allow")
-        told.update(phases=k, splits=j, relaxed=relaxed)
+        told.update(phases=k, splits=j, relaxed=relaxed, last_delta=_told(threshold.delta))
 
     launch = search.walked(walk)
     launch.trace = None
-    launch.facts = lambda: {**told, "delta": _told(delta)}
+    launch.facts = lambda: dict(told)
     return launch
 
 
@@ -189,18 +236,24 @@ def near_far(job: Job) -> Launch:
          about="near and far piles in one launch; small phases by one block alone")  # fmt: skip
 def auto(job: Job) -> Launch:
     search, p = _Search(job, far=True), job.params
-    delta, handover, told = search.delta(), search.zeros(5, np.int64), search.zeros(3, np.int64)
+    delta, busy = search.delta(), search.busy()
+    handover, told = search.zeros(7, np.int64), search.zeros(4, np.int64)
     barrier = search.zeros(1, np.uint32)
     small = (np.int32(p["small_vertices"]), np.int64(p["small_edges"]), np.int64(p["small_waiting"]))
 
     def args(trace: Buffer | None, traced: np.int32) -> tuple[Arg, ...]:
         return (
-            search.n, search.source, *search.edges, delta, *search.piles, handover, told, barrier, *small
+            search.n, search.source, *search.edges, delta, busy, *search.piles, handover, told, barrier,
+            *small,
         )  # fmt: skip
 
     def facts() -> Mapping[str, Any]:
-        phases, splits, relaxed = job.device.download(told).tolist()
-        return {"phases": phases, "splits": splits, "relaxed": relaxed, "delta": _told(delta)}
+        phases, splits, relaxed, bits = job.device.download(told).tolist()
+        last = np.int32(bits).view(job.dtype)
+        return {
+            "phases": phases, "splits": splits, "relaxed": relaxed, "delta": _told(delta),
+            "last_delta": _told(last),
+        }  # fmt: skip
 
     launch = cooperative(search, job.kernel("sssp_auto"), args)
     launch.trace = None
