@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -253,3 +254,28 @@ def test_a_process_that_waits_ends_with_the_command(
     assert len(started) == starts
     assert all(process.returncode is not None for process in started)
     assert worker._spare == []
+
+
+def test_libraries_are_loaded_while_the_device_gets_ready(tmp_path: Path) -> None:
+    from spgraph_bench.runner.worker import ProcessWorker
+
+    made = tmp_path / "made"
+    early = [functools.partial(os.mkdir, tmp_path / "no" / "folder"), functools.partial(os.mkdir, made)]
+    worker = ProcessWorker("host", {}, early=early)
+    assert worker.call("hello")["kind"] == "host"
+    worker.call("busy")
+    deadline = time.monotonic() + 10
+    while not made.is_dir() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    worker.close()
+    assert made.is_dir()
+
+
+def test_only_libraries_that_run_are_loaded() -> None:
+    from spgraph_bench.variants import get_variant
+    from spgraph_bench.variants.base import loaders
+    from spgraph_bench.variants.cusparse import load
+
+    peers = [get_variant("spmv", name) for name in ("cusparse-csr-1", "cusparse-coo-1", "scipy")]
+    assert loaders(peers) == (load,)
+    assert loaders([get_variant("spmv", "csr-scalar")]) == ()

@@ -153,7 +153,13 @@ def command(
     interrupted = False
     with ExitStack() as stack:
         session = stack.enter_context(
-            Session(choice.name, in_process=options.in_process, watchdog=options.watchdog, gate=gate)
+            Session(
+                choice.name,
+                in_process=options.in_process,
+                watchdog=options.watchdog,
+                gate=gate,
+                variants=chosen,
+            )
         )
         kind = choice.name.partition(":")[0]
         default_recipe = _DEFAULT_RECIPE[kind]

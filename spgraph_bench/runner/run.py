@@ -39,7 +39,7 @@ from spgraph_bench.runner.prepare import defines_for, filled_params
 from spgraph_bench.runner.spool import Spool
 from spgraph_bench.runner.tuned import load_tuned
 from spgraph_bench.runner.worker import LocalWorker, ProcessWorker, Worker, WorkerDiedError, WorkerHungError
-from spgraph_bench.variants.base import Limits, Sizes, Variant
+from spgraph_bench.variants.base import Limits, Sizes, Variant, loaders
 
 __all__ = ["Progress", "Session", "Settings", "generated_matrix", "run"]
 
@@ -89,15 +89,23 @@ class Session:
     in_process : no worker and no watchdog (for profilers and sanitizers).
     watchdog : seconds that a launch may take before its worker is ended.
     gate : see :class:`spgraph_bench.measure.cuda_clock.CudaClock`.
+    variants : what is going to run; a GPU's worker loads their libraries while the matrix is read.
     """
 
     def __init__(
-        self, device: str, *, in_process: bool = False, watchdog: float = 60.0, gate: bool | None = None
+        self,
+        device: str,
+        *,
+        in_process: bool = False,
+        watchdog: float = 60.0,
+        gate: bool | None = None,
+        variants: Sequence[Variant] = (),
     ) -> None:
         self.device = device
         self.in_process = in_process
         self._watchdog = watchdog
         self._options = {"gate": gate}
+        self._early = () if device == "host" else loaders(variants)
         self._worker: Worker | None = None
         self._limits: Mapping[Limit, int] | None = None
         """Limits that the worker was given; None before its first task."""
@@ -111,7 +119,7 @@ class Session:
             if self.in_process:
                 self._worker = LocalWorker(self.device, self._options)
             else:
-                self._worker = ProcessWorker(self.device, self._options, self._watchdog)
+                self._worker = ProcessWorker(self.device, self._options, self._watchdog, self._early)
         return self._worker
 
     def worker_with(self, limits: Mapping[Limit, int]) -> Worker:

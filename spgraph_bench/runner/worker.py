@@ -16,8 +16,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -164,13 +165,20 @@ class ProcessWorker:
     device : as :func:`spgraph_bench.device.open_device` takes it.
     options : further arguments of Bench.
     watchdog : seconds without a word, while on the device, before the worker is killed.
+    early : called in threads of their own while the device gets ready; what they raise is ignored.
     """
 
-    def __init__(self, device: str, options: dict[str, Any], watchdog: float = 60.0) -> None:
+    def __init__(
+        self,
+        device: str,
+        options: dict[str, Any],
+        watchdog: float = 60.0,
+        early: Sequence[Callable[[], object]] = (),
+    ) -> None:
         self._watchdog = watchdog
         child = _spare.pop() if _spare else _Process()
         self._child, self._process, self._pipe, self._errors = child, child.popen, child.pipe, child.errors
-        self._send((device, options))
+        self._send((device, options, early))
 
     def _send(self, message: Any) -> None:
         try:
@@ -290,6 +298,11 @@ class _Outbox:
         self._pipe.send((kind, content))
 
 
+def _quietly(work: Callable[[], object]) -> None:
+    with contextlib.suppress(Exception):
+        work()
+
+
 def serve(fd: int) -> None:
     """The worker's side: answer calls on the socket `fd` until the parent hangs up."""
     if sys.platform == "linux":
@@ -310,7 +323,9 @@ def serve(fd: int) -> None:
 
     signal.signal(signal.SIGUSR1, stop)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        device, options = pipe.recv()
+        device, options, early = pipe.recv()
+        for load in early:
+            threading.Thread(target=_quietly, args=[load], daemon=True).start()
         try:
             # Now and not at the first call: the device gets ready while the parent reads its input.
             bench = Bench(device, outbox.add, **options)

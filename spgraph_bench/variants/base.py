@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,8 @@ __all__ = [
     "Sizes",
     "Variant",
     "get_variant",
+    "loader",
+    "loaders",
     "register",
     "select",
     "variant",
@@ -270,6 +272,30 @@ def variant(
         return prepare
 
     return enter
+
+
+_LOADERS: dict[str, Callable[[], object]] = {}
+
+Loader = TypeVar("Loader", bound=Callable[[], object])
+
+
+def loader(library: str) -> Callable[[Loader], Loader]:
+    """Register the decorated function as what loads `library`, which takes long, and return it unchanged.
+
+    It needs no device, and may be called early, in a thread of its own; its failure is then ignored, since
+    ``missing`` will meet it too.
+    """
+
+    def enter(load: Loader) -> Loader:
+        _LOADERS[library] = load
+        return load
+
+    return enter
+
+
+def loaders(chosen: Iterable[Variant]) -> tuple[Callable[[], object], ...]:
+    """What loads the libraries of these variants."""
+    return tuple(_LOADERS[name] for name in sorted({v.library or "" for v in chosen}) if name in _LOADERS)
 
 
 def _load_plugin(path: str, number: int) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 
 from spgraph_bench.device.base import Device
 from spgraph_bench.errors import LaunchError, SkipError
-from spgraph_bench.variants.base import Job
+from spgraph_bench.variants.base import Job, loader
 
-__all__ = ["OFFSET_TYPES", "VALUE_TYPES", "coo", "csr", "handle", "missing", "refusal"]
+__all__ = ["OFFSET_TYPES", "VALUE_TYPES", "coo", "csr", "handle", "load", "missing", "refusal"]
 
 VALUE_TYPES = {
     np.dtype(np.float32): 0,  # CUDA_R_32F
@@ -28,14 +28,20 @@ _REFUSALS = ("NOT_SUPPORTED", "MATRIX_TYPE_NOT_SUPPORTED", "ARCH_MISMATCH")
 """Statuses that say: not offered. Not a failure."""
 
 
+@loader("cuSPARSE")
+def load() -> None:
+    """Load the bindings and the library: 0.4 s."""
+    from nvmath.bindings import cusparse
+
+    cusparse.get_property(0)  # the first call loads the library
+
+
 def missing(device: Device) -> str | None:
     """Why cuSPARSE cannot be used on `device`, or None."""
     if device.kind != "cuda":
         return "cuSPARSE runs on a GPU only"
     try:
-        from nvmath.bindings import cusparse
-
-        cusparse.get_property(0)  # the first call loads the library
+        load()
     except Exception as cause:  # ImportError, or whatever the loader of the library raises
         first = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
         return f"no cuSPARSE ({first}): pip install 'nvmath-python[cu13]' (cu12 for a CUDA 12 driver)"
