@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,6 +30,13 @@ def check_answer_path(path: Path) -> None:
             remedy=f"end the name in {', '.join(SUFFIXES)}",
         )
     check_place(path, overwrite=True)
+    try:  # nothing else tells whether a file can be made there
+        with tempfile.NamedTemporaryFile(dir=path.resolve().parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"cannot be written: {error.strerror}", place=str(path), remedy="choose another place"
+        ) from None
 
 
 def save_answer(path: Path, ids: npt.NDArray[np.int64], columns: Columns, about: str) -> None:

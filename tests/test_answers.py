@@ -64,7 +64,8 @@ def test_mtx_of_integers_and_of_no_vertex(tmp_path: Path) -> None:
 
 
 def test_errors_come_before_any_work(tmp_path: Path) -> None:
-    for path in (tmp_path / "ranks.txt", tmp_path / "ranks", tmp_path / "no" / "ranks.csv", tmp_path):
+    long = tmp_path / f"{'r' * 250}.csv"  # no name of a part of it is short enough
+    for path in (tmp_path / "ranks.txt", tmp_path / "ranks", tmp_path / "no" / "ranks.csv", tmp_path, long):
         with pytest.raises(UsageError):
             check_answer_path(path)
 

@@ -283,7 +283,7 @@ class PageRank:
             f"after {o['max_iterations']:,}{how}; GTEPS: edges x iterations per time",
         ]
         told["table"] = {
-            "title": f"the {count:,} vertices of highest rank",
+            "title": f"the {f'{count:,} vertices' if count > 1 else 'vertex'} of highest rank",
             "columns": ["vertex", "rank"],
             "rows": [[int(ids[v]), float(output[v])] for v in order],
         }

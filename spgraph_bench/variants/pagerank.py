@@ -296,8 +296,9 @@ def pull_hubs(job: Job) -> Launch:
         np.int32(hubs), np.int32(keep), np.int32(chunks.count), edge, row_of, np.int32(len(chunks.bare)),
         bare, place, *tables, partial, arrived, *x,
     )  # fmt: skip
+    blocks = max(-(-32 * chunks.count // block), power.n // (4 * block))
     return power.launch(
-        job.kernel("pagerank_pull_hubs"), block, -(-max(chunks.count, 1) * 32 // block), own,
+        job.kernel("pagerank_pull_hubs"), block, blocks, own,
         preprocess_ms=preprocess_ms, shared=hubs * job.dtype.itemsize + rings,
     )  # fmt: skip
 
