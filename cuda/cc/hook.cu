@@ -44,7 +44,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) cc_hook(index_t n, offset_t nnz, const ind
         grid_barrier(barrier);
         if (thread == 0) stamp(stamps, watched, 2 * k + 1, changed[round] == 0 ? -1 : 1);
         if (changed[round] == 0) break;
-        flatten(n, parent);
+        for (long long v = thread; v < n; v += threads) flatten((index_t)v, parent);
         grid_barrier(barrier);
     }
 }

@@ -60,7 +60,8 @@ def _cooperative(
         after = {"begin": (least,), "least": (label, old, least), "write": (label, new, least, result)}
         for step, own in after.items():
             restore = job.kernel(f"cc_restore_{step}", "cc/restore.cu")
-            launches.append(restore.bind(width, 256, n, *own))
+            blocks = min(width, 8 * device.info().multiprocessors) if step == "least" else width
+            launches.append(restore.bind(blocks, 256, n, *own))
 
     def run() -> None:
         for launch in launches:
@@ -95,19 +96,24 @@ def hook(job: Job) -> Launch:
 
 
 _SAMPLING = {
-    "rounds": Tunable(2, "neighbours of each vertex that are joined before sampling", between=(0, 64)),
+    "rounds": Tunable(
+        2, "neighbours of each vertex that are joined before the hub's tree is left alone", between=(0, 64)
+    ),
     "long_list": Tunable(
         1024, "longest list of neighbours that a warp walks alone; longer ones are cut", between=(1, 1 << 30)
     ),
 }
 
 
-_STEPS = ("first neighbour", "more neighbours", "sample", "outside of the largest", "long lists", "roots")
+_STEPS = (
+    "first neighbour", "around the hub", "up to roots", "more neighbours", "outside of the hub's tree",
+    "long lists", "labels",
+)  # fmt: skip
 
 
 @variant("cc", "afforest", format="adjacency", source="cc/afforest.cu", tunables=GRID | _SAMPLING,
          dtypes=_DTYPES, missing=needs_cooperative,
-         about="two neighbours each, then all of those outside the largest sampled component")  # fmt: skip
+         about="two neighbours each, then all of those not in the tree of a hub")  # fmt: skip
 def afforest(job: Job) -> Launch:
     a, p, device = job.arrays, job.params, job.device
     directed = job.packed.row is not job.packed.col
@@ -115,11 +121,12 @@ def afforest(job: Job) -> Launch:
     pieces = 2 * (1 + directed) * job.packed.nnz // p["long_list"] + 1
     piece, state = device.empty(pieces, np.int64), device.empty(2, np.int32)
     incoming = (a["col_ptr"], a["row"]) if directed else (None, None)
+    edges = job.packed.offsets.type(job.packed.nnz)
     return _cooperative(
         job, "cc_afforest", job.packed.rows, _STEPS,
         lambda n, label: (
-            n, a["row_ptr"], a["col"], *incoming, label, np.int32(p["rounds"]), np.int32(p["long_list"]),
-            piece, state,
+            n, edges, a["row_ptr"], a["col"], *incoming, label, np.int32(p["rounds"]),
+            np.int32(p["long_list"]), piece, state,
         ),
         piece.nbytes + state.nbytes,
     )  # fmt: skip
