@@ -123,3 +123,37 @@ def test_regret_of_a_mode_that_chooses(
     assert "grid-1000" in said
     assert "one-block" in said
     assert "not timed" in said
+
+
+def test_durations_of_ncu_are_told_apart_by_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = _script("clock_against_ncu")
+    seen = [
+        ("spg_empty()", "(7, 1, 1)", "1,248", "nsecond"),
+        ("spg_read(const float4 *, long, float *)", "(1056, 1, 1)", "60", "usecond"),
+        ("csr_scalar(int)", "(352, 1, 1)", "4,288", "nsecond"),
+        ("csr_scalar(int)", "(352, 1, 1)", "4.4", "us"),
+        ("spg_empty()", "(7, 1, 1)", "1.2", "us"),
+        ("csr_merge(int)", "(9, 1, 1)", "6", "us"),
+        ("csr_merge_carry(int)", "(1, 1, 1)", "2", "us"),
+        ("spg_empty()", "(7, 1, 1)", "1.2", "us"),
+        ("void cusparse::csrmv<float>(int)", "(9, 1, 1)", "7", "us"),
+        ("void cusparse::csrmv<float>(int)", "(9, 1, 1)", "9", "us"),
+        ("spg_empty()", "(7, 1, 1)", "1.2", "us"),
+        ("coo_atomic(int)", "(9, 1, 1)", "7", "us"),
+        ("coo_atomic(int)", "(9, 1, 1)", "7", "us"),
+    ]
+    head = '"ID","Kernel Name","Grid Size","Metric Unit","Metric Value"'
+    rows = [f'"{n}","{k}","{grid}","{unit}","{value}"' for n, (k, grid, value, unit) in enumerate(seen)]
+    operations = '{"csr-scalar": 1, "csr-merge": 2, "cusparse-csr-1": 8, "coo-atomic": 2}'
+
+    def run(command: list[Any], **more: Any) -> Any:
+        log = command[command.index("--log-file") + 1]
+        log.write_text("\n".join(["==PROF== connected", head, *rows]))
+        return subprocess.CompletedProcess(command, 0, f"said by a library\n{operations}\n", "")
+
+    monkeypatch.setattr(script.subprocess, "run", run)
+    found = script.profiled("poisson2d:n=300", "cold", 2, ["csr-scalar"])
+    assert found == {
+        "csr-scalar": ("csr_scalar", pytest.approx(4.344)),
+        "cusparse-csr-1": ("void cusparse::csrmv<float>", 8.0),
+    }

@@ -113,6 +113,15 @@ def test_the_head_says_what_was_read_and_on_what() -> None:
         assert said in text
 
 
+def test_the_head_says_what_the_clock_reads_when_nothing_happens() -> None:
+    def head(zero_ms: float | None) -> str:
+        ceiling = Ceiling(4390.0, 4220.0, 0.0027, 1 << 31, zero_ms)
+        return words(render([cell("csr-scalar", 0.01, ceiling=ceiling)]))
+
+    assert "clock reads 1.42 us when nothing happens: so much of each time is its own" in head(0.00142)
+    assert "when nothing happens" not in head(None)  # records of older runs
+
+
 def test_rows_are_ranked_with_ties_and_the_verdict_is_given() -> None:
     text = render(typical())
     assert re.match(

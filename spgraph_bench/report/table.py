@@ -174,6 +174,9 @@ class Group:
                     f" {significant(ceiling.floor_ms * 1e3)} us",
                 )
             )
+            if ceiling.zero_ms is not None:
+                own = f"{significant(ceiling.zero_ms * 1e3)} us"
+                told.append(("clock", f"reads {own} when nothing happens: so much of each time is its own"))
         if limits := _limits(self.first.limits):
             told.append(("limits", limits))
         told += [("note", note) for note in self.common]

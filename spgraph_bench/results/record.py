@@ -58,6 +58,9 @@ class Ceiling:
     floor_ms: float
     """Median of an empty kernel under the same clock: what no row can be below."""
     bytes: int
+    zero_ms: float | None = None
+    """Median of nothing under the same clock, two events one after the other: its own share of every time.
+    Times are kept as read. None in records from before it was measured."""
 
     @property
     def gbs(self) -> float:
