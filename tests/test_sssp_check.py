@@ -255,15 +255,18 @@ def test_whole_values_of_recipes(text: str) -> None:
     assert (whole != whole.T).nnz == 0
     assert made.sha256 == recipes.make(text).sha256
     assert made.sha256 != recipes.make(text.replace("integers", "random")).sha256
-    drawn = with_values(
-        recipes.make(text.replace("integers", "none")), "integers", 5 if "seed=5" in text else 1
-    )
+    plain = recipes.make(text.replace("integers", "none"))
+    drawn = with_values(plain, "integers", 5 if "seed=5" in text else 1, True)
     assert drawn.csr.equals(made.csr)
     assert drawn.sha256 == made.sha256
     assert drawn.policies.values == "integers"
-    plain = with_values(made, "ones", 1)
+    plain = with_values(made, "ones", 1, True)
     assert plain.csr.values is None
     assert not plain.weighted
+    directed = with_values(made, "integers", 1, False)
+    whole = directed.csr.to_scipy()
+    assert (whole != whole.T).nnz > 0
+    assert directed.symmetry == "general"
 
 
 @pytest.mark.parametrize("kind", ["general", "symmetric"])

@@ -87,35 +87,46 @@ __device__ __forceinline__ void enqueue_gathered(const index_t* slots, int count
     }
 }
 
-// Calls visit(active, vertex, position) for the edges that fall to `warp` of `warps`, 32 at a time, all lanes
-// together: the edge in col[position] from `vertex` (`active` is false beyond the last one, and both are then of no
-// use). Each warp takes one stretch of consecutive edges.
+// A warp's walk over the edges of a frontier that fall to it, `warp` of `warps`: one stretch of consecutive edges.
 //
 // A search that all lanes share (each step cuts the range to 1/32) finds the vertex the stretch begins in. Then each
 // step loads the next 32 queue entries, one a lane, from the one that the step's first edge belongs to; since every
 // vertex has an edge, they cover the next 32 edges, and each lane finds its own among them by shuffles.
-template <class Visit>
-__device__ __forceinline__ void walk_edges(const index_t* queue, const offset_t* start, word64_t tally,
-                                           const offset_t* __restrict__ row_ptr, long long warp, long long warps,
-                                           Visit visit)
-{
-    const int lane = threadIdx.x & 31;
-    const long long count = tally_count(tally), edges = tally_edges(tally);
-    const long long steps = (edges + 31) / 32, share = (steps + warps - 1) / warps;
-    const long long first = warp * share * 32, last = min(edges, first + share * 32);
-    if (first >= last) return;  // the warp as a whole
-    long long at = 0, beyond = count;  // start[at] <= first < start[beyond]
-    while (beyond - at > 1) {
-        const long long step = (beyond - at + 31) / 32, probe = at + (lane + 1) * step;
-        const bool below = probe < beyond && start[probe] <= first;
-        at += __popc(__ballot_sync(SPG_FULL_WARP, below)) * step;
-        beyond = min(beyond, at + step);
+//
+// All lanes come together to make one and to step. Whoever wants several steps' loads under way at once takes several
+// steps before looking at what they gave.
+struct edge_walk {
+    const index_t* queue;
+    const offset_t* start;
+    const offset_t* __restrict__ row_ptr;
+    long long count, edge, last, at;
+
+    __device__ __forceinline__ edge_walk(const index_t* queue, const offset_t* start, word64_t tally,
+                                         const offset_t* __restrict__ row_ptr, long long warp, long long warps)
+        : queue(queue), start(start), row_ptr(row_ptr), count(tally_count(tally)), at(0)
+    {
+        const int lane = threadIdx.x & 31;
+        const long long edges = tally_edges(tally), steps = (edges + 31) / 32, share = (steps + warps - 1) / warps;
+        edge = warp * share * 32;
+        last = min(edges, edge + share * 32);
+        if (edge >= last) return;  // the warp as a whole
+        long long beyond = count;  // start[at] <= edge < start[beyond]
+        while (beyond - at > 1) {
+            const long long step = (beyond - at + 31) / 32, probe = at + (lane + 1) * step;
+            const bool below = probe < beyond && start[probe] <= edge;
+            at += __popc(__ballot_sync(SPG_FULL_WARP, below)) * step;
+            beyond = min(beyond, at + step);
+        }
     }
-    for (long long edge = first; edge < last; edge += 32) {
+    __device__ __forceinline__ bool more() const { return edge < last; }
+    // The next 32 edges: this lane's is in col[position], from `vertex`; both are 0 where it has none (not `active`).
+    __device__ __forceinline__ void step(bool& active, index_t& vertex, offset_t& position)
+    {
+        const int lane = threadIdx.x & 31;
         const long long entry = at + lane;
         int begins = 33;      // this lane's entry begins at edge + begins; 33 is beyond the next step's first edge
         offset_t base = 0;    // col[base + e] is the neighbour at frontier edge e
-        index_t vertex = 0;
+        vertex = 0;
         if (entry < count) {
             const offset_t offset = start[entry];
             vertex = queue[entry];
@@ -129,23 +140,32 @@ __device__ __forceinline__ void walk_edges(const index_t* queue, const offset_t*
         }
         base = __shfl_sync(SPG_FULL_WARP, base, mine);
         vertex = __shfl_sync(SPG_FULL_WARP, vertex, mine);
-        const bool active = edge + lane < last;
-        visit(active, vertex, active ? base + (offset_t)(edge + lane) : 0);
+        active = edge + lane < last;
+        position = active ? base + (offset_t)(edge + lane) : 0;
+        vertex = active ? vertex : 0;
         // The next step's first edge belongs to the last entry that begins there or before. An entry that ends with
         // this step must not be taken along: 31 others of one edge each would leave the last lane without its own.
         const int begun = __popc(__ballot_sync(SPG_FULL_WARP, begins <= 32));
         at += begun - 1;
         if (begun == 32 && at + 1 < count && start[at + 1] == edge + 32) ++at;
+        edge += 32;
     }
-}
+};
 
-// The same, calling visit(active, vertex, neighbour).
+// Calls visit(active, vertex, neighbour) for the edges that fall to `warp` of `warps`, 32 at a time, all lanes
+// together (`active` is false beyond the last edge).
 template <class Visit>
 __device__ __forceinline__ void expand_edges(const index_t* queue, const offset_t* start, word64_t tally,
                                              const offset_t* __restrict__ row_ptr,
                                              const index_t* __restrict__ col, long long warp, long long warps,
                                              Visit visit)
 {
-    walk_edges(queue, start, tally, row_ptr, warp, warps,
-               [&](bool active, index_t vertex, offset_t at) { visit(active, vertex, active ? col[at] : 0); });
+    edge_walk walk(queue, start, tally, row_ptr, warp, warps);
+    while (walk.more()) {
+        bool active;
+        index_t vertex;
+        offset_t position;
+        walk.step(active, vertex, position);
+        visit(active, vertex, active ? col[position] : 0);
+    }
 }

@@ -22,6 +22,9 @@
 #include "levels.cuh"
 
 #define SPG_SPARE 8448       // places of a queue beyond one per vertex: a block alone may queue some vertices twice
+#ifndef SPG_STEPS
+#define SPG_STEPS 2          // edges that a lane relaxes at once
+#endif
 #define SPG_SPLIT 4          // entries of the far pile that a thread takes at once
 
 // Non-negative floats are ordered as their bits are, read as integers; so lengths are held, compared and lowered
@@ -130,23 +133,46 @@ __device__ __forceinline__ void relax_phase(const weighted_graph& g, const searc
         position = __shfl_sync(SPG_FULL_WARP, position, 0);
         if (lane < count) s.far_pile(j)[position + lane] = far.slots[lane];
     };
-    walk_edges(s.queue + s.side(k), s.start + s.side(k), *s.tally(k), g.row_ptr, warp_of_grid(), warps_of_grid(),
-               [&](bool active, index_t v, offset_t e) {
-                   bool is_near = false, is_far = false;
-                   index_t w = 0;
-                   if (active) {
-                       w = g.col[e];
-                       const int length = length_plus(load_grid(s.dist + v), g.weight_of(e));
-                       if (length < load_grid(s.dist + w) && length < atomicMin(s.dist + w, length)) {
-                           if (length < threshold)
-                               is_near = atomicExch(s.stamp + w, k + 1) != k + 1;
-                           else
-                               is_far = enters_far(w, s.in_far);
-                       }
-                   }
-                   near.add(is_near, w, flush_near);
-                   far.add(is_far, w, flush_far);
-               });
+    edge_walk walk(s.queue + s.side(k), s.start + s.side(k), *s.tally(k), g.row_ptr, warp_of_grid(), warps_of_grid());
+    // Several edges a lane at once, so that their loads and atomics are each waited for once. Lanes without an edge
+    // load what the first edge has.
+    while (walk.more()) {
+        bool lowers[SPG_STEPS];
+        index_t v[SPG_STEPS], w[SPG_STEPS];
+        offset_t e[SPG_STEPS];
+        int length[SPG_STEPS], known[SPG_STEPS];
+#pragma unroll
+        for (int u = 0; u < SPG_STEPS; ++u) {
+            lowers[u] = false;
+            v[u] = 0;
+            e[u] = 0;
+            if (walk.more()) walk.step(lowers[u], v[u], e[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < SPG_STEPS; ++u) {
+            w[u] = g.col[e[u]];
+            length[u] = length_plus(load_grid(s.dist + v[u]), g.weight_of(e[u]));
+        }
+#pragma unroll
+        for (int u = 0; u < SPG_STEPS; ++u) known[u] = load_grid(s.dist + w[u]);
+#pragma unroll
+        for (int u = 0; u < SPG_STEPS; ++u) {
+            lowers[u] = lowers[u] && length[u] < known[u];
+            if (lowers[u]) known[u] = atomicMin(s.dist + w[u], length[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < SPG_STEPS; ++u) {
+            bool is_near = false, is_far = false;
+            if (lowers[u] && length[u] < known[u]) {
+                if (length[u] < threshold)
+                    is_near = atomicExch(s.stamp + w[u], k + 1) != k + 1;
+                else
+                    is_far = enters_far(w[u], s.in_far);
+            }
+            near.add(is_near, w[u], flush_near);
+            far.add(is_far, w[u], flush_far);
+        }
+    }
     near.rest(flush_near);
     far.rest(flush_far);
 }

@@ -57,6 +57,7 @@ def command(
       spgraph sssp rmat:scale=20,symmetrize=1 --weights integers --dtype int32
       spgraph sssp grid:n=1000,values=none --source 0 --mode auto
     """  # fmt: skip
+    from spgraph_bench.problems.traversal import pattern_is_symmetric
     from spgraph_bench.recipes.values import with_values
     from spgraph_bench.variants import get_variant
 
@@ -66,7 +67,9 @@ def command(
         raise UsageError("--delta and --param delta are the same", remedy="leave one out")
 
     def change(matrix: Matrix) -> Matrix:
-        return matrix if weights == "file" else with_values(matrix, weights, options.seed)
+        if weights == "file":
+            return matrix
+        return with_values(matrix, weights, options.seed, pattern_is_symmetric(matrix))
 
     own = functools.partial(source_settings, sources)
     params = {} if delta is None else {"delta": delta}

@@ -55,17 +55,17 @@ def integer_values(csr: CSR, seed: int, symmetric: bool, progress: Progress) -> 
     return whole(entry_values(csr, seed, symmetric, progress))
 
 
-def with_values(matrix: Matrix, values: Literal["ones", "integers"], seed: int) -> Matrix:
-    """`matrix` with other values: all 1 (a pattern), or those of :func:`integer_values`, symmetric where its
-    pattern is declared to be."""
+def with_values(matrix: Matrix, values: Literal["ones", "integers"], seed: int, symmetric: bool) -> Matrix:
+    """`matrix` with other values: all 1 (a pattern), or those of :func:`integer_values`. `symmetric`: its
+    pattern is, and the values are to be."""
     csr, drawn = matrix.csr, None
     if values == "integers":
-        drawn = integer_values(csr, seed, matrix.symmetry != "general", lambda doing, fraction: None)
+        drawn = integer_values(csr, seed, symmetric, lambda doing, fraction: None)
     return replace(
         matrix,
         csr=replace(csr, values=drawn),
         weighted=drawn is not None,
-        symmetry="symmetric" if matrix.symmetry != "general" else "general",
+        symmetry="symmetric" if symmetric else "general",
         policies=replace(matrix.policies, values=values, explicit_zeros=0),
         sha256="",
     )

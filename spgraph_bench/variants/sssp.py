@@ -83,8 +83,8 @@ class _Search(Levels):
         """How far the threshold rises at first, of the weights' type.
 
         Found by itself: the mean weight over the mean degree, so that about one edge of a vertex is near
-        (Meyer and Sanders, 2003, for random weights); never, where all weights are alike: then no length falls
-        twice.
+        (Meyer and Sanders, 2003, for random weights); never, where all weights are alike: then no length
+        falls twice.
         """
         job = self.job
         kind: Any = job.dtype.type
