@@ -10,6 +10,7 @@ from spgraph_bench.device.base import Arg, Buffer
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.grids import GRID
 from spgraph_bench.variants.traversal import (
     BLOCK,
     PARENTS,
@@ -27,14 +28,6 @@ _MOST, _RATIO = 2**31 - 1, (0.0, 1e9)  # bounds of tunables
 _EDGE_BITS = np.uint64(33)
 _DTYPES = ("int32",)
 _PLAIN = BLOCK | PARENTS
-_GRID = {
-    "block": Tunable(
-        0, "threads per block; 0: 1024, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)
-    ),
-    "blocks_per_multiprocessor": Tunable(
-        0, "blocks that a multiprocessor gets; 0: as many as fit", between=(0, 64)
-    ),
-}
 _DIRECTION = {
     "alpha": Tunable(
         40.0, "bottom-up once frontier edges > unexplored edges / alpha and growing", between=_RATIO
@@ -307,7 +300,7 @@ class _Part:
         """Belongs to the whole buffer."""
 
 
-@variant("bfs", "persistent", format="pattern-csr", source="bfs/persistent.cu", tunables=_GRID | PARENTS,
+@variant("bfs", "persistent", format="pattern-csr", source="bfs/persistent.cu", tunables=GRID | PARENTS,
          dtypes=_DTYPES, missing=needs_cooperative,
          about="one cooperative launch, a grid barrier per level")  # fmt: skip
 def persistent(job: Job) -> Launch:
@@ -337,7 +330,7 @@ def _small(job: Job) -> tuple[tuple[Arg, ...], int]:
 
 
 @variant("bfs", "one-block", format="pattern-csr", source="bfs/one_block.cu",
-         tunables=_GRID | _SMALL | PARENTS, dtypes=_DTYPES, missing=needs_cooperative,
+         tunables=GRID | _SMALL | PARENTS, dtypes=_DTYPES, missing=needs_cooperative,
          about="small frontiers by a single block, larger ones by the grid, one launch")  # fmt: skip
 def one_block(job: Job) -> Launch:
     levels, a = Levels(job), job.arrays
@@ -421,7 +414,7 @@ def graph_while(job: Job) -> Launch:
 
 
 @variant("bfs", "auto", format="adjacency", source="bfs/auto.cu",
-         tunables=_GRID | _SMALL | _DIRECTION | PARENTS, dtypes=_DTYPES, missing=needs_cooperative,
+         tunables=GRID | _SMALL | _DIRECTION | PARENTS, dtypes=_DTYPES, missing=needs_cooperative,
          about="one launch; one block, top-down or bottom-up, chosen for each level")  # fmt: skip
 def auto(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.device.base import Device
 from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.bfs_cpu import no_graphblas
 
 __all__: list[str] = []
 
@@ -77,14 +76,8 @@ def scipy_pagerank(job: Job) -> Launch:
     return _launch(job, solve)
 
 
-def _no_graphblas(device: Device) -> str | None:
-    if importlib.util.find_spec("graphblas") is None:
-        return "python-graphblas is not installed: pip install 'spgraph[peers]'"
-    return None
-
-
 @variant("pagerank", "graphblas", format="adjacency", library="SuiteSparse:GraphBLAS", where="cpu",
-         missing=_no_graphblas, about="power iteration by plus_second products on all cores")  # fmt: skip
+         missing=no_graphblas, about="power iteration by plus_second products on all cores")  # fmt: skip
 def graphblas_pagerank(job: Job) -> Launch:
     """The PageRank of LAGraph (Mattson and others, GrAPL 2019), with our policies and rule."""
     import graphblas as gb

@@ -12,6 +12,7 @@ from spgraph_bench.device.base import Arg, Buffer
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.grids import GRID
 from spgraph_bench.variants.traversal import BLOCK, Levels, cooperative, counted, needs_cooperative, per_level
 
 __all__: list[str] = []
@@ -32,14 +33,6 @@ _DELTA = {
         0,
         "a delta of its own doubles where a threshold lets fewer edges be relaxed; 0: 2,048 a multiprocessor",
         between=(0, _MOST),
-    ),
-}
-_GRID = {
-    "block": Tunable(
-        0, "threads per block; 0: 1024, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)
-    ),
-    "blocks_per_multiprocessor": Tunable(
-        0, "blocks that a multiprocessor gets; 0: as many as fit", between=(0, 64)
     ),
 }
 _SMALL = {
@@ -231,7 +224,7 @@ def near_far(job: Job) -> Launch:
     return launch
 
 
-@variant("sssp", "auto", format=_FORMAT, source="sssp/auto.cu", tunables=_GRID | _SMALL | _DELTA,
+@variant("sssp", "auto", format=_FORMAT, source="sssp/auto.cu", tunables=GRID | _SMALL | _DELTA,
          dtypes=_DTYPES, missing=needs_cooperative,
          about="near and far piles in one launch; small phases by one block alone")  # fmt: skip
 def auto(job: Job) -> Launch:

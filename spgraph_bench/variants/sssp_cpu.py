@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.device.base import Device
 from spgraph_bench.problems.sssp import unreached
 from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.bfs_cpu import no_graphblas
 
 __all__: list[str] = []
 
@@ -77,14 +76,8 @@ def scipy_sssp(job: Job) -> Launch:
     return _launch(job, search)
 
 
-def _no_graphblas(device: Device) -> str | None:
-    if importlib.util.find_spec("graphblas") is None:
-        return "python-graphblas is not installed: pip install 'spgraph[peers]'"
-    return None
-
-
 @variant("sssp", "graphblas", format="weighted-csr", library="SuiteSparse:GraphBLAS", where="cpu",
-         dtypes=("float32", "int32"), missing=_no_graphblas,
+         dtypes=("float32", "int32"), missing=no_graphblas,
          about="Bellman-Ford by frontier, (min, +) products on all cores")  # fmt: skip
 def graphblas_sssp(job: Job) -> Launch:
     """Kepner and Gilbert, "Graph algorithms in the language of linear algebra", 2011; the product is of those

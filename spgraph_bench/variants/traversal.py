@@ -13,6 +13,7 @@ from spgraph_bench.device.base import Arg, Buffer, Device, Kernel
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.variants.base import Job, Launch, LevelTime
+from spgraph_bench.variants.grids import cooperative_shape
 
 __all__ = [
     "BLOCK",
@@ -249,15 +250,7 @@ def cooperative(
     `args` gives the arguments for a trace buffer and its levels, or for None and 0; `shared` is the dynamic
     shared memory of a block in bytes.
     """
-    params, device = levels.job.params, levels.device
-    block = int(params["block"]) or (128 if device.kind == "host" else 1024)
-    fitting = kernel.resident_blocks(block, shared)
-    each = int(params["blocks_per_multiprocessor"])
-    if device.kind == "host":
-        fitting = min(fitting, 4)
-    elif each:
-        fitting = min(fitting, each * device.info().multiprocessors)
-    grid = max(1, min(fitting, -(-int(levels.n) // block)))
+    grid, block = cooperative_shape(levels.device, kernel, levels.job.params, int(levels.n), shared)
     run = kernel.bind(grid, block, *args(None, np.int32(0)), shared=shared, cooperative=True)
 
     def trace() -> list[LevelTime]:
