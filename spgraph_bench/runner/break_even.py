@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from spgraph_bench.device.base import Device
+from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.measure.sampling import Sample
@@ -46,10 +47,12 @@ class _Way:
     clock: _Clock
 
     def times(self, items: int, count: int) -> list[float]:
-        """`count` times in ms, hot."""
+        """`count` times in ms, hot. Raises LaunchError when samples are not valid."""
         self.prepared.launch.select(self.cases[items])
         taken = [self.clock.sample(self.prepared.launch, "hot") for _ in range(count + 1)][1:]
-        return [sample.ms for sample in taken if sample.valid]
+        if bad := next((sample for sample in taken if not sample.valid), None):
+            raise LaunchError(f"{self.prepared.job.variant.name} cannot be timed: {bad.reason}")
+        return [sample.ms for sample in taken]
 
 
 def _sizes() -> list[int]:
