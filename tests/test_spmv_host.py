@@ -26,6 +26,7 @@ from spgraph_bench.problems import CheckResult, get_problem
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
+from spgraph_bench.variants.spmv import subwarp_shape
 
 SPMV = get_problem("spmv")
 VARIANTS = variants("spmv")
@@ -240,11 +241,51 @@ def test_parameters_are_checked_and_take_their_type(device: Device) -> None:
         _prepare(device, entry, a, "float32", block="many")
     entry = get_variant("spmv", "csr-subwarp")
     given = _prepare(device, entry, a, "float32", threads="8", resident="1024").job.params
-    assert given == {"block": 256, "threads": 8, "rows": 1, "quads": 1, "resident": 1024}
+    assert given == {"block": "auto", "threads": 8, "rows": "auto", "quads": "auto", "resident": 1024}
     free = dataclasses.replace(entry, tunables={"ratio": Tunable(0.5, "any number")})
     assert filled_params(free, {"ratio": "2"}) == {"ratio": 2.0}
     with pytest.raises(UsageError, match="csr-subwarp: ratio=half is not a number"):
         filled_params(free, {"ratio": "half"})
+
+
+# ---- the shape of csr-subwarp ----------------------------------------------------------------------------
+
+AUTO = dict.fromkeys(("block", "threads", "rows", "quads", "resident"), "auto")
+
+
+@pytest.mark.parametrize(
+    ("mean", "value_bytes", "shape"),
+    [
+        (5, 4, {"threads": 2, "quads": 1, "rows": 4, "resident": 1024, "block": 64}),
+        (5, 8, {"threads": 2, "quads": 1, "rows": 2, "resident": 1024, "block": 128}),
+        (15, 4, {"threads": 4, "quads": 2, "rows": 1, "resident": 2048, "block": 128}),
+        (27, 4, {"threads": 8, "quads": 1, "rows": 4, "resident": 1024, "block": 64}),
+        (121, 4, {"threads": 16, "quads": 2, "rows": 1, "resident": 2048, "block": 128}),
+        (5000, 8, {"threads": 32, "quads": 2, "rows": 1, "resident": 1024, "block": 128}),
+    ],
+)
+def test_subwarp_shapes(mean: int, value_bytes: int, shape: dict[str, int]) -> None:
+    rows = 1_000_000
+    assert subwarp_shape(AUTO, rows, rows * mean, value_bytes, 132) == shape
+    fixed = AUTO | {"rows": 2, "block": 512}
+    assert (
+        subwarp_shape(fixed, rows, rows * mean, value_bytes, 132).items() >= {"rows": 2, "block": 512}.items()
+    )
+
+
+def test_subwarps_of_a_small_matrix_take_a_row_each() -> None:
+    assert subwarp_shape(AUTO, 10_000, 50_000, 4, 132)["rows"] == 1
+    assert subwarp_shape(AUTO, 0, 0, 4, 132)["rows"] == 1
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+@pytest.mark.parametrize("quads", [1, 2])
+@pytest.mark.parametrize("threads", [2, 8, 32])
+def test_every_shape_of_subwarps(device: Device, threads: int, quads: int, rows: int) -> None:
+    shape: dict[str, Any] = {"threads": threads, "quads": quads, "rows": rows, "block": 64}
+    for name, dtype in (("every-length-to-70", "float32"), ("random-1025", "float64")):
+        result = _check(device, get_variant("spmv", "csr-subwarp"), name, dtype, **shape)
+        assert result.ok, result.message
 
 
 # ---- the row-block table of csr-adaptive -----------------------------------------------------------------

@@ -46,12 +46,14 @@
 // neighbouring threads walk in step, out of each other's banks.
 #define PLACE(i) ((i) + ((i) >> 5))
 
-// Quads that a thread loads before it uses the first, at most SPG_DEPTH.
+// Quads that a thread works on at a time, at most. If more than one, it asks for as many ahead; with one it does
+// with the fewest registers.
 #ifndef SPG_DEPTH
-#define SPG_DEPTH 4
+#define SPG_DEPTH 2
 #endif
 constexpr int SHARE = SPG_TILE / (4 * SPG_BLOCK);
 constexpr int DEPTH = SHARE < 1 ? 1 : SHARE > SPG_DEPTH ? SPG_DEPTH : SHARE;
+constexpr bool AHEAD = SPG_DEPTH > 1;
 
 // The row-block table: what block b needs to know, and one entry more for the end.
 struct row_table {
@@ -106,6 +108,15 @@ __device__ __forceinline__ value_t block_sum(value_t sum, value_t* scratch) {
     }
     __syncthreads();
     return sum;
+}
+
+// Quads i, i + 4 SPG_BLOCK, ... of those that begin below `quads`, counted from entry `base`.
+template <class Entries>
+__device__ __forceinline__ void ask_quads(const Entries& a, typename Entries::quad (&q)[DEPTH], long long base, int i,
+                                          int quads) {
+#pragma unroll
+    for (int k = 0; k < DEPTH; ++k)
+        if (i + 4 * k * SPG_BLOCK < quads) q[k] = a.load(base + i + 4 * k * SPG_BLOCK);
 }
 
 // The part of a long row that lies in tile `tile`: entries begin to end - 1 of `row`. All threads call it.
@@ -179,11 +190,16 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
         // Quads end at the last multiple of 4 within the arrays; the matrix's last entries are read singly.
         const long long inside = (nnz - base) & ~3LL;
         const int quads = inside < count ? (int)inside : count;
+        // A loop that is not unrolled: ptxas would move all loads to its begin, ahead of the first gather. With all
+        // threads of an SM doing so at once memory is flooded and idle by turns.
+        typename Entries::quad q[DEPTH], next[DEPTH];
+        ask_quads(a, next, base, 4 * thread, quads);
+#pragma unroll 1
         for (int i = 4 * thread; i < quads; i += 4 * DEPTH * SPG_BLOCK) {
-            typename Entries::quad q[DEPTH];
+            if (!AHEAD && i != 4 * thread) ask_quads(a, next, base, i, quads);
 #pragma unroll
-            for (int k = 0; k < DEPTH; ++k)
-                if (i + 4 * k * SPG_BLOCK < quads) q[k] = a.load(base + i + 4 * k * SPG_BLOCK);
+            for (int k = 0; k < DEPTH; ++k) q[k] = next[k];
+            if (AHEAD) ask_quads(a, next, base, i + 4 * DEPTH * SPG_BLOCK, quads);
 #pragma unroll
             for (int k = 0; k < DEPTH; ++k)
                 if (i + 4 * k * SPG_BLOCK < quads) a.multiply(q[k]);

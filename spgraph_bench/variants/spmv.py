@@ -87,27 +87,58 @@ def csr_vector(job: Job) -> Launch:
 
 
 _SUBWARP = {
-    "block": Tunable(256, "threads per block", (64, 128, 256, 512)),
+    "block": Tunable("auto", "threads per block", ("auto", 64, 128, 256, 512)),
     "threads": Tunable("auto", "threads per row", ("auto", 2, 4, 8, 16, 32)),
-    "rows": Tunable(1, "rows that these threads have under way at once", (1, 2, 4)),
-    "quads": Tunable(1, "times four entries a thread asks for of each row before it uses one", (1, 2)),
-    "resident": Tunable(2048, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
+    "rows": Tunable("auto", "rows that these threads have under way at once", ("auto", 1, 2, 4)),
+    "quads": Tunable("auto", "times four entries of a row that a thread asks for at once", ("auto", 1, 2)),
+    "resident": Tunable(
+        "auto", "threads per SM to leave registers for", ("auto", 768, 1024, 1280, 1536, 2048)
+    ),
 }
+
+
+def subwarp_shape(
+    params: Mapping[str, Any], rows: int, nnz: int, value_bytes: int, multiprocessors: int
+) -> dict[str, int]:
+    """The tunables of csr-subwarp with numbers in place of "auto".
+
+    As few threads as ask for a whole row of mean length at once, wherever it begins: three places of the
+    first read may belong to the row before. Where one read a thread would leave many places empty, two reads
+    of half the threads do better. docs/notebook.md has the figures.
+    """
+    places = nnz / max(rows, 1) + 3
+    threads, quads = params["threads"], params["quads"]
+    if threads == "auto":
+        most = {1: 4, 2: 8}.get(quads, 4 if places <= 32 else 8)  # places for each thread
+        threads = next((t for t in (2, 4, 8, 16) if most * t >= places), 32)
+        if quads == "auto" and most == 4 and threads > 2 and places <= 0.6 * 4 * threads:
+            threads //= 2
+    if quads == "auto":
+        quads = 1 if places <= 4 * threads else 2
+    shape = {"threads": threads, "quads": quads}
+    shape["rows"] = params["rows"]
+    if shape["rows"] == "auto":
+        many = rows * threads >= 32 * 4 * 8 * multiprocessors
+        shape["rows"] = 1 if quads == 2 or not many else 4 if value_bytes == 4 else 2
+    registers = shape["rows"] * quads * (1 if value_bytes == 4 else 2)
+    shape["resident"], shape["block"] = params["resident"], params["block"]
+    if shape["resident"] == "auto":
+        shape["resident"] = 1024 if registers >= 4 else 2048 if shape["rows"] == 1 else 1536
+    if shape["block"] == "auto":
+        shape["block"] = 64 if shape["rows"] == 4 else 128
+    return shape
 
 
 @variant("spmv", "csr-subwarp", format="csr", source="spmv/csr_subwarp.cu", tunables=_SUBWARP,
          about="2 to 32 threads per row, by mean length")  # fmt: skip
 def csr_subwarp(job: Job) -> Launch:
-    a, arrays, block, threads = job.packed, job.arrays, job.params["block"], job.params["threads"]
-    if threads == "auto":
-        mean = a.nnz / max(a.rows, 1)
-        threads = next((t for t in (2, 4, 8, 16) if 4 * t >= mean), 32)  # four entries a thread and step
-    defines = {f"SPG_{name.upper()}": str(job.params[name]) for name in ("block", "rows", "quads")}
+    a, arrays = job.packed, job.arrays
+    shape = subwarp_shape(job.params, a.rows, a.nnz, a.dtype.itemsize, job.device.info().multiprocessors)
+    names = {"threads": "SPG_THREADS", "rows": "SPG_ROWS", "quads": "SPG_QUADS", "block": "SPG_BLOCK",
+             "resident": "SPG_PER_SM"}  # fmt: skip
     return job.launch(
-        job.kernel(
-            "csr_subwarp", SPG_THREADS=str(threads), SPG_PER_SM=str(job.params["resident"]), **defines
-        ).bind(
-            _blocks(threads * _blocks(a.rows, job.params["rows"]), block), block,
+        job.kernel("csr_subwarp", **{names[name]: str(value) for name, value in shape.items()}).bind(
+            _blocks(shape["threads"] * _blocks(a.rows, shape["rows"]), shape["block"]), shape["block"],
             np.int32(a.rows), a.offsets.type(a.nnz), arrays["row_ptr"], arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
         )
