@@ -1,5 +1,6 @@
 """`python -m spgraph_bench` is the `spgraph` command."""
 
+import os
 import sys
 from typing import NoReturn
 
@@ -11,8 +12,8 @@ def main() -> NoReturn:
 
         command()
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        print("interrupted", file=sys.stderr, flush=True)
+        os._exit(130)  # as in cli.main
 
 
 if __name__ == "__main__":

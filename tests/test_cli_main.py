@@ -89,6 +89,13 @@ def test_usage_is_status_2(args: list[str], said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def _wrapped(cause: BaseException) -> Exception:
+    """As Python 3.11 hands on what was raised while a class is made."""
+    error = RuntimeError("Error calling __set_name__ on 'Field' instance")
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("exception", "status", "said"),
     [
@@ -99,6 +106,7 @@ def test_usage_is_status_2(args: list[str], said: str) -> None:
         (errors.DeviceError("no GPU"), 3, "error: no GPU\n"),
         (errors.LaunchError("lost"), 1, "error: lost\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
+        (_wrapped(KeyboardInterrupt()), 130, "interrupted\n"),
         (click.Abort(), 130, "interrupted\n"),
         (MemoryError("cannot have 3 TiB"), 2, "error: not enough memory: cannot have 3 TiB\n"),
         (OSError(28, "No space left on device", "results/x.jsonl"), 2,

@@ -201,7 +201,17 @@ def run(args: Sequence[str] | None = None) -> int:
             worker.drop_spare()
 
 
+def _came_of_an_interrupt(error: BaseException | None) -> bool:
+    """Whether `error` is what a library made of a KeyboardInterrupt (RuntimeError, by a class being made)."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def _internal(error: Exception) -> int:
+    if _came_of_an_interrupt(error):
+        _say("interrupted")
+        return 130
     where = _save_traceback("".join(traceback.format_exception(error)))
     first = (str(error).splitlines() or [""])[0]
     _say(f"internal error: {type(error).__name__}: {first} ({where}; please report it at {_ISSUES})")
@@ -221,4 +231,11 @@ def main() -> NoReturn:
     except KeyboardInterrupt:  # a second one, while the first was dealt with
         status = 130
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing but the end is left
+    if status == 130:
+        # Where the interrupt met a text being executed (a dataclass being made), Python remembers it, whoever
+        # caught it, and would end by that signal instead of with a status.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
     sys.exit(status)
