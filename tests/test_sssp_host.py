@@ -180,7 +180,7 @@ def test_equal_weights_relax_every_edge_once(device: Device) -> None:
     # The level of the last vertices is relaxed too, and finds nothing.
     plain = _check(device, get_variant("sssp", "frontier"), "lattice", "equal", "int32")
     _run(device, plain, 0)
-    assert plain.launch.facts() == {"phases": levels}
+    assert plain.launch.facts() == {"phases": levels, "relaxed": a.nnz}
 
 
 def test_a_smaller_delta_relaxes_less() -> None:
@@ -217,3 +217,21 @@ def test_a_split_takes_one_atomic_a_block_for_what_it_keeps() -> None:
         assert least < counted["global_atomics"] < least + 3 * far / 32 + 40 * splits
     finally:
         device.close()
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_steps_tell_every_phase(device: Device, mode: Variant) -> None:
+    for name, weights, delta in (("lattice", "equal", 0.0), ("layers-of-about-a-warp", "spread", 0.3)):
+        prepared = _check(device, mode, name, weights, "float32", delta=delta)
+        _run(device, prepared, 0)
+        facts = prepared.launch.facts()
+        prepared.launch.reset()
+        steps = prepared.launch.steps()
+        assert all((s["ms"] is None) == (device.kind == "host") for s in steps)
+        again = prepared.launch.facts()  # on a GPU a run may do a little more or less than the one before
+        assert len(steps) == again["phases"]
+        assert sum(s["edges"] or 0 for s in steps) == again["relaxed"]
+        splits = [s for s in steps if "split" in s["how"]]
+        assert len(splits) == again.get("splits", 0)
+        assert all(s["waiting"] > 0 and s["edges"] is None for s in splits)
+        assert device.kind != "host" or again == facts

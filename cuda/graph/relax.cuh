@@ -1,7 +1,7 @@
 // relax.cuh: relaxing the edges of a frontier, and the near and far piles of a search for shortest paths.
 //
 // Layout   dist     int32 [n]: the length found so far, as an ordered integer (see length_plus); `unreached` until found
-//          stamp    int32 [n]: the last phase that the vertex was queued for; 0 before
+//          queued   int32 [n]: the last phase that the vertex was queued for; 0 before
 //          in_far   unsigned [ceil(n / 32)]: a bit per vertex that lies in the far pile
 //          queue    index_t [2][side], start offset_t [2][side], side = n + SPG_SPARE: the near piles, see frontier.cuh.
 //                   Phase k reads queue k % 2 and tally k % 3, and writes those of k + 1.
@@ -15,7 +15,7 @@
 // it has queued the vertex again. So the end is the same in any order: no edge shortens anything any more. As adding a
 // weight, rounded or not, never turns the order of two lengths around, that end is one and the same to the last bit.
 //
-// A vertex is queued once a phase: `stamp` tells. It lies in the far pile once: its bit tells. When its length falls
+// A vertex is queued once a phase: `queued` tells. It lies in the far pile once: its bit tells. When its length falls
 // below the threshold it is queued as near, and what then lies in the far pile is dropped when the pile is split.
 #pragma once
 
@@ -65,7 +65,7 @@ struct weighted_graph {
 
 struct search_piles {
     int* dist;
-    int* stamp;
+    int* queued;
     unsigned* in_far;
     index_t* queue;
     offset_t* start;
@@ -87,7 +87,7 @@ __device__ __forceinline__ void begin_search(const weighted_graph& g, const sear
     const long long threads = (long long)gridDim.x * blockDim.x;
     for (long long v = thread; v < g.n; v += threads) {
         s.dist[v] = v == source ? 0 : unreached_as(value_t());
-        s.stamp[v] = 0;
+        s.queued[v] = 0;
         if (v < words_of(g.n)) s.in_far[v] = 0;
     }
     if (thread == 0) {
@@ -165,7 +165,7 @@ __device__ __forceinline__ void relax_phase(const weighted_graph& g, const searc
             bool is_near = false, is_far = false;
             if (lowers[u] && length[u] < known[u]) {
                 if (length[u] < threshold)
-                    is_near = atomicExch(s.stamp + w[u], k + 1) != k + 1;
+                    is_near = atomicExch(s.queued + w[u], k + 1) != k + 1;
                 else
                     is_far = enters_far(w[u], s.in_far);
             }

@@ -3,6 +3,7 @@
 
 #include "one_block.cuh"
 #include "relax.cuh"
+#include "stamps.cuh"
 
 #define SPG_RECENT 2048  // slots that tell vertices queued twice in a phase apart
 
@@ -17,6 +18,10 @@ struct small_search {
                tally_edges(tally) <= 8 * tally_count(tally) + 64;
     }
 };
+
+// What a search tells of a step (see stamps.cuh): what is done, and the edges relaxed or the entries of the far pile.
+__device__ __forceinline__ long long told_phase(word64_t tally, bool alone) { return tally_edges(tally) << 2 | (int)alone; }
+__device__ __forceinline__ long long told_split(long long waiting, bool alone) { return waiting << 2 | 2 | (int)alone; }
 
 // How far a search is. `fresh`: the last thing done was a split, so that the least length in the far pile is known.
 struct search_place {
@@ -117,7 +122,7 @@ __device__ __forceinline__ unsigned relax_vertices(const weighted_graph& g, cons
 // the far pile in global memory as any other phase leaves them. To be called by all threads of one block, with a grid
 // barrier before and after, since others may still be reading the counters.
 __device__ __forceinline__ void search_alone(const weighted_graph& g, const search_piles& s, const small_search& small,
-                                             long long busy, search_place& at)
+                                             long long busy, search_place& at, long long* stamps, int watched)
 {
     SPG_SHARED_2D(index_t, near_queue, 2, SPG_NEAR);
     SPG_SHARED(word64_t, recent, SPG_RECENT);
@@ -140,6 +145,7 @@ __device__ __forceinline__ void search_alone(const weighted_graph& g, const sear
             const int lower = at.threshold;
             raise_threshold(s, at, busy);
             if (threadIdx.x == 0) {
+                stamp(stamps, watched, at.k, told_split((long long)waiting, true));
                 clear_tally(s, at.k);
                 clear_far(s, at.j);
             }
@@ -162,6 +168,7 @@ __device__ __forceinline__ void search_alone(const weighted_graph& g, const sear
                 // One warp's affair, which needs no barrier at all.
                 if (threadIdx.x < 32) {
                     do {
+                        if (lane == 0) stamp(stamps, watched, at.k, told_phase(tally_of(count, edges), true));
                         at.relaxed += edges;
                         index_t* out = near_queue[~at.k & 1];
                         offset_t e = 0, end = 0;
@@ -198,7 +205,10 @@ __device__ __forceinline__ void search_alone(const weighted_graph& g, const sear
                 continue;
             }
             const int slot = turn++ % 3;
-            if (threadIdx.x == 0) counts[turn % 3] = sums[turn % 3] = 0;
+            if (threadIdx.x == 0) {
+                counts[turn % 3] = sums[turn % 3] = 0;
+                stamp(stamps, watched, at.k, told_phase(tally_of(count, edges), true));
+            }
             at.relaxed += edges;
             index_t* out = near_queue[~at.k & 1];
             unsigned* queued = counts + slot;

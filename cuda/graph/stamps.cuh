@@ -4,7 +4,7 @@
 #pragma once
 
 // For one thread of the grid.
-__device__ __forceinline__ void stamp(long long* stamps, int size, long long step, int code)
+__device__ __forceinline__ void stamp(long long* stamps, int size, long long step, long long code)
 {
     if (step >= size) return;
     stamps[2 * step] = spg_nanoseconds();

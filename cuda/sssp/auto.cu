@@ -1,7 +1,8 @@
 // auto: lengths of shortest paths in one launch: near and far piles, small phases by one block alone.
 //
 // Layout   as in frontier.cu; barrier unsigned [1]; handover int64 [7], from block 0 to the others; facts int64 [4]: how
-//          many phases (splits included) and splits there were, how many edges were relaxed, and the last delta's bits.
+//          many phases (splits included) and splits there were, how many edges were relaxed, and the last delta's bits;
+//          stamps: see graph/relax_alone.cuh and graph/stamps.cuh.
 // Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, so none has to be told:
 //            the near frontier is small and of low degree      block 0 alone (graph/relax_alone.cuh), the others wait
 //            it is larger                                      all edges of it in equal parts, a grid barrier after it
@@ -17,13 +18,14 @@
 
 SPG_KERNEL __launch_bounds__(1024, 1) sssp_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
                      const index_t* __restrict__ col, const value_t* __restrict__ weight, value_t uniform, value_t delta,
-                     long long busy, value_t* dist, int* stamp, unsigned* in_far, index_t* queue, offset_t* start,
+                     long long busy, value_t* dist, int* queued, unsigned* in_far, index_t* queue, offset_t* start,
                      index_t* far, word64_t* words, int* least, long long* handover, long long* facts,
-                     unsigned* barrier, int small_vertices, long long small_edges, long long small_waiting)
+                     unsigned* barrier, int small_vertices, long long small_edges, long long small_waiting,
+                     long long* stamps, int watched)
 {
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
     const weighted_graph g{n, row_ptr, col, weight, uniform};
-    const search_piles s{(int*)dist, stamp, in_far, queue, start, far, words, least, n};
+    const search_piles s{(int*)dist, queued, in_far, queue, start, far, words, least, n};
     const small_search small{small_vertices, small_edges, small_waiting};
     search_place at{0, 0, threshold_beyond(0, delta), 0, delta, 0, 0};
     begin_search(g, s, *source);
@@ -39,6 +41,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) sssp_auto(index_t n, const index_t* __rest
                 const int lower = at.threshold;
                 raise_threshold(s, at, busy);
                 if (first) {
+                    stamp(stamps, watched, at.k, told_split(waiting, false));
                     clear_tally(s, at.k);
                     clear_far(s, at.j);
                 }
@@ -53,7 +56,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) sssp_auto(index_t n, const index_t* __rest
         if (alone) {
             grid_barrier(barrier);  // all have read the counters, which block 0 now changes
             if (blockIdx.x == 0) {
-                search_alone(g, s, small, busy, at);
+                search_alone(g, s, small, busy, at, stamps, watched);
                 if (first) {
                     handover[0] = at.k;
                     handover[1] = at.j;
@@ -70,13 +73,17 @@ SPG_KERNEL __launch_bounds__(1024, 1) sssp_auto(index_t n, const index_t* __rest
             continue;
         }
         at.relaxed += tally_edges(now);
-        if (first) clear_tally(s, at.k);
+        if (first) {
+            stamp(stamps, watched, at.k, told_phase(now, false));
+            clear_tally(s, at.k);
+        }
         relax_phase(g, s, at.k, at.j, at.threshold);
         grid_barrier(barrier);
         ++at.k;
         at.fresh = 0;
     }
     if (first) {
+        stamp(stamps, watched, at.k, -1);
         facts[0] = at.k;
         facts[1] = at.j;
         facts[2] = at.relaxed;

@@ -3,7 +3,7 @@
 // Layout   row_ptr offset_t [n + 1], col int32 [nnz], weight value_t [nnz] (null: all weigh `uniform`): out-edges;
 //          the rest as in graph/relax.cuh. value_t is int or float; weights are not negative.
 // Mapping  one launch per phase, the frontier's edges cut into equal parts over all warps. atomicMin lowers a length;
-//          who lowers one queues the vertex, unless another thread has done so in this phase (atomicExch on its stamp).
+//          who lowers one queues the vertex, unless another thread has done so in this phase (atomicExch of the phase).
 //          There is no threshold: nothing is ever far.
 // Wins     where paths of few edges are the short ones: equal weights (then every vertex is relaxed once, as in a
 //          breadth-first search), graphs of few levels.
@@ -13,12 +13,12 @@
 #include "begin.cuh"
 
 SPG_KERNEL sssp_frontier(index_t n, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-                         const value_t* __restrict__ weight, value_t uniform, value_t* dist, int* stamp,
+                         const value_t* __restrict__ weight, value_t uniform, value_t* dist, int* queued,
                          unsigned* in_far, index_t* queue, offset_t* start, index_t* far, word64_t* words, int* least,
                          int k)
 {
     const weighted_graph g{n, row_ptr, col, weight, uniform};
-    const search_piles s{(int*)dist, stamp, in_far, queue, start, far, words, least, n};
+    const search_piles s{(int*)dist, queued, in_far, queue, start, far, words, least, n};
     if (blockIdx.x == 0 && threadIdx.x == 0) clear_tally(s, k);
     relax_phase(g, s, k, 0, 0x7fffffff);  // nothing is far
 }

@@ -393,7 +393,7 @@ class SSSP:
         ]
         if "phases" in facts:
             line = f"{facts['phases']:,} phases"
-            if facts.get("delta") is not None:
+            if facts.get("splits"):
                 last = facts["last_delta"]
                 grown = "" if last == facts["delta"] else f" to {last:g}" if last else " until nothing is far"
                 line += (

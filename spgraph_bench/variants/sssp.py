@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from spgraph_bench.device.base import Arg, Buffer
+from spgraph_bench.device.base import Arg
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import GRID
-from spgraph_bench.variants.traversal import BLOCK, Levels, cooperative, counted, needs_cooperative, per_level
+from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape
+from spgraph_bench.variants.traversal import BLOCK, Levels, needs_cooperative
 
 __all__: list[str] = []
 
@@ -48,7 +49,9 @@ class _Search(Levels):
     def __init__(self, job: Job, far: bool) -> None:
         super().__init__(job, "distance")
         packed, n = job.packed, job.packed.rows
-        kind = job.dtype.type
+        kind: Any = job.dtype.type
+        self.never: np.generic = kind(_MOST) if kind is np.int32 else kind(np.inf)
+        """A delta that nothing is beyond."""
         self.weight = job.arrays.get("weight")
         self.uniform = kind(1 if packed.value is None else packed.value)
         self.edges: tuple[Arg, ...] = (
@@ -57,7 +60,7 @@ class _Search(Levels):
         self.words, self.least = self.zeros(6, np.uint64), self.zeros(3, np.int32)
         self.piles: tuple[Arg, ...] = (
             self.level,
-            self.empty(n, np.int32),  # stamp
+            self.empty(n, np.int32),  # queued
             self.empty(-(-n // 32), np.uint32),  # in_far
             self.empty(2 * (n + _SPARE), np.int32),  # queue
             self.empty(2 * (n + _SPARE), packed.offsets),  # start
@@ -81,10 +84,9 @@ class _Search(Levels):
         """
         job = self.job
         kind: Any = job.dtype.type
-        never: np.generic = kind(_MOST) if kind is np.int32 else kind(np.inf)
         given = float(job.params["delta"])
         if given == 0 and self.weight is None:
-            return never
+            return self.never
         if given == 0:
             degree = job.packed.nnz / max(job.packed.rows, 1)
             given = float(job.packed.arrays["weight"].mean(dtype=np.float64)) / max(degree, 1.0)
@@ -147,98 +149,138 @@ class _Threshold:
             return self._delta + self._delta
 
 
+Step = dict[str, Any]
+
+
+def _by_host(job: Job, phase: str, far: bool) -> Launch:
+    """A mode whose phases the kernel `phase` does, and which the host drives; `far`: with a far pile."""
+    search = _Search(job, far)
+    grid, block = search.stride_blocks(job.packed.nnz), job.params["block"]
+    begin, relax = search.begin(grid), job.kernel(phase)
+    split = job.kernel("sssp_split") if far else None
+    delta, busy = (search.delta(), int(search.busy())) if far else (search.never, 0)
+    told: Step = {"phases": 0, "relaxed": 0}
+    if far:
+        told |= {"splits": 0, "delta": _told(delta), "last_delta": None}
+    bound: dict[tuple[int, ...], Callable[[], None]] = {}
+
+    def launch(key: tuple[int, ...], bind: Callable[[], Callable[[], None]]) -> None:
+        """Binding takes as long as launching, and runs differ little."""
+        if key not in bound:
+            bound[key] = bind()
+        bound[key]()
+
+    def relaxed(k: int, j: int, threshold: int) -> None:
+        own = (np.int32(k), np.int32(j), np.int32(threshold)) if far else (np.int32(k),)
+        launch(
+            (0, k, j, threshold),
+            lambda: relax.bind(grid, block, search.n, *search.edges, *search.piles, *own),
+        )
+
+    def split_off(k: int, j: int, lower: int, upper: int) -> None:
+        assert split is not None
+        own = (np.int32(k), np.int32(j), np.int32(lower), np.int32(upper))
+        row_ptr = job.arrays["row_ptr"]
+        launch(
+            (1, k, j, lower, upper), lambda: split.bind(grid, block, search.n, row_ptr, *search.piles, *own)
+        )
+
+    def walk() -> Iterator[Step]:
+        begin()
+        yield {}
+        threshold, fresh, k, j, edges = _Threshold(delta, busy), False, 0, 0, 0
+        while True:
+            words = job.device.download(search.words)
+            tally, waiting = words[k % 3], int(words[3 + j % 3])
+            if tally:
+                count = int(tally & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1)))
+                edges += count
+                threshold.relaxed(count)
+                relaxed(k, j, threshold.at)
+                fresh = False
+                step = {"how": "near", "waiting": waiting, "edges": count}
+            elif waiting:
+                lower = threshold.at
+                threshold.raise_from(int(job.device.download(search.least)[j % 3]) if fresh else lower)
+                split_off(k, j, lower, threshold.at)
+                j, fresh = j + 1, True
+                step = {"how": "split", "waiting": waiting, "edges": None}
+            else:
+                break
+            k += 1
+            yield step
+            if k > 4 * job.packed.rows + 4:
+                raise LaunchError(f"{job.variant.name} does not end: more phases than vertices allow")
+        told.update(phases=k, relaxed=edges)
+        if far:
+            told.update(splits=j, last_delta=_told(threshold.delta))
+
+    def run() -> None:
+        for _ in walk():
+            pass
+
+    def watched() -> list[Step]:
+        done, before = [], 0.0
+        for step in walk():
+            job.device.synchronize()
+            now = time.perf_counter()
+            if step:
+                ms = None if job.device.kind == "host" else (now - before) * 1e3
+                done.append(
+                    {"how": step["how"], "ms": ms, "waiting": step["waiting"], "edges": step["edges"]}
+                )
+            before = time.perf_counter()
+        return done
+
+    made = search.launch(run, operations=1, gated=False)
+    made.facts, made.steps = lambda: dict(told), watched
+    return made
+
+
 @variant("sssp", "frontier", format=_FORMAT, source="sssp/frontier.cu", tunables=BLOCK, dtypes=_DTYPES,
          about="Bellman-Ford by frontier, one launch a phase")  # fmt: skip
 def frontier(job: Job) -> Launch:
-    search = _Search(job, far=False)
-    grid, block, kernel = (
-        search.stride_blocks(job.packed.nnz),
-        job.params["block"],
-        job.kernel("sssp_frontier"),
-    )
-    done: list[int] = []
-
-    def bind(k: int) -> Callable[[], None]:
-        return kernel.bind(grid, block, search.n, *search.edges, *search.piles, np.int32(k))
-
-    walk = counted(search, search.begin(grid), per_level(bind), search.words, "push")
-
-    def counting() -> Iterator[str | None]:
-        done[:] = [0]
-        for how in walk():
-            done[0] += how is not None
-            yield how
-
-    launch = search.walked(counting)
-    launch.trace = None  # there are phases, but no levels
-    launch.facts = lambda: {"phases": done[0]}
-    return launch
+    return _by_host(job, "sssp_frontier", far=False)
 
 
 @variant("sssp", "near-far", format=_FORMAT, source="sssp/near_far.cu", tunables=BLOCK | _DELTA,
          dtypes=_DTYPES,
          about="delta-stepping with a near and a far pile, the host between phases")  # fmt: skip
 def near_far(job: Job) -> Launch:
-    search = _Search(job, far=True)
-    grid, block = search.stride_blocks(job.packed.nnz), job.params["block"]
-    begin, relax, split = search.begin(grid), job.kernel("sssp_relax"), job.kernel("sssp_split")
-    delta, busy = search.delta(), int(search.busy())
-    told: dict[str, Any] = {"phases": 0, "splits": 0, "relaxed": 0, "delta": _told(delta), "last_delta": None}
+    return _by_host(job, "sssp_relax", far=True)
 
-    def walk() -> Iterator[str | None]:
-        begin()
-        yield None
-        threshold, fresh, k, j = _Threshold(delta, busy), False, 0, 0
-        relaxed = 0
-        while True:
-            words = job.device.download(search.words)
-            tally = words[k % 3]
-            if tally:
-                edges = int(tally & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1)))
-                relaxed += edges
-                threshold.relaxed(edges)
-                relax(
-                    grid, block, search.n, *search.edges, *search.piles, np.int32(k), np.int32(j),
-                    np.int32(threshold.at),
-                )  # fmt: skip
-                fresh = False
-            elif words[3 + j % 3]:
-                lower = threshold.at
-                threshold.raise_from(int(job.device.download(search.least)[j % 3]) if fresh else lower)
-                split(
-                    grid, block, search.n, job.arrays["row_ptr"], *search.piles, np.int32(k), np.int32(j),
-                    np.int32(lower), np.int32(threshold.at),
-                )  # fmt: skip
-                j, fresh = j + 1, True
-            else:
-                break
-            k += 1
-            yield "push"
-            if k > 4 * job.packed.rows + 4:
-                raise LaunchError("near-far does not end: more phases than vertices allow")
-        told.update(phases=k, splits=j, relaxed=relaxed, last_delta=_told(threshold.delta))
 
-    launch = search.walked(walk)
-    launch.trace = None
-    launch.facts = lambda: dict(told)
-    return launch
+_HOW = ("near", "near, one block", "split", "split, one block")
+_WATCHED = 1 << 16
 
 
 @variant("sssp", "auto", format=_FORMAT, source="sssp/auto.cu", tunables=GRID | _SMALL | _DELTA,
          dtypes=_DTYPES, missing=needs_cooperative,
          about="near and far piles in one launch; small phases by one block alone")  # fmt: skip
 def auto(job: Job) -> Launch:
-    search, p = _Search(job, far=True), job.params
+    search, p, kernel = _Search(job, far=True), job.params, job.kernel("sssp_auto")
     delta, busy = search.delta(), search.busy()
     handover, told = search.zeros(7, np.int64), search.zeros(4, np.int64)
     barrier = search.zeros(1, np.uint32)
     small = (np.int32(p["small_vertices"]), np.int64(p["small_edges"]), np.int64(p["small_waiting"]))
+    grid, block = cooperative_shape(job.device, kernel, p, job.packed.rows)
 
-    def args(trace: Buffer | None, traced: np.int32) -> tuple[Arg, ...]:
-        return (
-            search.n, search.source, *search.edges, delta, busy, *search.piles, handover, told, barrier,
-            *small,
+    def bound(stamps: Stamps) -> Callable[[], None]:
+        return kernel.bind(
+            grid, block, search.n, search.source, *search.edges, delta, busy, *search.piles, handover, told,
+            barrier, *small, stamps.buffer, stamps.size, cooperative=True,
         )  # fmt: skip
+
+    def watched() -> list[Step]:
+        stamps = Stamps(job.device, min(4 * job.packed.rows + 8, _WATCHED))
+        (found,) = stamps.read(bound(stamps))
+        return [
+            {
+                "how": _HOW[code & 3], "ms": ms, "waiting": code >> 2 if code & 2 else None,
+                "edges": None if code & 2 else code >> 2,
+            }
+            for _, code, ms in found
+        ]  # fmt: skip
 
     def facts() -> Mapping[str, Any]:
         phases, splits, relaxed, bits = job.device.download(told).tolist()
@@ -248,7 +290,6 @@ def auto(job: Job) -> Launch:
             "last_delta": _told(last),
         }  # fmt: skip
 
-    launch = cooperative(search, job.kernel("sssp_auto"), args)
-    launch.trace = None
-    launch.facts = facts
-    return launch
+    made = search.launch(bound(Stamps(job.device, 0)), operations=1)
+    made.facts, made.steps = facts, watched
+    return made
