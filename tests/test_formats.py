@@ -29,6 +29,8 @@ def _params(form: Format) -> list[dict[str, object]]:
         return [{}, {"sell_sigma": 1}, {"sell_sigma": 7}, {"sell_sigma": "64"}, {"sell_sigma": 10**6}]
     if form.name == "binned":
         return [{}, {"tile_width": 7, "bin_entries": 64}, {"tile_width": "1000", "bin_entries": 200}]
+    if form.name == "binned-chunks":
+        return [{}, {"tiles": 5, "bin_entries": 40, "chunk_bins": 3}, {"tiles": "9", "chunk_bins": 1}]
     if form.name.startswith("bsr"):
         return [{}, {"block_size": 3}, {"block_size": "2x4"}, {"block_size": "5x1"}]
     return [{}]
@@ -301,6 +303,22 @@ def test_types_that_no_kernel_has_are_refused(form: Format) -> None:
         form.pack(SMALL, np.int16)
     with pytest.raises(UsageError, match="row offsets cannot be int16"):
         form.pack(SMALL, np.float32, np.int16)
+
+
+def test_binned_chunks_cut_rows_and_give_long_ones_several_sums() -> None:
+    # Rows of 100, 0, 3 and 29 entries in bins of 50: the first lies in two whole bins, the last in one more.
+    row = np.repeat([0, 2, 3], [100, 3, 29])
+    a = csr(4, 200, row, np.concatenate((np.arange(100), np.arange(3), np.arange(29))))
+    packed = get_format("binned-chunks").pack(a, tiles=2, bin_entries=50, chunk_bins=2)
+    assert (packed.tiles, packed.bins, packed.chunks) == (2, 3, 2)
+    assert packed.bin_row.tolist() == [0, ~1, ~0, 2, 2, 4]
+    assert packed.split_row.tolist() == [0]
+    assert packed.chunk_bin.tolist() == [0, 2, 3]
+    # With 1,024 entries in a row of a bin of 2,048 every slot has 1/512 of the bin at most.
+    a = csr(2, 1024, np.repeat([0, 1], 1024), np.tile(np.arange(1024), 2))
+    packed = get_format("binned-chunks").pack(a, tiles=1, bin_entries=2048)
+    assert packed.extra_ptr.tolist() == [0, 510]
+    assert np.bincount(packed.sum).max() == 4
 
 
 def test_binned_counts_more_tiles_than_16_bits_hold() -> None:

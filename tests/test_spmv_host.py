@@ -113,6 +113,18 @@ def test_every_choice_of_every_tunable(
     assert result.ok, result.message
 
 
+@pytest.mark.parametrize("buffers", [1, 2, 3])
+@pytest.mark.parametrize("name", ["every-length-to-70", "hub-5000", "two-hubs", "nan-and-inf"])
+def test_binned_fused_in_many_chunks(device: Device, name: str, buffers: int) -> None:
+    # More tiles and bins than blocks, fewer bins in a chunk than blocks, rows in several bins.
+    for tiles, bins, chunk in ((11, 50, 3), (3, 200, 9)):
+        result = _check(
+            device, get_variant("spmv", "binned-fused"), name, "float32",
+            tiles=tiles, bin_entries=bins, chunk_bins=chunk, buffers=buffers,
+        )  # fmt: skip
+        assert result.ok, result.message
+
+
 @pytest.mark.parametrize("k", [0, 1, "median", 10_000])
 @pytest.mark.parametrize(
     "name", ["hub-5000", "every-length-to-70", "first-and-last-row-empty", "tridiagonal"]

@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 _TUNABLES = {
     "block": Tunable(1024, "threads per block", (64, 256, 512, 1024)),
-    "multipliers": Tunable("auto", "threads of a block that multiply; auto: half", ("auto", 32, 256, 384, 640)),
+    "multipliers": Tunable("auto", "threads of a block that multiply; auto: three of eight", ("auto", 32, 256, 512, 640)),
     "stages": Tunable("auto", "loads a multiplying thread has under way", ("auto", 2, 3, 4, 6)),
     "depth": Tunable(3, "loads an adding thread has under way", (1, 2, 3, 4)),
     "buffers": Tunable(2, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),
@@ -33,7 +33,7 @@ def binned_fused(job: Job) -> Launch:
     # A tile, two sets of sums; for each multiplying thread and stage four values and columns, a destination.
     multipliers = job.params["multipliers"]
     if multipliers == "auto" or multipliers >= block:
-        multipliers = block // 2
+        multipliers = max(32, block * 3 // 8 // 32 * 32)
     sums = 2 * a.most_sums * size
     fixed, staged = 16 * -(-a.widest * size // 16) + sums, multipliers * (4 * size + 8 + 4)
     stages = job.params["stages"]
