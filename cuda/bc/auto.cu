@@ -16,7 +16,7 @@
 //          looked at, forward or back; and on thousands of small levels, which cost no grid barrier.
 // Loses    against persistent by what deciding costs.
 // Idea     Beamer, Asanovic and Patterson, SC 2012, carried over to both of Brandes' passes. Pulling cannot stop at the
-//          first parent here, since all of them count: so alpha is near 1, far below that of a search for levels.
+//          first parent here, since all of them count: so alpha is below 1, far below that of a search for levels.
 #include "../common/spg.cuh"
 #include "../graph/paths_alone.cuh"
 

@@ -24,8 +24,7 @@ SPG_KERNEL bc_push_forward(int k, long long first, int size, const offset_t* __r
     const index_t v = queue[first + i];
     const double given = passed_on(v, k, factor, paths, scale);
     for (offset_t e = row_ptr[v]; e < row_ptr[v + 1]; ++e)
-        if (lead_to(col[e], load_grid(level + col[e]), k, given, level, paths))
-            queue[first + size + atomicAdd(sizes + (k + 1) % 3, 1)] = col[e];
+        if (lead_to(col[e], k, given, level, paths)) queue[first + size + atomicAdd(sizes + (k + 1) % 3, 1)] = col[e];
 }
 
 SPG_KERNEL bc_push_backward(int k, long long first, int size, const offset_t* __restrict__ row_ptr,

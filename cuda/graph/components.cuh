@@ -19,14 +19,18 @@
 
 #include "sync.cuh"
 
-// The root of v as far as this thread can see; v itself is moved up to it. (Moving up every vertex on the way as well,
-// path halving, made it four times slower on a lattice: each move costs the other blocks their line.)
+// The root of v as far as this thread can see. Each vertex on the way is moved up to its grandparent (path halving), so
+// paths shorten by half with every walk. That is for short paths: on a lattice, whose paths are 1,000 vertices long where
+// nobody has flattened them, it made joining four times slower, since each move costs the other blocks their line.
 __device__ __forceinline__ index_t root_of(index_t v, index_t* parent)
 {
-    const index_t begun = load_block(parent + v);
-    index_t at = begun;
-    for (index_t next; (next = load_block(parent + at)) != at;) at = next;
-    if (at != begun) store_grid(parent + v, at);
+    index_t at = load_block(parent + v);
+    if (at == v) return v;
+    index_t before = v;
+    for (index_t next; (next = load_block(parent + at)) != at; at = next) {
+        store_grid(parent + before, next);
+        before = at;
+    }
     return at;
 }
 
@@ -37,9 +41,12 @@ __device__ __forceinline__ void join(index_t u, index_t w, index_t hub, index_t*
     while (a != b) {
         const bool a_is_lower = a == hub || (b != hub && a < b);
         const index_t high = a_is_lower ? b : a, low = a_is_lower ? a : b;
-        const index_t old = atomicCAS(parent + high, high, low);
+        // Roots may be hooked by somebody else meanwhile: then on from what they are beneath, which is lower. Asking L2
+        // first is cheaper than a swap in vain, where many threads want the same root.
+        index_t old = load_grid(parent + high);
+        if (old == high) old = atomicCAS(parent + high, high, low);
         if (old == high) return;
-        a = root_of(old, parent);  // hooked by somebody else meanwhile: on from there, which is lower
+        a = root_of(old, parent);
         b = low;
     }
 }

@@ -50,10 +50,10 @@ __device__ __forceinline__ double passed_on(index_t v, int k, double factor, con
     return count * factor;
 }
 
-// An edge from level k to w, along which `given` paths come; `there` is w's level as it was read. True if this thread is
-// the one that finds w.
-__device__ __forceinline__ bool lead_to(index_t w, int there, int k, double given, int* level, path_sums* paths)
+// An edge from level k to w, along which `given` paths come; true if this thread is the one that finds w.
+__device__ __forceinline__ bool lead_to(index_t w, int k, double given, int* level, path_sums* paths)
 {
+    int there = load_grid(level + w);
     bool won = false;
     if (there == -1) {
         there = atomicCAS(level + w, -1, k + 1);
@@ -127,26 +127,11 @@ __device__ __forceinline__ void push_paths(int k, long long first, double factor
     const auto flush = [&](int count) {
         enqueue_gathered(found.slots, count, row_ptr, queue + next, start + next, tally + k + 1);
     };
-    edge_walk walk(queue + first, start + first, tally[k], row_ptr, warp_of_grid(), warps_of_grid());
-    while (walk.more()) {
-        bool active[2], won[2];  // two steps are under way at once
-        index_t v[2], w[2];
-        offset_t at[2];
-        double given[2];
-        int there[2];
-#pragma unroll
-        for (int s = 0; s < 2; ++s) walk.step(active[s], v[s], at[s]);
-#pragma unroll
-        for (int s = 0; s < 2; ++s) w[s] = active[s] ? col[at[s]] : 0;
-#pragma unroll
-        for (int s = 0; s < 2; ++s) given[s] = active[s] ? passed_on(v[s], k, factor, paths, scale) : 0.0;
-#pragma unroll
-        for (int s = 0; s < 2; ++s) there[s] = active[s] ? load_grid(level + w[s]) : -2;
-#pragma unroll
-        for (int s = 0; s < 2; ++s) won[s] = lead_to(w[s], there[s], k, given[s], level, paths);
-#pragma unroll
-        for (int s = 0; s < 2; ++s) found.add(won[s], w[s], flush);
-    }
+    expand_edges(queue + first, start + first, tally[k], row_ptr, col, warp_of_grid(), warps_of_grid(),
+                 [&](bool active, index_t v, index_t w) {
+                     const bool won = active && lead_to(w, k, passed_on(v, k, factor, paths, scale), level, paths);
+                     found.add(won, w, flush);
+                 });
     found.rest(flush);
 }
 
@@ -190,7 +175,7 @@ __device__ __forceinline__ void pull_paths(index_t n, int k, long long first, do
             any = some;
             e = end;
         }
-        for (; e < end; e += 4) {
+        for (; e < end; e += 4) {  // four are waited for at once
             index_t u[4];
             bool before[4];
 #pragma unroll
@@ -232,41 +217,26 @@ __device__ __forceinline__ void gather_shares(int k, long long first, double fac
         held = 0;
         current = -1;
     };
-    edge_walk walk(queue + first, start + first, tally[k], row_ptr, warp_of_grid(), warps_of_grid());
-    while (walk.more()) {
-        bool active[2];
-        index_t v[2], w[2];
-        offset_t at[2];
-        double share[2];
-        bool after[2];
-#pragma unroll
-        for (int s = 0; s < 2; ++s) walk.step(active[s], v[s], at[s]);
-#pragma unroll
-        for (int s = 0; s < 2; ++s) w[s] = active[s] ? col[at[s]] : 0;
-#pragma unroll
-        for (int s = 0; s < 2; ++s) after[s] = active[s] && level[w[s]] == k + 1;
-#pragma unroll
-        for (int s = 0; s < 2; ++s) share[s] = after[s] ? share_of(w[s], paths) : 0.0;
-#pragma unroll
-        for (int s = 0; s < 2; ++s) {
-            const index_t mine = active[s] ? v[s] : -1, foremost = __shfl_sync(SPG_FULL_WARP, mine, 0);
-            if (foremost == __shfl_sync(SPG_FULL_WARP, mine, 31)) {  // and so all between
-                if (foremost != current) flush();
-                current = foremost;
-                held += share[s];
-                continue;
-            }
-            flush();
-            double sum = share[s];
-            for (int distance = 1; distance < 32; distance *= 2) {
-                const double other = __shfl_down_sync(SPG_FULL_WARP, sum, distance);
-                const index_t of = __shfl_down_sync(SPG_FULL_WARP, mine, distance);
-                if (lane + distance < 32 && of == mine) sum += other;
-            }
-            const index_t before = __shfl_up_sync(SPG_FULL_WARP, mine, 1);
-            if ((lane == 0 || before != mine) && sum != 0) atomicAdd(&paths[mine].sum, sum * factor);
-        }
-    }
+    expand_edges(queue + first, start + first, tally[k], row_ptr, col, warp_of_grid(), warps_of_grid(),
+                 [&](bool active, index_t v, index_t w) {
+                     double share = active && level[w] == k + 1 ? share_of(w, paths) : 0.0;
+                     if (!active) v = -1;
+                     const index_t foremost = __shfl_sync(SPG_FULL_WARP, v, 0);
+                     if (foremost == __shfl_sync(SPG_FULL_WARP, v, 31)) {  // and so all between
+                         if (foremost != current) flush();
+                         current = foremost;
+                         held += share;
+                         return;
+                     }
+                     flush();
+                     for (int distance = 1; distance < 32; distance *= 2) {
+                         const double other = __shfl_down_sync(SPG_FULL_WARP, share, distance);
+                         const index_t of = __shfl_down_sync(SPG_FULL_WARP, v, distance);
+                         if (lane + distance < 32 && of == v) share += other;
+                     }
+                     const index_t before = __shfl_up_sync(SPG_FULL_WARP, v, 1);
+                     if ((lane == 0 || before != v) && share != 0) atomicAdd(&paths[v].sum, share * factor);
+                 });
     flush();
 }
 
@@ -277,19 +247,8 @@ __device__ __forceinline__ void scatter_shares(int k, long long next, double fac
                                                const int* level, path_sums* paths, const index_t* queue,
                                                const offset_t* start, const word64_t* tally)
 {
-    edge_walk walk(queue + next, start + next, tally[k + 1], row_ptr, warp_of_grid(), warps_of_grid());
-    while (walk.more()) {
-        bool active[2], before[2];
-        index_t w[2], u[2];
-        offset_t at[2];
-#pragma unroll
-        for (int s = 0; s < 2; ++s) walk.step(active[s], w[s], at[s]);
-#pragma unroll
-        for (int s = 0; s < 2; ++s) u[s] = active[s] ? col[at[s]] : 0;
-#pragma unroll
-        for (int s = 0; s < 2; ++s) before[s] = active[s] && level[u[s]] == k;
-#pragma unroll
-        for (int s = 0; s < 2; ++s)
-            if (before[s]) atomicAdd(&paths[u[s]].sum, share_of(w[s], paths) * factor);
-    }
+    expand_edges(queue + next, start + next, tally[k + 1], row_ptr, col, warp_of_grid(), warps_of_grid(),
+                 [&](bool active, index_t w, index_t u) {
+                     if (active && level[u] == k) atomicAdd(&paths[u].sum, share_of(w, paths) * factor);
+                 });
 }

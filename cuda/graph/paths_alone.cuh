@@ -18,8 +18,7 @@ __device__ __forceinline__ bool fits_block(word64_t tally, small_frontier small)
 //
 // The frontier lies in shared memory with its rows, so a level waits for a column, for a level (L1 may answer: an old
 // answer can only be -1, which the compare-and-swap then sets right), and for the claim. Counts are added by atomics that
-// nobody waits for. Four lanes share a vertex, so that they read its columns from one line, and each has four vertices under
-// way at a time.
+// nobody waits for. A thread looks at four edges at a time.
 __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,
                                                 const index_t* __restrict__ col, int* level, path_sums* paths,
                                                 int* scale, index_t* queue, offset_t* start, word64_t* tally,
@@ -49,31 +48,22 @@ __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, con
             mark_level(scale, k, factor);
             stamp(stamps, watched, k, 2);
         }
-        for (int base = 0; base < count; base += blockDim.x) {
-            int i[4];  // this lane's place in the frontier for each of four vertices
-            offset_t e[4], end[4];
-            bool more = false;
-#pragma unroll
-            for (int u = 0; u < 4; ++u) {
-                i[u] = base + u * (blockDim.x / 4) + threadIdx.x / 4;
-                e[u] = end[u] = 0;
-                if (i[u] >= count) continue;
-                e[u] = near_begin[k & 1][i[u]] + (lane & 3);
-                end[u] = near_begin[k & 1][i[u]] + near_degree[k & 1][i[u]];
-                more |= e[u] < end[u];
+        for (int i = threadIdx.x; i - lane < count; i += blockDim.x) {
+            offset_t e = 0, end = 0;
+            double given = 0;
+            if (i < count) {
+                e = near_begin[k & 1][i];
+                end = e + near_degree[k & 1][i];
+                given = passed_on(near_vertex[k & 1][i], k, factor, paths, scale);
             }
-            while (__any_sync(SPG_FULL_WARP, more)) {
+            for (; __any_sync(SPG_FULL_WARP, e < end); e += 4) {
                 index_t w[4];
                 int there[4];
                 bool won[4];
                 offset_t begins[4];
                 int degree[4];
-                double given[4];
 #pragma unroll
-                for (int u = 0; u < 4; ++u) w[u] = e[u] < end[u] ? col[e[u]] : -1;
-#pragma unroll
-                for (int u = 0; u < 4; ++u)
-                    given[u] = w[u] >= 0 ? passed_on(near_vertex[k & 1][i[u]], k, factor, paths, scale) : 0.0;
+                for (int u = 0; u < 4; ++u) w[u] = e + u < end ? col[e + u] : -1;
 #pragma unroll
                 for (int u = 0; u < 4; ++u) there[u] = w[u] >= 0 ? load_block(level + w[u]) : -2;
 #pragma unroll
@@ -86,19 +76,15 @@ __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, con
                 word64_t mine = 0;
 #pragma unroll
                 for (int u = 0; u < 4; ++u) {
-                    if (won[u] || there[u] == k + 1) atomicAdd(&paths[w[u]].count, given[u]);
+                    if (won[u] || there[u] == k + 1) atomicAdd(&paths[w[u]].count, given);
                     begins[u] = degree[u] = 0;
                     if (!won[u]) continue;
                     begins[u] = row_ptr[w[u]];
                     degree[u] = (int)(row_ptr[w[u] + 1] - begins[u]);
                 }
-                more = false;
 #pragma unroll
-                for (int u = 0; u < 4; ++u) {
+                for (int u = 0; u < 4; ++u)
                     if (degree[u] > 0) mine += tally_of(1, degree[u]);
-                    e[u] += 4;
-                    more |= e[u] < end[u];
-                }
                 if (!__any_sync(SPG_FULL_WARP, mine != 0)) continue;
                 word64_t upto = mine;
                 for (int distance = 1; distance < 32; distance *= 2) {
@@ -135,21 +121,19 @@ __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, con
 }
 
 // Backward from level k down to level 1, while frontiers fit; returns the level it stopped before (0: all done), which is
-// the one that ends at queue[first]. Four lanes share a vertex and each has four under way, as forward; a lane fetches one
-// of the four, and the one it has in the level to come meanwhile.
+// the one that ends at queue[first]. A thread sums the shares of a vertex's successors, four at a time; the vertex that it
+// has in the level to come is fetched meanwhile.
 __device__ __forceinline__ int gather_shares_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,
                                                    const index_t* __restrict__ col, const int* level,
                                                    path_sums* paths, const int* scale, const index_t* queue,
                                                    const word64_t* tally, long long& first, long long* stamps,
                                                    int watched)
 {
-    const int lane = threadIdx.x & 31;
-    const int place = (threadIdx.x & 3) * (blockDim.x / 4) + threadIdx.x / 4;  // of the vertex that this lane fetches
     word64_t now = tally[k], next = tally[k - 1];
     index_t ahead = 0;
     offset_t ahead_begin = 0, ahead_end = 0;
-    if (place < tally_count(now)) {
-        ahead = queue[first - tally_count(now) + place];
+    if (threadIdx.x < tally_count(now)) {
+        ahead = queue[first - tally_count(now) + threadIdx.x];
         ahead_begin = row_ptr[ahead];
         ahead_end = row_ptr[ahead + 1];
     }
@@ -159,50 +143,29 @@ __device__ __forceinline__ int gather_shares_alone(int k, small_frontier small, 
         if (threadIdx.x == 0) stamp(stamps, watched, k, 2);
         const double factor = backward_factor(scale, k);
         index_t v = ahead;
-        offset_t begin = ahead_begin, stop = ahead_end;
+        offset_t e = ahead_begin, end = ahead_end;
         const word64_t after_next = k >= 2 ? tally[k - 2] : 0;
-        const bool more = k >= 2 && place < tally_count(next);
-        ahead_begin = ahead_end = 0;
-        if (more) ahead = queue[first - tally_count(next) + place];
-        for (int base = 0; base < count; base += blockDim.x) {
-            if (base > 0) {
-                begin = stop = 0;
-                if (base + place < count) {
-                    v = queue[first + base + place];
-                    begin = row_ptr[v];
-                    stop = row_ptr[v + 1];
-                }
+        const bool more = k >= 2 && threadIdx.x < tally_count(next);
+        if (more) ahead = queue[first - tally_count(next) + threadIdx.x];
+        for (int i = threadIdx.x; i < count; i += blockDim.x) {
+            if (i != threadIdx.x) {
+                v = queue[first + i];
+                e = row_ptr[v];
+                end = row_ptr[v + 1];
             }
-            if (!__any_sync(SPG_FULL_WARP, begin < stop)) continue;
-            offset_t e[4], end[4];
-            double sum[4];
-#pragma unroll
-            for (int u = 0; u < 4; ++u) {
-                e[u] = __shfl_sync(SPG_FULL_WARP, begin, (lane & 28) + u) + (lane & 3);
-                end[u] = __shfl_sync(SPG_FULL_WARP, stop, (lane & 28) + u);
-                sum[u] = 0;
-            }
-            while (e[0] < end[0] || e[1] < end[1] || e[2] < end[2] || e[3] < end[3]) {
+            double sum = 0;
+            for (; e < end; e += 4) {
                 index_t w[4];
-                bool after[4];
+                bool below[4];
 #pragma unroll
-                for (int u = 0; u < 4; ++u) w[u] = e[u] < end[u] ? col[e[u]] : -1;
+                for (int u = 0; u < 4; ++u) w[u] = e + u < end ? col[e + u] : -1;
 #pragma unroll
-                for (int u = 0; u < 4; ++u) after[u] = w[u] >= 0 && level[w[u]] == k + 1;
+                for (int u = 0; u < 4; ++u) below[u] = w[u] >= 0 && level[w[u]] == k + 1;
 #pragma unroll
-                for (int u = 0; u < 4; ++u) {
-                    if (after[u]) sum[u] += share_of(w[u], paths);
-                    e[u] += 4;
-                }
+                for (int u = 0; u < 4; ++u)
+                    if (below[u]) sum += share_of(w[u], paths);
             }
-            __syncwarp();
-#pragma unroll
-            for (int u = 0; u < 4; ++u) {
-                sum[u] += __shfl_xor_sync(SPG_FULL_WARP, sum[u], 1);
-                sum[u] += __shfl_xor_sync(SPG_FULL_WARP, sum[u], 2);
-            }
-            const double both = lane & 1 ? sum[1] : sum[0], other = lane & 1 ? sum[3] : sum[2];
-            if (begin < stop) paths[v].sum = (lane & 2 ? other : both) * factor;
+            paths[v].sum = sum * factor;
         }
         if (more) {
             ahead_begin = row_ptr[ahead];

@@ -190,7 +190,7 @@ _CHOICE = {
     "small_vertices": Tunable(1024, "largest frontier for one block alone", between=(0, 1024)),
     "small_edges": Tunable(4096, "most out-edges of a frontier for one block alone", between=(0, _MOST)),
     "alpha": Tunable(
-        1.5, "pull forward once frontier edges x alpha > unexplored edges + vertices / 8", between=_RATIO
+        0.75, "pull forward once frontier edges x alpha > unexplored edges + vertices / 8", between=_RATIO
     ),
     "beta": Tunable(
         4.0, "scatter backward where a level has more than beta times the edges of the next", between=_RATIO
