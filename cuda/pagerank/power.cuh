@@ -32,7 +32,6 @@ static inline void load_cached_unless(bool have, const value_t* p, value_t& v)
 {
     if (!have) v = *p;
 }
-static inline void load_passing_unless(bool have, const value_t* p, value_t& v) { load_cached_unless(have, p, v); }
 #else
 __device__ __forceinline__ float load_cached(const float* p)
 {
@@ -57,21 +56,6 @@ __device__ __forceinline__ void load_cached_unless(bool have, const float* p, fl
 __device__ __forceinline__ void load_cached_unless(bool have, const double* p, double& v)
 {
     asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @!q ld.global.f64 %0, [%1]; }"
-                 : "+d"(v)
-                 : "l"(p), "r"((int)have)
-                 : "memory");
-}
-// The same, and L1 does not keep it.
-__device__ __forceinline__ void load_passing_unless(bool have, const float* p, float& v)
-{
-    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @!q ld.global.L1::no_allocate.f32 %0, [%1]; }"
-                 : "+f"(v)
-                 : "l"(p), "r"((int)have)
-                 : "memory");
-}
-__device__ __forceinline__ void load_passing_unless(bool have, const double* p, double& v)
-{
-    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @!q ld.global.L1::no_allocate.f64 %0, [%1]; }"
                  : "+d"(v)
                  : "l"(p), "r"((int)have)
                  : "memory");

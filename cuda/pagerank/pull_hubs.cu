@@ -10,8 +10,7 @@
 //          of rows that lie in several chunks head_leader, head_pieces, tail_pieces int32 [chunks]: in which chunk the
 //          row begins that comes in, over how many chunks it and the row that goes on are spread (0: none comes in, or
 //          goes on). partial value_t [2 chunks], arrived unsigned [chunks], all 0, left as they were found.
-// Mapping  one block per SM, with x[0 .. hubs) in its shared memory, copied there in each iteration; of the rest L1 is
-//          asked to keep x[hubs .. keep). Warps take
+// Mapping  one block per SM, with x[0 .. hubs) in its shared memory, copied there in each iteration. Warps take
 //          chunks, which are about equally much work, for themselves: no barrier but the one at an iteration's end.
 //          A lane reads four edges as 16 bytes, one tile ahead, and adds up their x. In a tile in which no row ends
 //          that is all. Otherwise a segmented scan over the lanes gives the sums of the rows that end; they are kept in
@@ -53,14 +52,12 @@ SPG_KERNEL hubs_marks(index_t rows, const index_t* __restrict__ row_of, const of
     if (i < rows) edge[in_ptr[(long long)row_of[i] + 1] - 1] |= LAST;
 }
 
-// x from shared memory, from L1 or L2, or from L2: without a branch, so that all loads of a lane are under way at once.
-__device__ __forceinline__ value_t near_or_far(const value_t* hub, index_t hubs, index_t keep, const value_t* x,
-                                               index_t at)
+// x from shared memory or from global memory, without a branch, so that all loads of a lane are under way at once.
+__device__ __forceinline__ value_t near_or_far(const value_t* hub, index_t hubs, const value_t* x, index_t at)
 {
-    const bool near = at < hubs, far = at >= keep;
+    const bool near = at < hubs;
     value_t v = hub[near ? at : 0];
-    load_cached_unless(near || far, x + at, v);
-    load_passing_unless(!far, x + at, v);
+    load_cached_unless(near, x + at, v);
     return v;
 }
 
@@ -108,7 +105,7 @@ __device__ __forceinline__ void give_piece(value_t piece, long long slot, index_
 }
 
 SPG_KERNEL __launch_bounds__(1024, 1)
-pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t keep, index_t chunks, const unsigned* __restrict__ edge,
+pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t chunks, const unsigned* __restrict__ edge,
                    const index_t* __restrict__ row_of, index_t bares, const index_t* __restrict__ bare,
                    const index_t* __restrict__ place, const index_t* __restrict__ tile_begin,
                    const index_t* __restrict__ first_row, const index_t* __restrict__ head_leader,
@@ -158,7 +155,7 @@ pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t keep, index_t chunks,
                 const unsigned e[4] = {(unsigned)q.x, (unsigned)q.y, (unsigned)q.z, (unsigned)q.w};
                 value_t v[4];
 #pragma unroll
-                for (int u = 0; u < 4; ++u) v[u] = near_or_far(hub, hubs, keep, x, (index_t)(e[u] & ~LAST));
+                for (int u = 0; u < 4; ++u) v[u] = near_or_far(hub, hubs, x, (index_t)(e[u] & ~LAST));
                 const unsigned some = __ballot_sync(SPG_FULL_WARP, ((e[0] | e[1] | e[2] | e[3]) & LAST) != 0);
                 if (some == 0) {
                     open += (v[0] + v[1]) + (v[2] + v[3]);

@@ -191,8 +191,7 @@ _MOST_TILES = 96  # of a chunk: a bound on additions one after the other
 _HUBS = {
     "block": Tunable(0, "threads per block; 0: 1024, on the host device 64", (0, 64, 128, 256, 512, 1024)),
     "hubs": Tunable(-1, "values in shared memory; -1: all that leaves L1 64 kB", between=(-1, 1 << 20)),
-    "keep": Tunable(-1, "values beside them that L1 is to keep; -1: all", between=(-1, 2**31 - 1)),
-    "chunks": Tunable(2, "runs of edges that a warp takes", (1, 2, 4, 8)),
+    "chunks": Tunable(1, "runs of edges that a warp takes", (1, 2, 4, 8)),
     "row_cost": Tunable(4, "cost of finishing a row, in edges", between=(0, 1024)),
 }
 
@@ -259,7 +258,6 @@ def pull_hubs(job: Job) -> Launch:
     room = int(known.get("shared_bytes_per_block", 48 << 10)) - 1024 - rings
     fitting = min(room, max(room // 2, int(known.get("shared_bytes_per_sm", 48 << 10)) - _FOR_L1 - rings))
     hubs = min(power.n, fitting // job.dtype.itemsize if p["hubs"] == -1 else int(p["hubs"]))
-    keep = power.n + 1 if p["keep"] == -1 else hubs + int(p["keep"])
     if hubs * job.dtype.itemsize > room:
         raise SkipError(
             f"{hubs:,} values do not fit into shared memory", remedy=f"hubs={room // job.dtype.itemsize}"
@@ -293,7 +291,7 @@ def pull_hubs(job: Job) -> Launch:
     partial, arrived = power.empty(2 * chunks.count, job.dtype), power.zeros(chunks.count, np.uint32)
     x = [power.zeros(power.n + 1, job.dtype) for _ in range(2)]
     own = (
-        np.int32(hubs), np.int32(keep), np.int32(chunks.count), edge, row_of, np.int32(len(chunks.bare)),
+        np.int32(hubs), np.int32(chunks.count), edge, row_of, np.int32(len(chunks.bare)),
         bare, place, *tables, partial, arrived, *x,
     )  # fmt: skip
     blocks = max(-(-32 * chunks.count // block), power.n // (4 * block))
