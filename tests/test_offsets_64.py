@@ -19,7 +19,7 @@ from spgraph_bench.variants import get_variant
 WIDTH = 512
 COLS = 1 << 20
 ROWS = (1 << 22) + 4096  # 2^31 + 2^21 nonzeros
-NAMES = ("csr-scalar", "csr-vector", "csr-subwarp", "csr-adaptive", "csr-merge")
+NAMES = ("csr-scalar", "csr-vector", "csr-subwarp", "csr-adaptive", "csr-segmented", "csr-merge")
 
 
 def _packed(rows: int) -> tuple[Packed, np.ndarray, np.ndarray]:
