@@ -111,7 +111,10 @@ def mode_options(problem: str, default: str) -> Decorator:
 
 
 _OPTIONS = (
-    click.option("--source", type=click.IntRange(min=0), metavar="VERTEX", help="Start from this vertex, counted from 0."),
+    click.option(
+        "--source", type=click.IntRange(min=0), metavar="VERTEX",
+        help="Start from this vertex, counted from 0.",
+    ),
     click.option(
         "--sources", "count", type=click.IntRange(min=1), metavar="N",
         help="Start from N vertices drawn with --seed [default: 64, on the host device 4].",
