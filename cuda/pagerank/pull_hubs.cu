@@ -93,6 +93,7 @@ __device__ __forceinline__ void give_piece(value_t piece, long long slot, index_
     }
     before = __shfl_sync(SPG_FULL_WARP, before, 0);
     if (before != (unsigned)pieces - 1) return;
+    __syncwarp();  // a shuffle orders no memory: what lane 0 knows to be there, all lanes may read now
     __threadfence();
     const volatile value_t* all = partial + 2 * (long long)leader;  // volatile: not from this SM's L1
     value_t sum = 0;
