@@ -48,11 +48,11 @@ def _diamonds(count: int, ways: int, tail: int) -> CSR:
 def _own() -> dict[str, tuple[CSR, tuple[int, ...]]]:
     """Graphs with more shortest paths than any type can count."""
     return {
-        # 9^500 paths: counts are scaled four times, in levels that also hold a count of 1.
-        "diamonds": (_diamonds(500, 9, 40), (0, 77)),
-        "wide-diamonds": (_diamonds(60, 200, 100), (0,)),
-        # A chain beside them whose count of 1 cannot be kept at the scale of 9^600.
-        "too-far-apart": (_diamonds(600, 9, 1200), (0,)),
+        # 9^340 paths: counts are scaled twice, in levels that also hold a count of 1.
+        "diamonds": (_diamonds(340, 9, 40), (0,)),
+        "wide-diamonds": (_diamonds(90, 30, 100), (0,)),
+        # A chain beside them whose count of 1 cannot be kept at the scale of 9^480.
+        "too-far-apart": (_diamonds(480, 9, 960), (0,)),
     }
 
 
@@ -98,7 +98,7 @@ def _check(device: Device, mode: Variant, name: str, offsets: str = "int32", **p
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_battery(device: Device, mode: Variant, name: str) -> None:
     if device.kind == "host" and mode.name == "edge" and name in _own():
-        pytest.skip("a thousand levels of all edges take long here")
+        pytest.skip("hundreds of levels of all edges take long here")
     _check(device, mode, name)
 
 
@@ -127,14 +127,14 @@ def test_every_way_through_auto(device: Device, params: dict[str, Any], name: st
     _check(device, get_variant("bc", "auto"), name, **params)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("mode", [m for m in MODES if m.name != "edge"], ids=lambda v: v.name)
 def test_any_schedule_gives_the_same_dependencies(mode: Variant, seed: int) -> None:
     device = open_device("host", seed=seed)
     try:
-        for name in ("skewed", "star-of-chains"):
+        for name in ("skewed", "loops-and-repeats"):
             _check(device, mode, name)
-        if mode.name == "auto":
+        if mode.name == "auto" and seed == 1:
             _check(device, mode, "layers-of-about-a-warp", block=64, small_vertices=60)
     finally:
         device.close()

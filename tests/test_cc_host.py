@@ -32,11 +32,11 @@ INT32 = np.dtype(np.int32)
 def _own() -> dict[str, CSR]:
     """Graphs whose components matter more than their distances."""
     draw = np.random.default_rng(3)
-    i = np.arange(3000)
+    i = np.arange(1500)
     # Hubs outside the largest component: the second star's, in either direction.
     leaves = draw.permutation(np.arange(2, 2902))
     star = np.repeat([0, 1], [1600, 1300])
-    permuted = draw.permutation(3000)
+    permuted = draw.permutation(800)
     pairs = draw.permutation(500).reshape(-1, 2)
     parts = 40 * draw.integers(0, 20, 900)
     return {
@@ -44,8 +44,8 @@ def _own() -> dict[str, CSR]:
         "no-edges": csr(75, 75, [], [], None),
         "two-stars-outwards": csr(2902, 2902, star, leaves, None),
         "two-stars-inwards": csr(2902, 2902, leaves, star, None),
-        "a-chain-in-any-order": csr(3000, 3000, permuted[:-1], permuted[1:], None),
-        "a-chain-downwards": csr(3000, 3000, i[1:], i[:-1], None),
+        "a-chain-in-any-order": csr(800, 800, permuted[:-1], permuted[1:], None),
+        "a-chain-downwards": csr(1500, 1500, i[1:], i[:-1], None),
         "pairs": csr(500, 500, pairs[:, 0], pairs[:, 1], None),
         "small-parts": csr(
             800, 800, parts + draw.integers(0, 40, 900), parts + draw.integers(0, 40, 900), None
@@ -114,12 +114,12 @@ def test_every_way_through_afforest(device: Device, params: dict[str, Any], name
     _check(device, get_variant("cc", "afforest"), GRAPHS[name], **params)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_any_schedule_gives_the_same_labels(mode: Variant, seed: int) -> None:
     device = open_device("host", seed=seed)
     try:
-        for name in ("skewed-directed", "a-chain-in-any-order", "two-stars-outwards", "small-parts"):
+        for name in ("skewed-directed", "binary-tree-leaves-first", "small-parts"):
             _check(device, mode, GRAPHS[name])
     finally:
         device.close()
