@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import pytest
 
 from spgraph_bench.cli.main import run as cli
 from spgraph_bench.device.nvcc import uses_device_launch
-from spgraph_bench.errors import UsageError
+from spgraph_bench.errors import LaunchError, UsageError
 from spgraph_bench.formats import formats, get_format
+from spgraph_bench.measure.sampling import Sample
 from spgraph_bench.paths import cuda_dir
 from spgraph_bench.problems import Option
 from spgraph_bench.problems.launch import item_values
@@ -25,6 +27,7 @@ from spgraph_bench.report.verdict import Timed, child_verdict
 from spgraph_bench.results.interval import Interval
 from spgraph_bench.results.launch import break_even_at, crossing
 from spgraph_bench.results.record import Record, Samples
+from spgraph_bench.runner import break_even
 from spgraph_bench.runner.children import Children, ChildrenLostError
 from tests.test_results import around, record, samples
 
@@ -101,7 +104,7 @@ def test_a_heap_that_is_too_small_fails_that_variant(device: str) -> None:
     lost = found["allocating"]
     assert lost.status == "failed"
     assert re.search(
-        r"[\d,]+ of [\d,]+ allocations on the device failed \(heap 40 kB; needs about 131 MB: --heap\)",
+        r"[\d,]+ of [\d,]+ allocations on the device failed \(heap 40 kB; needs about 2.1 GB: --heap\)",
         lost.reason,
     )
     assert lost.children
@@ -110,7 +113,7 @@ def test_a_heap_that_is_too_small_fails_that_variant(device: str) -> None:
     found, done = bench(*args, plugin=True)
     assert done.returncode == 0, done.stderr
     assert found["allocating"].status == "ok"
-    assert found["allocating"].limits["malloc_heap_bytes"] == 1000 * 2 * (1 << 16)
+    assert found["allocating"].limits["malloc_heap_bytes"] == 1000 * 2 * (1 << 20)
     assert found["allocating"].children == {
         "launched": 0, "refused": 0, "failed": 0, "allocations": 1, "allocations_failed": 0,
     }  # fmt: skip
@@ -274,6 +277,56 @@ def test_there_may_be_no_crossing() -> None:
     at = crossing(_spans((0.01, 0.03), (0.031, 0.03), (0.029, 0.03), (0.05, 0.03)), 0.0)
     assert at is not None
     assert at[0] == pytest.approx(30.0)
+
+
+class FakeGpu:
+    """Times of the two ways by a formula: a task of so many items, a launch, so many launches in turn."""
+
+    def __init__(self, item_ms: float, launch_ms: float, latency_ms: float) -> None:
+        self.item_ms, self.launch_ms, self.latency_ms = item_ms, launch_ms, latency_ms
+        self.samples = 0
+
+    def prepared(self, device: Any, name: str, tasks: int, sizes: list[int]) -> Any:
+        launch = SimpleNamespace(name=name, tasks=tasks, case=0)
+        launch.select = lambda case: setattr(launch, "items", sizes[case])
+        job = SimpleNamespace(child_words=None, variant=SimpleNamespace(name=name))
+        return SimpleNamespace(launch=launch, job=job)
+
+    def sample(self, launch: Any, cache: str) -> Sample:
+        self.samples += 1
+        if launch.name == "inline":
+            return Sample(0.004 + launch.items * self.item_ms)
+        return Sample(0.004 + max(self.latency_ms, launch.tasks * self.launch_ms))
+
+
+def test_break_even_is_found_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = FakeGpu(30e-6, 0.28e-3, 0.018)
+    monkeypatch.setattr(break_even, "_prepared", gpu.prepared)
+    told: list[str] = []
+    found = break_even.measure_break_even(None, gpu, 10_000, told.append)  # type: ignore[arg-type]
+    assert [each["children"] for each in found] == [1, 10, 100, 1000, 10_000]
+    # A task pays from where it takes a thread as long as the launches: 18 us, or 0.28 us times their number.
+    assert [each["us"] for each in found] == pytest.approx([18.0, 18.0, 28.0, 280.0, 2800.0], rel=0.01)
+    assert all(each["low_us"] <= each["us"] <= each["high_us"] for each in found)
+    assert found[4]["child_us"] == pytest.approx(0.28, rel=0.01)
+    assert gpu.samples < 5000
+    assert len(told) == 5
+
+
+def test_break_even_ends_where_launches_never_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = FakeGpu(30e-6, 1.0, 0.018)  # 1 ms a launch: 1,000 of them take longer than any task
+    monkeypatch.setattr(break_even, "_prepared", gpu.prepared)
+    found = break_even.measure_break_even(None, gpu, 2048, lambda text: None)  # type: ignore[arg-type]
+    assert [each["children"] for each in found] == [1, 10]
+    assert gpu.samples < 3000
+
+
+def test_break_even_is_not_made_of_samples_that_are_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = FakeGpu(30e-6, 0.28e-3, 0.018)
+    monkeypatch.setattr(break_even, "_prepared", gpu.prepared)
+    monkeypatch.setattr(gpu, "sample", lambda launch, cache: Sample(1.0, valid=False, reason="gate timeout"))
+    with pytest.raises(LaunchError, match="cannot be timed: gate timeout"):
+        break_even.measure_break_even(None, gpu, 2048, lambda text: None)  # type: ignore[arg-type]
 
 
 MEASURED = (

@@ -94,12 +94,15 @@ def test_the_check_of_counts_can_fail() -> None:
     problem: Any = get_problem("launch", {"launches": 10, "items": 64})
     inputs = problem.inputs(matrix(EMPTY), np.dtype(np.float32), 1)
     oracle = problem.oracle(matrix(EMPTY), inputs, np.dtype(np.float32))
-    right = np.array([10, oracle["sums"][2]], np.uint64)
+    right = np.zeros(1025, np.uint64)
+    right[[0, 7]] = 10, oracle["sums"][2]
     assert problem.check_case(2, right, EMPTY, inputs, oracle)[0].ok
-    lost, wrong = right - np.array([1, 0], np.uint64), right + np.array([0, 1], np.uint64)
+    lost, wrong = right.copy(), right.copy()
+    lost[0] -= np.uint64(1)
+    wrong[1000] += np.uint64(1)
     assert "9 of 10 tasks" in problem.check_case(2, lost, EMPTY, inputs, oracle)[0].message
     assert "add up to" in problem.check_case(2, wrong, EMPTY, inputs, oracle)[0].message
-    assert not problem.check(np.zeros(2, np.uint64), {**inputs, **oracle}, np.dtype(np.float32)).ok
+    assert not problem.check(np.zeros(1025, np.uint64), {**inputs, **oracle}, np.dtype(np.float32)).ok
 
 
 # ---- order -----------------------------------------------------------------------------------------------

@@ -139,8 +139,8 @@ class Device(Protocol):
         """Set a limit, before the first launch. Raises LaunchError, with figures, when it cannot be had."""
         ...
 
-    def limit_bytes(self, name: Limit, value: int) -> int:
-        """Device memory that the limit takes."""
+    def refuse_limit(self, name: Limit, value: int) -> str | None:
+        """Why the limit cannot be set to this before the first launch, with figures, or None."""
         ...
 
     def missing(self, feature: Literal["cooperative", "graphs"]) -> str | None:

@@ -17,7 +17,7 @@ import numpy as np
 from spgraph_bench.device.base import Arg, Limit
 from spgraph_bench.errors import LaunchError, SkipError
 
-__all__ = ["Library", "bindings", "capture", "missing_bindings", "repeat_while", "set_limit"]
+__all__ = ["Library", "bindings", "capture", "limit", "missing_bindings", "repeat_while", "set_limit"]
 
 
 def missing_bindings() -> str | None:
@@ -53,14 +53,22 @@ _LIMITS: dict[Limit, str] = {
 }
 
 
-def set_limit(name: Limit, value: int) -> None:
-    """Set a limit of the current context. Raises LaunchError when the driver refuses, or gives less."""
+def limit(name: Limit) -> int:
+    """A limit of the current context."""
+    driver = bindings()
+    which = getattr(driver.CUlimit, _LIMITS[name])
+    return int(checked(driver.cuCtxGetLimit(which), f"asking for {name.replace('_', ' ')}"))
+
+
+def set_limit(name: Limit, value: int) -> int:
+    """Set a limit of the current context and tell what it is then: the driver may give less, and may round.
+
+    Raises LaunchError when the driver refuses.
+    """
     driver = bindings()
     which = getattr(driver.CUlimit, _LIMITS[name])
     checked(driver.cuCtxSetLimit(which, value), f"setting {name.replace('_', ' ')} to {value:,}")
-    given = int(checked(driver.cuCtxGetLimit(which), f"asking for {name.replace('_', ' ')}"))
-    if given < value:
-        raise LaunchError(f"the driver gives {given:,} in place of {value:,}")
+    return limit(name)
 
 
 class _Arguments:

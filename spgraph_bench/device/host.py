@@ -519,9 +519,9 @@ class HostDevice:
             raise error
         self._failure = error
 
-    def limit_bytes(self, name: Limit, value: int) -> int:
-        """Nothing: pool and heap are numbers here."""
-        return 0
+    def refuse_limit(self, name: Limit, value: int) -> str | None:
+        """None: pool and heap are numbers here."""
+        return None
 
     def set_limit(self, name: Limit, value: int) -> None:
         """CUDA's limits for launches and malloc on the device: 2,048 and 8 MiB unless set."""

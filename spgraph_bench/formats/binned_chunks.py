@@ -277,7 +277,9 @@ class BinnedChunks(Format):
         if free_bytes is not None and need > free_bytes:
             return f"{self.name} needs {human_bytes(need)}; device has {human_bytes(free_bytes)} free"
         if need // (value_bytes + 4) >= 1 << 31:
-            return f"{self.name} counts slots in 32 bits; this matrix makes up to {need // (value_bytes + 4):,}"
+            return (
+                f"{self.name} counts slots in 32 bits; this matrix makes up to {need // (value_bytes + 4):,}"
+            )
         per_nonzero = need / stats.nnz
         if per_nonzero > 4 * (value_bytes + 4) and stats.nnz > 100_000 and not force:
             return (

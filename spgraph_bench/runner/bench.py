@@ -55,7 +55,12 @@ from spgraph_bench.problems.traversal import LevelWork, level_work
 from spgraph_bench.results.record import Ceiling, Status
 from spgraph_bench.runner import spool
 from spgraph_bench.runner.break_even import measure_break_even
-from spgraph_bench.runner.children import DEFAULT_LIMITS, ChildrenLostError, children_of
+from spgraph_bench.runner.children import (
+    DEFAULT_LIMITS,
+    LIMIT_WORDS,
+    ChildrenLostError,
+    children_of,
+)
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare, upload_packed
 from spgraph_bench.stats import MatrixStats, row_stats
 from spgraph_bench.variants.base import Launch, Variant, get_variant
@@ -229,14 +234,13 @@ class Bench:
         self._csr, _ = self._matrix("none")
 
     def refuse_limits(self, limits: Mapping[Limit, int]) -> str | None:
-        """Why these limits cannot be had, with figures, or None."""
-        need = sum(self.device.limit_bytes(name, value) for name, value in limits.items())
-        free = self.device.free_bytes()
-        if need <= free // 2:
-            return None
-        return (
-            f"{human_bytes(need)}; {human_bytes(free)} of device memory are free, half of which may be used"
-        )
+        """Why one of these limits cannot be had, with figures, or None."""
+        for name, value in limits.items():
+            if self._limits.get(name) == value or value <= DEFAULT_LIMITS[name]:
+                continue
+            if lack := self.device.refuse_limit(name, value):
+                return f"{LIMIT_WORDS[name].format(value)} {lack}"
+        return None
 
     def check(self, cell: Cell) -> Outcome:
         """Prepare `cell`, run it once on poisoned output and compare with the oracle."""

@@ -18,6 +18,7 @@ from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.measure.sampling import Sample
+from spgraph_bench.problems.launch import SUMS
 from spgraph_bench.results.interval import Interval, median_interval
 from spgraph_bench.results.launch import crossing
 from spgraph_bench.runner.children import children_of
@@ -29,8 +30,12 @@ __all__ = ["COUNTS", "measure_break_even"]
 COUNTS = (1, 10, 100, 1000, 10_000)
 """Tasks at a time; those that the pool of waiting launches has room for are measured."""
 
-_MOST_ITEMS = 1 << 21
-_GLANCES, _SAMPLES = 5, 41
+_MOST_ITEMS = 1 << 20
+_GLANCES, _SAMPLES, _FEWEST = 5, 25, 7
+_SECONDS = 0.5
+"""Time for measuring with care, for each number of tasks."""
+_LONGEST_MS = 20.0
+"""A task that takes longer than this is beyond what anybody asks about."""
 
 
 class _Clock(Protocol):
@@ -64,7 +69,7 @@ def _sizes() -> list[int]:
 def _prepared(device: Device, name: str, tasks: int, sizes: Sequence[int]) -> Prepared:
     empty = CSR(0, 0, np.zeros(1, np.int64), np.empty(0, np.int32), None)
     inputs = {"tasks": np.full(len(sizes), tasks, np.int32), "items": np.array(sizes, np.int32)}
-    outputs = {"result": ((2,), np.dtype(np.uint64))}
+    outputs = {"result": ((1 + SUMS,), np.dtype(np.uint64))}
     packed = get_format("none").pack(empty)
     return prepare(device, get_variant("launch", name), packed, inputs, outputs)
 
@@ -82,7 +87,7 @@ def measure_break_even(
     sizes = _sizes()
     cases = {items: number for number, items in enumerate(sizes)}
     found = []
-    start = 1
+    at = 4
     for tasks in COUNTS:
         if tasks > pending_launches:
             break
@@ -91,36 +96,50 @@ def measure_break_even(
             _Way(_prepared(device, name, tasks, sizes), cases, clock)
             for name in ("inline", "fire-and-forget")
         )
-
-        def pays(at: int, inline: _Way = inline, child: _Way = child) -> bool:
-            return _middle(child.times(sizes[at], _GLANCES)) < _middle(inline.times(sizes[at], _GLANCES))
-
-        at = start
-        while at < len(sizes) - 1 and not pays(at):
-            at = min(at + 4, len(sizes) - 1)
-        around = range(max(1, at - 6), min(len(sizes), at + 3))
-        series: dict[int, tuple[list[float], list[float]]] = {k: ([], []) for k in around}
-        for _ in range(_SAMPLES):  # in turns, so that drift hits all alike
-            for k in around:
-                series[k][0].extend(inline.times(sizes[k], 1))
-                series[k][1].extend(child.times(sizes[k], 1))
-        spans: list[tuple[Interval, Interval]] = []
-        for k in around:
-            one, other = (median_interval(times) for times in series[k])
-            if one is not None and other is not None:
-                spans.append((one, other))
-        nothing = _middle(inline.times(0, _SAMPLES))
-        lost = children_of(child.prepared.job)
-        if lost is not None:
+        bracket = _bracket(inline, child, sizes, at)
+        if bracket is not None:
+            at = bracket[-1]
+            around = [sizes[k] for k in bracket]
+            one = inline.times(around[-1], 1)[0] + child.times(around[-1], 1)[0]
+            samples = max(_FEWEST, min(_SAMPLES, int(_SECONDS * 1e3 / (2 * len(around) * one))))
+            series: dict[int, tuple[list[float], list[float]]] = {items: ([], []) for items in around}
+            for _ in range(samples):  # in turns, so that drift hits all alike
+                for items in around:
+                    series[items][0].extend(inline.times(items, 1))
+                    series[items][1].extend(child.times(items, 1))
+            spans: list[tuple[Interval, Interval]] = []
+            for items in around:
+                done, launched = (median_interval(times) for times in series[items])
+                if done is not None and launched is not None:
+                    spans.append((done, launched))
+            if (us := crossing(spans, _middle(inline.times(0, _FEWEST)))) is not None:
+                empty = _middle(child.times(0, _FEWEST)) * 1e3 / tasks
+                found.append(
+                    {"children": tasks, "us": us[0], "low_us": us[1], "high_us": us[2], "child_us": empty}
+                )
+        if (lost := children_of(child.prepared.job)) is not None:
             lost.must_be_whole({}, {"pending_launches": pending_launches})
-        if (us := crossing(spans, nothing)) is not None:
-            empty = _middle(child.times(0, _SAMPLES)) * 1e3 / tasks
-            found.append(
-                {"children": tasks, "us": us[0], "low_us": us[1], "high_us": us[2], "child_us": empty}
-            )
-        start = max(1, at - 8)
     return tuple(found)
 
 
+def _bracket(inline: _Way, child: _Way, sizes: Sequence[int], at: int) -> range | None:
+    """Places in `sizes`, at a glance: at the first doing a task is the faster way, at the last launching is.
+
+    None where launching does not pay for any task that takes a thread less than 20 ms.
+    """
+
+    def pays(k: int) -> bool:
+        return _middle(child.times(sizes[k], _GLANCES)) < _middle(inline.times(sizes[k], _GLANCES))
+
+    while at > 4 and pays(at - 4):
+        at -= 4
+    while not pays(at):
+        if at + 4 >= len(sizes) or inline.times(sizes[at], 1)[0] > _LONGEST_MS:
+            return None
+        at += 4
+    # A step to each side, in case the glance was not good enough.
+    return range(max(1, at - 5), min(len(sizes), at + 2))
+
+
 def _middle(times: Sequence[float]) -> float:
-    return float(np.median(times)) if times else float("nan")
+    return float(np.median(times))

@@ -14,10 +14,15 @@ from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.variants.base import CHILD_WORDS, Job
 
-__all__ = ["DEFAULT_LIMITS", "Children", "ChildrenLostError", "children_of"]
+__all__ = ["DEFAULT_LIMITS", "LIMIT_WORDS", "Children", "ChildrenLostError", "children_of"]
 
 DEFAULT_LIMITS: Mapping[Limit, int] = {"pending_launches": 2048, "malloc_heap_bytes": 8 << 20}
 """CUDA's own."""
+
+LIMIT_WORDS: Mapping[Limit, str] = {
+    "pending_launches": "a pool of {:,} waiting launches",
+    "malloc_heap_bytes": "a heap of {:,} bytes on the device",
+}
 
 
 class ChildrenLostError(LaunchError):

@@ -23,7 +23,6 @@ import numpy.typing as npt
 from spgraph_bench.device.base import DeviceInfo, Limit
 from spgraph_bench.device.modules import Request, build_all
 from spgraph_bench.errors import DeviceError, InputError, SpgraphError, UsageError
-from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.formats.common import INT32_ENTRIES
 from spgraph_bench.matrix import CSR, Matrix, Source
 from spgraph_bench.measure.sampling import Ended, Taken
@@ -390,7 +389,7 @@ class _Run:
                 )
             return {}
         if asked and (lack := self._refuse(asked)):
-            raise UsageError(f"the limits that were asked for take {lack}", remedy="ask for less")
+            raise UsageError(lack, remedy="ask for less with --pending-launches or --heap")
         needs: dict[str, dict[Limit, int]] = {}
         refused: dict[str, str] = {}
         for name, bound in bounds.items():
@@ -399,10 +398,7 @@ class _Run:
                 "malloc_heap_bytes": bound.heap_bytes,
             }
             if lack := self._refuse({k: v for k, v in needs[name].items() if k not in asked}):
-                what = f"a pool of {bound.pending_launches:,} waiting launches"
-                if bound.heap_bytes:
-                    what += f" and a heap of {human_bytes(bound.heap_bytes)}"
-                refused[name] = f"{what} takes {lack}"
+                refused[name] = f"it needs {lack}"
         kept = [need for name, need in needs.items() if name not in refused]
         limits = {
             limit: max(default, *(need[limit] for need in kept), 0)

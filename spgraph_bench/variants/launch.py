@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from spgraph_bench.device.base import Device
+from spgraph_bench.device.base import Buffer, Device
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
 from spgraph_bench.variants.traversal import needs_cooperative, needs_graphs
 
 __all__ = ["per_case"]
 
 _BLOCK = 128  # SPG_TASK_BLOCK of cuda/launch/task.cuh
+_ITEMS = 8 * _BLOCK
+"""Items for a block: a thread has eight, so that starting it is not most of its work."""
 _MOST_GATED = 256
 
 Run = Callable[[], None]
@@ -28,7 +30,7 @@ def _packed_only(device: Device) -> str | None:
 
 
 def _blocks(items: int) -> int:
-    return max(1, -(-items // _BLOCK))
+    return max(1, -(-items // _ITEMS))
 
 
 def _threads(tasks: int) -> int:
@@ -58,6 +60,19 @@ def per_case(job: Job, bind: Callable[[int, int], Run], gated: bool = True, **de
         select=select,
         **details,
     )
+
+
+class _FirstWord:
+    """The first word of `buffer`, to be read alone."""
+
+    shape = (1,)
+    nbytes = 8
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.ptr, self.dtype = buffer.ptr, buffer.dtype
+
+    def free(self) -> None:
+        """Belongs to the whole buffer."""
 
 
 def _repeated(run: Run, times: int) -> Run:
@@ -91,11 +106,11 @@ def host_packed(job: Job) -> Launch:
          about="the host reads the result back after each launch")  # fmt: skip
 def host_readback(job: Job) -> Launch:
     def bind(tasks: int, items: int) -> Run:
-        launch, result = _task(job, items), job.buffers["result"]
+        launch, count = _task(job, items), _FirstWord(job.buffers["result"])
 
         def one() -> None:
             launch()
-            job.device.download(result)
+            job.device.download(count)
 
         return _repeated(one, tasks)
 

@@ -14,7 +14,9 @@ __all__: list[str] = []
 
 _TUNABLES = {
     "block": Tunable(1024, "threads per block", (64, 256, 512, 1024)),
-    "multipliers": Tunable("auto", "threads of a block that multiply; auto: three of eight", ("auto", 32, 256, 512, 640)),
+    "multipliers": Tunable(
+        "auto", "threads of a block that multiply; auto: three of eight", ("auto", 32, 256, 512, 640)
+    ),
     "stages": Tunable("auto", "loads a multiplying thread has under way", ("auto", 2, 3, 4, 6)),
     "depth": Tunable(3, "loads an adding thread has under way", (1, 2, 3, 4)),
     "buffers": Tunable(2, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),

@@ -10,7 +10,7 @@ from spgraph_bench.variants.base import Limits, Sizes
 from spgraph_bench.variants.launch import per_case
 
 SOURCE = str(Path(__file__).resolve().parent.parent / "kernels" / "allocates.cu")
-BYTES = 1 << 16
+BYTES = 1 << 20
 
 
 def _heap(sizes: Sizes) -> Limits:
