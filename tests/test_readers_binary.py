@@ -197,7 +197,7 @@ def test_npz(save, form):
 
 
 def test_what_is_no_npz(save):
-    with pytest.raises(InputError, match="an .npz file is a zip archive, this is none"):
+    with pytest.raises(InputError, match=r"an \.npz file is a zip archive, this is none"):
         read(save("a.txt", b"1 2\n3 4\n"), ReadOptions(input_format="npz"))
 
 
