@@ -71,6 +71,19 @@ class LaunchGroup(Group):
     def _verdict(self) -> str:
         return "every count and every sum was exact"
 
+    def _legend(self) -> list[str]:
+        """Which figures are not known well; signs are not used."""
+        vague = [
+            self._name(row)
+            for row in self.timed
+            if (samples := row.record.sampled(self.cache)) is not None and samples.stopped != "converged"
+        ]
+        if not vague:
+            return []
+        return [
+            f"stopped before the time of all cases was known within 1 % (--time-limit): {', '.join(vague)}"
+        ]
+
     def _break_even(self) -> list[RenderableType]:
         """From how much work per child launches pay, as a table with bars."""
         from rich.text import Text

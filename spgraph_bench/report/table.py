@@ -330,7 +330,7 @@ class Group:
     def _notes(self) -> list[RenderableType]:
         solved = next((r.record for r in self.timed + self.untimed if r.record.result), None)
         said = [str(s) for s in solved.result.get("said", ())] if solved else []
-        said += [self._verdict(), *_legend(self.timed)]
+        said += [self._verdict(), *self._legend()]
         others = _unique(n for r in self.rows for n in r.record.notes if n not in self.common)
         said += [f"{', '.join(self._name(r) for r in self.rows if n in r.record.notes)}: {n}" for n in others]
         if self.dropped:
@@ -353,6 +353,10 @@ class Group:
             )
         said.append(self._child_verdict())
         return [self._line(text) for text in said if text]
+
+    def _legend(self) -> list[str]:
+        """What the signs in the table mean."""
+        return _legend(self.timed)
 
     @staticmethod
     def marks(row: Row) -> str:
