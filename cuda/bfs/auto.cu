@@ -7,13 +7,13 @@
 // Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, so no block has to
 //          be told: F vertices and E edges of the frontier, U edges of vertices not yet in any frontier.
 //            F and E small                               block 0 alone (graph/one_block.cuh, shared_bitmap.cuh)
-//            E > U / alpha and growing, until F < n / beta    bottom-up over the bitmap
+//            E growing, E x alpha more than the looks it    bottom-up over the bitmap
+//            would take (levels.cuh), until F < n / beta
 //            else                                        top-down, the frontier's edges cut into equal parts
 //          A level costs one grid barrier; turning from bottom-up costs one more, for the queue.
 // Wins     on every kind of graph that one of its parts wins on; that is what it is for.
 // Loses    against that part alone by what deciding costs: a few instructions and a load per level.
-// Idea     Beamer, Asanovic and Patterson, SC 2012, with their rule; the thresholds are tunables and were not taken
-//          over from CPUs.
+// Idea     Beamer, Asanovic and Patterson, SC 2012; another rule for turning, by what either way would look at.
 #include "../common/spg.cuh"
 #include "../graph/shared_bitmap.cuh"
 
@@ -32,6 +32,8 @@ __device__ __forceinline__ void adaptive_search(index_t n, const index_t* __rest
     unsigned* other = visited + words_of(n);  // after a bottom-up level: what was visited before it
     word64_t* tally = tallies;
     long long unexplored = row_ptr[n];
+    double unvisited = n;     // without those that one block alone has found: too many at most, and those are few
+    const double threads = (double)gridDim.x * blockDim.x;
     bool bottom_up = false;   // how the level before went
     double edges_before = 0;  // of the last frontier that the grid had
     begin_levels(n, *source, row_ptr, col_ptr, level, seen, queue, start, tally);
@@ -42,9 +44,11 @@ __device__ __forceinline__ void adaptive_search(index_t n, const index_t* __rest
         if (now == 0) break;
         const bool alone = small.holds(now);
         const double count = (double)tally_count(now), edges = (double)tally_edges(now);
-        // Where the frontier shrinks U does too: at the end of a lattice E > U / alpha again, and bottom-up loses.
-        const bool pull =
-            !alone && (bottom_up ? count * beta >= n : edges > edges_before && edges * alpha > unexplored - edges);
+        // Not where the frontier shrinks again: the few that are left are soon found from its side.
+        const bool pull = !alone && (bottom_up ? count * beta >= n
+                                               : edges > edges_before && bottom_up_pays(edges, unexplored - edges,
+                                                                                        unvisited - count, alpha,
+                                                                                        threads));
         edges_before = edges;
         if (bottom_up && !pull) {
             queue_found(n, k, row_ptr, other, seen, queue, start, tallies + 6);
@@ -73,6 +77,7 @@ __device__ __forceinline__ void adaptive_search(index_t n, const index_t* __rest
             continue;
         }
         unexplored -= tally_edges(now);
+        unvisited -= count;
         if (first) {
             tally[(k + 2) % 3] = 0;
             if (k < trace_levels) {

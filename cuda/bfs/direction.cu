@@ -4,7 +4,7 @@
 // Mapping  one launch per level, and one more where bottom-up turns to top-down (the queue has to be made again).
 //          Top-down: edges of the frontier cut into equal parts. Bottom-up: a warp per word of the bitmap.
 //          The host reads the tally back after each level and chooses (variants/bfs.py): to bottom-up when
-//          frontier edges > unexplored edges / alpha and growing, back when frontier < n / beta.
+//          frontier edges x alpha > the looks it would take (levels.cuh) and growing, back when frontier < n / beta.
 // Wins     on graphs of few levels, where one or two of them hold most edges: bottom-up looks at few of those.
 // Loses    against one launch for all levels (auto): a read-back for each.
 // Idea     Beamer, Asanovic and Patterson, SC 2012.

@@ -63,14 +63,20 @@ __device__ __forceinline__ bool visit(index_t w, unsigned* visited)
     return !(seen & bit) && !(atomicOr(word, bit) & bit);
 }
 
+// This warp's own slots for what it finds: one array, whichever level of a kernel gathers.
+__device__ __forceinline__ index_t* gather_slots()
+{
+    SPG_SHARED_2D(index_t, gathered, 32, 64);
+    return gathered[threadIdx.x / 32];
+}
+
 // Top-down, every edge of the frontier falls to some warp of the grid, the same number to each.
 __device__ __forceinline__ void push_level(index_t n, int k, const offset_t* __restrict__ row_ptr,
                                            const index_t* __restrict__ col, int* level, unsigned* visited,
                                            index_t* queue, offset_t* start, word64_t* tally)
 {
-    SPG_SHARED_2D(index_t, gathered, 32, 64);
     const long long in = (long long)(k & 1) * n, out = (long long)(~k & 1) * n;
-    warp_gather found{gathered[threadIdx.x / 32], 0};
+    warp_gather found{gather_slots(), 0};
     const auto flush = [&](int count) {
         enqueue_gathered(found.slots, count, row_ptr, queue + out, start + out, tally + (k + 1) % 3);
     };
@@ -81,6 +87,21 @@ __device__ __forceinline__ void push_level(index_t n, int k, const offset_t* __r
                      found.add(won, w, flush);
                  });
     found.rest(flush);
+}
+
+// Whether to turn to bottom-up: whether the looks it would take are fewer than the frontier's edges times `alpha`.
+// `rest` are the edges of vertices not found yet, of which there are `unvisited`.
+//
+// Each such vertex looks through its in-edges up to the first from a visited vertex. Of the edges that may lead to it,
+// `edges` come from the frontier and `rest` from elsewhere, so that takes (edges + rest) / edges looks, if it has as
+// many. Two steps of all `threads` are what either way costs at least: a frontier of fewer edges than that is left to
+// top-down. (Beamer, Asanovic and Patterson, SC 2012, compare the edges of both sides. On graphs of few edges per
+// vertex that turns too early: every vertex looks through its whole list in vain.)
+__device__ __forceinline__ bool bottom_up_pays(double edges, double rest, double unvisited, double alpha,
+                                               double threads)
+{
+    const double looks = min(rest, unvisited * ((edges + rest) / edges));
+    return edges * alpha > looks + 2 * threads;
 }
 
 // Bottom-up: a warp per word of `before`, a lane per unvisited vertex, which stops at its first visited in-neighbour.
@@ -148,21 +169,18 @@ __device__ __forceinline__ void queue_found(index_t n, int k, const offset_t* __
 {
     const long long out = (long long)(k & 1) * n;
     const int lane = threadIdx.x & 31;
+    warp_gather found{gather_slots(), 0};
+    const auto flush = [&](int count) {
+        enqueue_gathered(found.slots, count, row_ptr, queue + out, start + out, tally);
+    };
     for (long long base = warp_of_grid() * 32; base < words_of(n); base += warps_of_grid() * 32) {
         // A word per lane; few have bits, and those few are spread over the warp.
         const unsigned mine = base + lane < words_of(n) ? after[base + lane] & ~before[base + lane] : 0;
         for (unsigned some = __ballot_sync(SPG_FULL_WARP, mine != 0); some; some &= some - 1) {
             const int owner = __ffs((int)some) - 1;
             const unsigned bits = __shfl_sync(SPG_FULL_WARP, mine, owner);
-            const index_t v = (index_t)((base + owner) * 32 + lane);
-            const offset_t degree = bits >> lane & 1 ? row_ptr[v + 1] - row_ptr[v] : 0;
-            long long position = 0;
-            offset_t offset = 0;
-            reserve(degree, tally, position, offset);
-            if (degree > 0) {
-                queue[out + position] = v;
-                start[out + position] = offset;
-            }
+            found.add(bits >> lane & 1, (index_t)((base + owner) * 32 + lane), flush);
         }
     }
+    found.rest(flush);
 }

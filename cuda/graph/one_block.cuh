@@ -5,6 +5,7 @@
 
 #define SPG_NEAR 1024    // frontier vertices that fit in shared memory
 #define SPG_CLAIMS 2048  // slots that tell duplicates of a thin level apart
+#define SPG_ALONE 2      // steps of four edges that a lane takes alone in a thin level
 
 // What a small frontier is: at most `vertices` (never more than SPG_NEAR) with at most `edges` out-edges.
 struct small_frontier {
@@ -42,8 +43,9 @@ __device__ __forceinline__ unsigned warp_total(unsigned value)
 #endif
 }
 
-// One warp's part of a thin level: a lane takes the vertex `v` with the edges from `e` to `end`, four at a time, so
-// that their neighbours, what is known of those, and the degrees of the new ones are each waited for once. `place`
+// One warp's part of a thin level: a lane takes the vertex with the edges from `e` to `end`, four at a time, so that
+// their neighbours, what is known of those, and the degrees of the new ones are each waited for once; a frontier that
+// is thin on average may have a long row still, whose rest the warp takes together. `place`
 // gives the first of so many places in the queue to the whole warp, `put` stores a vertex there. Returns the degrees
 // found by this lane (each counted as a million at most: more is not thin anyway). All lanes come together.
 template <class Place, class Put>
@@ -52,14 +54,12 @@ __device__ __forceinline__ unsigned thin_vertices(index_t n, offset_t edges_in_a
                                                   const index_t* __restrict__ col, int* level, unsigned* visited,
                                                   index_t* table, Place place, Put put)
 {
-    const unsigned below = (1u << (threadIdx.x & 31)) - 1;
+    const int lane = threadIdx.x & 31;
+    const unsigned below = (1u << lane) - 1;
     unsigned degrees = 0;
-    for (; __any_sync(SPG_FULL_WARP, e < end); e += 4) {
-        index_t w[4];
+    const auto found_at = [&](const index_t (&w)[4]) {
         int known[4];
         unsigned degree[4];
-#pragma unroll
-        for (int u = 0; u < 4; ++u) w[u] = e + u < end ? col[e + u] : -1;
 #pragma unroll
         for (int u = 0; u < 4; ++u) known[u] = w[u] >= 0 ? load_block(level + w[u]) : 0;
         lanes_together();
@@ -89,11 +89,29 @@ __device__ __forceinline__ unsigned thin_vertices(index_t n, offset_t edges_in_a
             all += __popc(wanting);
             degrees += degree[u];
         }
-        if (all == 0) continue;
+        if (all == 0) return;
         unsigned position = place(all) + mine;
 #pragma unroll
         for (int u = 0; u < 4; ++u)
             if (degree[u] != 0) put(position++, w[u]);
+    };
+    for (int step = 0; step < SPG_ALONE && __any_sync(SPG_FULL_WARP, e < end); ++step, e += 4) {
+        index_t w[4];
+#pragma unroll
+        for (int u = 0; u < 4; ++u) w[u] = e + u < end ? col[e + u] : -1;
+        found_at(w);
+    }
+    // What is left of long rows is the whole warp's, 128 edges at a time: one lane would hold up the level.
+    for (unsigned open = __ballot_sync(SPG_FULL_WARP, e < end); open; open &= open - 1) {
+        const int owner = __ffs((int)open) - 1;
+        const offset_t last = __shfl_sync(SPG_FULL_WARP, end, owner);
+        for (offset_t from = __shfl_sync(SPG_FULL_WARP, e, owner); from < last;
+             from += min((offset_t)128, last - from)) {
+            index_t w[4];
+#pragma unroll
+            for (int u = 0; u < 4; ++u) w[u] = 32 * u + lane < last - from ? col[from + 32 * u + lane] : -1;
+            found_at(w);
+        }
     }
     return degrees;
 }

@@ -16,11 +16,11 @@
 // Four lanes of a warp take the vertex in[first + r * stride + lane / 4] for each r < ROUNDS, where that is below
 // `count`. All ROUNDS are waited for together. `place` gives the first of so many places to the whole warp, `put`
 // stores a vertex there. Adds to `edges` the out-edges of these vertices; the four lanes' sum is their number.
-template <int ROUNDS, class Place, class Put>
-__device__ __forceinline__ void quad_vertices(const index_t* in, unsigned first, unsigned stride, unsigned count, int k,
-                                              index_t n, const offset_t* __restrict__ row_ptr,
-                                              const index_t* __restrict__ col, int* level, unsigned* seen,
-                                              unsigned& edges, Place place, Put put)
+template <int ROUNDS, bool AHEAD, class Place, class Put>
+__device__ __forceinline__ void quad_rounds(const index_t* in, unsigned first, unsigned stride, unsigned count, int k,
+                                            index_t n, const offset_t* __restrict__ row_ptr,
+                                            const index_t* __restrict__ col, int* level, unsigned* seen,
+                                            unsigned& edges, Place place, Put put)
 {
     const unsigned lane = threadIdx.x & 31, own = lane & 3, below = (1u << lane) - 1;
     const offset_t edges_in_all = row_ptr[n];
@@ -36,9 +36,9 @@ __device__ __forceinline__ void quad_vertices(const index_t* in, unsigned first,
     for (int r = 0; r < ROUNDS; ++r) {
         end[r] = __shfl_sync(SPG_FULL_WARP, at[r], (int)(lane | 3));
         at[r] = __shfl_sync(SPG_FULL_WARP, at[r], (int)(lane & ~3u)) + (offset_t)own;
-        // A wave that moves along rising numbers (a mesh, a chain) comes into new lines of memory every 32 levels: the
-        // next ones are asked for when it enters one.
-        if (vertex[r] < 0 || vertex[r] % 32 != 0 || vertex[r] >= n - 64) continue;
+        // A chain that moves along rising numbers comes into new lines of memory every 32 levels: the next ones are
+        // asked for when it enters one. Wider waves only have more to do: measured on a lattice.
+        if (!AHEAD || vertex[r] < 0 || vertex[r] % 32 != 0 || vertex[r] >= n - 64) continue;
         if (own == 0) prefetch(row_ptr + vertex[r] + 32);
         const offset_t ahead = at[r] + 32 * (end[r] - at[r]) + (offset_t)(31 * own);
         if (ahead < edges_in_all) prefetch(col + ahead);
@@ -73,6 +73,25 @@ __device__ __forceinline__ void quad_vertices(const index_t* in, unsigned first,
         }
         if (!__any_sync(SPG_FULL_WARP, more)) break;
     }
+}
+
+// The same for all vertices from `first` on that are less than 4 * stride after it, in as few rounds as it takes:
+// a round for nobody costs nearly as much as one.
+template <class Place, class Put>
+__device__ __forceinline__ void quad_vertices(const index_t* in, unsigned first, unsigned stride, unsigned count, int k,
+                                              index_t n, const offset_t* __restrict__ row_ptr,
+                                              const index_t* __restrict__ col, int* level, unsigned* seen,
+                                              unsigned& edges, Place place, Put put)
+{
+    const unsigned left = count - first;
+    if (left <= stride)
+        quad_rounds<1, false>(in, first, stride, count, k, n, row_ptr, col, level, seen, edges, place, put);
+    else if (left <= 2 * stride)
+        quad_rounds<2, false>(in, first, stride, count, k, n, row_ptr, col, level, seen, edges, place, put);
+    else if (left <= 3 * stride)
+        quad_rounds<3, false>(in, first, stride, count, k, n, row_ptr, col, level, seen, edges, place, put);
+    else
+        quad_rounds<4, false>(in, first, stride, count, k, n, row_ptr, col, level, seen, edges, place, put);
 }
 
 // As one_block_levels (see there for what is left behind and why), with `near` as laid out above. The block goes on
@@ -139,9 +158,9 @@ __device__ __forceinline__ int shared_bitmap_levels(index_t n, int k, small_fron
                             return found - all;
                         };
                         if (count <= 8)
-                            quad_vertices<1>(in, 0, 8, count, k, n, row_ptr, col, level, seen, edges, place, put);
+                            quad_rounds<1, true>(in, 0, 8, count, k, n, row_ptr, col, level, seen, edges, place, put);
                         else
-                            quad_vertices<4>(in, 0, 8, count, k, n, row_ptr, col, level, seen, edges, place, put);
+                            quad_vertices(in, 0, 8, count, k, n, row_ptr, col, level, seen, edges, place, put);
                         count = found;
                         ++k;
                         __syncwarp();
@@ -165,13 +184,8 @@ __device__ __forceinline__ int shared_bitmap_levels(index_t n, int k, small_fron
                 if (lane == 0) position = atomicAdd(counts + slot, all);
                 return __shfl_sync(SPG_FULL_WARP, position, 0);
             };
-            if (count <= stride) {
-                if (mine < count)
-                    quad_vertices<1>(in, mine, stride, count, k, n, row_ptr, col, level, seen, edges, place, put);
-            } else {
-                for (unsigned first = mine; first < count; first += 4 * stride)
-                    quad_vertices<4>(in, first, stride, count, k, n, row_ptr, col, level, seen, edges, place, put);
-            }
+            for (unsigned first = mine; first < count; first += 4 * stride)
+                quad_vertices(in, first, stride, count, k, n, row_ptr, col, level, seen, edges, place, put);
             __syncthreads();
             ++k;
             count = counts[slot];

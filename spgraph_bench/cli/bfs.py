@@ -95,7 +95,7 @@ def command(
     return statuses(records)
 
 
-_ALPHAS = (2.0, 4.0, 8.0, 15.0, 40.0, 100.0)
+_ALPHAS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _BETAS = (6.0, 24.0, 100.0, 200.0, 400.0)
 _SWEEPS: Mapping[str, Sequence[tuple[str, Sequence[Any]]]] = {
     "auto": (

@@ -30,7 +30,7 @@ _DTYPES = ("int32",)
 _PLAIN = BLOCK | PARENTS
 _DIRECTION = {
     "alpha": Tunable(
-        40.0, "bottom-up once frontier edges > unexplored edges / alpha and growing", between=_RATIO
+        4.0, "bottom-up once frontier edges, growing, x alpha > the looks it would take", between=_RATIO
     ),
     "beta": Tunable(200.0, "top-down again when frontier vertices < vertices / beta", between=_RATIO),
     "probes": Tunable(8, "in-edges that a lane looks at alone before its warp helps", between=(0, _MOST)),
@@ -269,7 +269,9 @@ def direction(job: Job) -> Launch:
             elif pulled:
                 pull_now = count * p["beta"] >= n
             else:
-                pull_now = edges > edges_before and edges * p["alpha"] > unexplored
+                # As bottom_up_pays in graph/levels.cuh.
+                looks = min(unexplored, unvisited * (edges + unexplored) / edges)
+                pull_now = edges > edges_before and edges * p["alpha"] > looks + 2 * grid * block
             if pull_now:
                 pulls[copy](k)
                 copy = 1 - copy
