@@ -119,6 +119,32 @@ def test_a_heap_that_is_too_small_fails_that_variant(device: str) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.gpu
+def test_a_pool_that_the_gpu_does_not_have_is_refused_with_figures() -> None:
+    for launches in ("2M", "2000M"):
+        _, done = bench(
+            "launch", "--device", "cuda", "--variant", "tail", "--items", "0", "--pending-launches", launches
+        )
+        assert done.returncode == 2
+        said = re.sub(r"\s+", " ", done.stderr)
+        assert re.search(
+            r"a pool of 2,000,000(,000)? waiting launches (takes [\d.]+ |is more than the [\d,]+ )", said
+        )
+
+
+@pytest.mark.gpu
+def test_the_break_even_is_measured_where_children_were_launched() -> None:
+    args = ("launch", "--device", "cuda", "--json", "--items", "64", "--launches", "1000")
+    found, done = bench(*args, "--variant", "fire-and-forget", "--variant", "inline")
+    assert done.returncode == 0, done.stderr
+    for one in found.values():
+        assert [each["children"] for each in one.break_even] == [1, 10, 100, 1000]
+        assert all(0 < each["low_us"] <= each["us"] <= each["high_us"] for each in one.break_even)
+        assert all(each["child_us"] > 0 for each in one.break_even)
+    found, done = bench(*args, "--variant", "inline")
+    assert found["inline"].break_even == ()
+
+
 def test_counts_say_what_was_lost() -> None:
     pool, bound = {"pending_launches": 2048}, {"pending_launches": 3000}
     with pytest.raises(ChildrenLostError) as told:
