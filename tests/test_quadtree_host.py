@@ -101,11 +101,11 @@ def test_host_driven_in_chunks(device: Device) -> None:
 def test_any_order_gives_the_same_tree(variant: Variant, seed: int) -> None:
     device = open_device("host", seed=seed)
     shape = ("uniform", "clustered", "line", "equal")[seed % 4]
-    options = {"points": 400, "shape": shape, "leaf": 8, "depth": 6}
+    options = {"points": 200, "shape": shape, "leaf": 8, "depth": 6}
     _check(device, variant, options, inputs_of("quadtree", options, seed), 1, **SMALL)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("variant", CHILDREN, ids=lambda v: v.name)
 def test_the_bound_on_pending_launches_holds(variant: Variant, seed: int) -> None:
     """With a pool of just the bound, nothing is refused in any order."""
@@ -130,3 +130,16 @@ def test_too_small_a_pool_is_told(variant: Variant) -> None:
     device.set_limit("pending_launches", 1)
     _, children = solve(device, prepared(device, variant, {"leaf": 1}, NASTY["clustered"][1], **SMALL))
     assert children.refused > 0
+
+
+@pytest.mark.parametrize("shape", ["uniform", "line"])
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_the_bound_of_hybrid_holds_where_subtrees_are_finished(seed: int, shape: str) -> None:
+    device, variant = open_device("host", seed=seed), get_variant("quadtree", "hybrid")
+    options = {"points": 9000, "leaf": 3, "shape": shape, "depth": 16}
+    inputs, large = inputs_of("quadtree", options, seed), {"large": 5000, "chunk": 1500}
+    assert variant.limits
+    device.set_limit(
+        "pending_launches", variant.limits(Sizes(EMPTY, inputs, {}, large, options)).pending_launches
+    )
+    _check(device, variant, options, inputs, 1, **large)

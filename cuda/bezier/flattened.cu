@@ -10,6 +10,8 @@
 //            other at a time. So a curve of 256 points costs 32 times one of 8, and no lane waits for a longer curve.
 //            A lane moves on from its curve by looking at where the next ones start; as each has 8 points or more, that
 //            is four looks at most.
+//            While the blocks before make up their sums, a block computes its first points, which are then in registers
+//            when it learns where they go: with some 150 blocks, waiting would be a good part of the time.
 // Wins       Wherever work per item is known once it has been looked at. The prefix sum takes the place of a launch.
 // Loses      To `uniform` when every curve needs 256 points: it counts in vain.
 // Source     Flattening of nested parallelism (Blelloch, "Programming parallel algorithms", 1996).
@@ -17,6 +19,7 @@
 #include "curve.cuh"
 
 #define SPG_TILE_CURVES 256
+#define SPG_AHEAD 6  // points that a lane computes before it knows where they go
 
 // `tile_curves` is at most 256 and at most the block.
 SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ control, int* __restrict__ count,
@@ -25,9 +28,10 @@ SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ con
 {
     SPG_SHARED(curve_t, curve, SPG_TILE_CURVES);
     SPG_SHARED(int, offset, SPG_TILE_CURVES + 1);
-    const scan_tile_t tile = take_tile(state);
-    const long long first = (long long)tile.tile * tile_curves;
+    SPG_SHARED_VAR(scan_word_t, this_launch);
+    const long long first = (long long)blockIdx.x * tile_curves;
     const int held = (int)min((long long)tile_curves, curves - first), me = threadIdx.x;
+    if (me == (int)blockDim.x - 1) this_launch = next_epoch(state);
 
     int mine = 0;
     if (me < held) {
@@ -37,14 +41,11 @@ SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ con
     int points = 0;
     const int before = block_exclusive_sum(mine, points);
     if (me < held) offset[me] = before;
-    if (me == 0) offset[held] = points;
-    const long long begin = look_back(tile, points);
-    __syncthreads();
-    if (me < held) {
-        count[first + me] = mine;
-        start[first + me] = begin + before;
-        if (first + me == curves - 1) *total = begin + points;
+    if (me == 0) {
+        offset[held] = points;
+        publish(state, this_launch, points);
     }
+    __syncthreads();
 
     // This warp's stretch, in steps of 32 points.
     const int lane = me & 31, warp = me / 32, warps = blockDim.x / 32;
@@ -56,8 +57,23 @@ SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ con
         if (offset[middle] <= from + lane) at = middle;
         else beyond = middle;
     }
-    for (int point = from + lane; point < to; point += 32) {
+    const auto next_point = [&](int point) {
         while (offset[at + 1] <= point) ++at;
-        vertices[begin + point] = curve_point(curve[at], point - offset[at], offset[at + 1] - offset[at]);
+        return curve_point(curve[at], point - offset[at], offset[at + 1] - offset[at]);
+    };
+    float2 ahead[SPG_AHEAD];
+#pragma unroll
+    for (int k = 0; k < SPG_AHEAD; ++k)
+        if (from + 32 * k + lane < to) ahead[k] = next_point(from + 32 * k + lane);
+
+    const long long begin = look_back(state, this_launch, points);
+    if (me < held) {
+        count[first + me] = mine;
+        start[first + me] = begin + before;
+        if (first + me == curves - 1) *total = begin + points;
     }
+#pragma unroll
+    for (int k = 0; k < SPG_AHEAD; ++k)
+        if (from + 32 * k + lane < to) vertices[begin + from + 32 * k + lane] = ahead[k];
+    for (int point = from + 32 * SPG_AHEAD + lane; point < to; point += 32) vertices[begin + point] = next_point(point);
 }

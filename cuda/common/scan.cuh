@@ -5,11 +5,12 @@
 // it meets one that already knows the sum of everything up to itself, and publishes that for its own successors.
 // Flag and number stand in one word, so that one relaxed store publishes both and no fence is needed.
 //
-// A tile waits for tiles of lower number only. Blocks take their tile from a counter, so that a tile is started only
-// when all before it are: whatever the order in which a GPU starts blocks, the wait ends.
+// A tile waits for tiles of lower number only. In look_back a tile is a block: GPUs start blocks in the order of their
+// index (CUB's scans rely on it too), so what a block waits for has been started. Where that is not to be relied on,
+// blocks take their tile from a counter (next_tile), at the price of a trip to L2 before anything can begin.
 //
-// Nothing has to be cleared between launches of the same grid: the counter goes on counting, so that it tells the launch
-// (the epoch) as well as the tile, and a word counts as written only if it bears the epoch of this launch.
+// Nothing has to be cleared between launches of the same grid: a counter of all blocks ever started tells which launch
+// this is (the epoch), and a word counts as written only if it bears the epoch of this launch.
 #pragma once
 
 #include "spg.cuh"
@@ -86,41 +87,39 @@ __device__ __forceinline__ unsigned next_tile(unsigned* counter)
     return tile;
 }
 
-// State of a scan over the whole grid, a tile per block: scan_word_t [1 + tiles], zero when it is made and never
-// cleared; the first word counts the tiles that were taken, in all launches.
-struct scan_tile_t {
-    scan_word_t *status, epoch;
-    unsigned tile;
-};
-
-__device__ __forceinline__ scan_tile_t take_tile(scan_word_t* state)
+// A scan over the whole grid, a tile per block. State: scan_word_t [1 + tiles], zero when it is made and never cleared;
+// the first word counts blocks.
+// One thread calls it; it is a trip to L2 that nothing else has to wait for.
+__device__ __forceinline__ scan_word_t next_epoch(scan_word_t* state)
 {
-    SPG_SHARED_VAR(scan_word_t, taken);
-    __syncthreads();
-    if (threadIdx.x == 0) taken = atomicAdd(state, 1ull);
-    __syncthreads();
     // The words bear the epoch of the launch before, or at first 0.
-    return {state + 1, ((taken / gridDim.x + 1) & 255) << 56, (unsigned)(taken % gridDim.x)};
+    return ((atomicAdd(state, 1ull) / gridDim.x + 1) & 255) << 56;
 }
 
-// Sum of all tiles before this one, whose own is `sum`. All threads of a block of whole warps come, and each looks at a
-// tile: in a grid of no more tiles than a block has threads, one look is enough.
-__device__ __forceinline__ long long look_back(const scan_tile_t& mine, long long sum)
+// Thread 0 tells the others the sum of its block's tile.
+__device__ __forceinline__ void publish(scan_word_t* state, scan_word_t epoch, long long sum)
+{
+    scan_store(state + 1 + blockIdx.x, epoch | (blockIdx.x == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
+}
+
+// Sum of all tiles before this one, whose own is `sum` and was published. All threads of a block of whole warps come,
+// with the same arguments, and each looks at a tile: in a grid of no more tiles than a block has threads, one look is
+// enough.
+__device__ __forceinline__ long long look_back(scan_word_t* state, scan_word_t epoch, long long sum)
 {
     SPG_SHARED(long long, parts, 32);
     SPG_SHARED(unsigned, knows, 32);
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    const long long tile = mine.tile;
-    if (threadIdx.x == 0)
-        scan_store(mine.status + tile, mine.epoch | (tile == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
+    const long long tile = blockIdx.x;
+    scan_word_t* status = state + 1;
     long long before = 0;
     bool done = tile == 0;
     for (long long last = tile - 1; !done; last -= blockDim.x) {
         const long long at = last - threadIdx.x;
-        scan_word_t word = mine.epoch | SPG_SCAN_PREFIX;  // nothing comes before the first tile
+        scan_word_t word = epoch | SPG_SCAN_PREFIX;  // nothing comes before the first tile
         if (at >= 0)
-            do word = scan_load(mine.status + at);
-            while ((word ^ mine.epoch) >> 56 != 0);
+            do word = scan_load(status + at);
+            while ((word ^ epoch) >> 56 != 0);
         const unsigned known = __ballot_sync(0xffffffffu, (word & SPG_SCAN_PREFIX) != 0);
         const int stop = known ? __ffs((int)known) - 1 : 31;  // the nearest tile that knows its prefix
         long long part = lane <= stop ? (long long)(word & SPG_SCAN_VALUE) : 0;
@@ -137,6 +136,6 @@ __device__ __forceinline__ long long look_back(const scan_tile_t& mine, long lon
         }
     }
     if (threadIdx.x == 0 && tile > 0)
-        scan_store(mine.status + tile, mine.epoch | SPG_SCAN_PREFIX | (scan_word_t)(before + sum));
+        scan_store(status + tile, epoch | SPG_SCAN_PREFIX | (scan_word_t)(before + sum));
     return before;
 }

@@ -28,7 +28,7 @@ SPG_KERNEL digit_histograms(int n, int shift, int passes, const float2* __restri
     count_digits(n, shift, passes, point, counters);
 }
 
-SPG_KERNEL __launch_bounds__(SPG_SORT_THREADS)
+SPG_KERNEL __launch_bounds__(SPG_SORT_THREADS, 4)
     sort_points(int n, int pass, int shift, const float2* __restrict__ point, unsigned* counters, unsigned* status,
                 pair_t* __restrict__ out)
 {
@@ -37,7 +37,7 @@ SPG_KERNEL __launch_bounds__(SPG_SORT_THREADS)
         [&](unsigned at, pair_t e) { out[at] = e; });
 }
 
-SPG_KERNEL __launch_bounds__(SPG_SORT_THREADS)
+SPG_KERNEL __launch_bounds__(SPG_SORT_THREADS, 4)
     sort_pairs(int n, int pass, int shift, const pair_t* __restrict__ in, unsigned* counters, unsigned* status,
                pair_t* __restrict__ out)
 {
@@ -47,7 +47,7 @@ SPG_KERNEL __launch_bounds__(SPG_SORT_THREADS)
 }
 
 // The last pass. Where it is the only one, `in` is null and points are read.
-SPG_KERNEL __launch_bounds__(SPG_SORT_THREADS)
+SPG_KERNEL __launch_bounds__(SPG_SORT_THREADS, 4)
     sort_last(int n, int pass, int shift, const float2* __restrict__ point, const pair_t* __restrict__ in,
               unsigned* counters, unsigned* status, unsigned* __restrict__ codes, int* __restrict__ order)
 {
@@ -69,8 +69,9 @@ __device__ __forceinline__ int first_depth(const unsigned* __restrict__ codes, i
 SPG_KERNEL find_split(int n, int leaf, int depth, const unsigned* __restrict__ codes, int* __restrict__ rank,
                       int2* __restrict__ split, long long* total, scan_word_t* state)
 {
-    const scan_tile_t tile = take_tile(state);
-    const long long begin = (long long)tile.tile * SPG_SPLIT_ITEMS * blockDim.x;
+    SPG_SHARED_VAR(scan_word_t, this_launch);
+    if (threadIdx.x == blockDim.x - 1) this_launch = next_epoch(state);
+    const long long begin = (long long)blockIdx.x * SPG_SPLIT_ITEMS * blockDim.x;
     int from[SPG_SPLIT_ITEMS], count[SPG_SPLIT_ITEMS], sum = 0;
 #pragma unroll
     for (int k = 0; k < SPG_SPLIT_ITEMS; ++k) {
@@ -85,8 +86,9 @@ SPG_KERNEL find_split(int n, int leaf, int depth, const unsigned* __restrict__ c
     }
     int of_tile = 0;
     const int before = block_exclusive_sum(sum, of_tile);
-    long long number = look_back(tile, of_tile);
-    if (threadIdx.x == 0 && tile.tile == gridDim.x - 1) *total = number + of_tile;
+    if (threadIdx.x == 0) publish(state, this_launch, of_tile);
+    long long number = look_back(state, this_launch, of_tile);
+    if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) *total = number + of_tile;
     number += before;
 #pragma unroll
     for (int k = 0; k < SPG_SPLIT_ITEMS; ++k) {

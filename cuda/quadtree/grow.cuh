@@ -11,10 +11,10 @@
 //          from slot_count int [1].
 //          children  see children.cuh.
 //
-// How many launches can be pending at once: a pending one belongs to a node (the large node itself, or the parent of a
-// group of smaller ones), a node has one at a time, and a group's blocks have more than `leaf` points of their own.
-// Large nodes that are pending together share no points. So at most n / (leaf + 1) groups and n / large large nodes, and
-// of the former at most 4^(depth - 1).
+// How many launches can be pending at once: those that are hold different points. A group holds its nodes' points; of a
+// large node one step at a time is pending, and its children are launched by the last one. So a pending launch below
+// another one's parent belongs to a child that was launched apart. Each has more than `leaf` points: at most n / (leaf + 1)
+// are pending. (And of groups at most 4^(depth - 1), besides n / large large nodes.)
 #pragma once
 
 #include "../common/children.cuh"

@@ -111,7 +111,10 @@ def uniform(job: Job) -> Launch:
          about="counts, their prefix sum, and points cut into equal parts, all in one launch",
          tunables={
              "tile": Tunable(64, "curves that a block takes", choices=(32, 64, 128, 256)),
-             "block": Tunable(256, "threads per block", choices=(256, 512, 1024)),
+             "block": Tunable(
+                 0, "threads per block; 0: 512 if all blocks can be on the GPU at once, else 256",
+                 choices=(0, 256, 512, 1024),
+             ),
          })  # fmt: skip
 def flattened(job: Job) -> Launch:
     """Vertices one curve after another, `start` says where each begins. How many there will be is not known
@@ -119,12 +122,14 @@ def flattened(job: Job) -> Launch:
     curves = _Curves(job)
     device, tile = curves.device, int(job.params["tile"])
     tiles = -(-curves.curves // tile)
+    # Few tiles leave the GPU half empty, and their last points are waited for: the more threads the better.
+    block = int(job.params["block"]) or (512 if tiles <= 4 * device.info().multiprocessors else 256)
     vertices, start = curves.room()
     total = device.empty(1, np.int64)
     state = device.upload(np.zeros(1 + tiles, np.uint64))
     run = job.kernel("flattened").bind(
         tiles,
-        job.params["block"],
+        block,
         curves.n,
         np.int32(tile),
         curves.control,

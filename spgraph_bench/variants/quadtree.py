@@ -232,10 +232,19 @@ _GROW = {
 
 
 def _growth_limits(sizes: Sizes) -> Limits:
-    """See cuda/quadtree/grow.cuh: groups and large nodes that can be pending at once."""
+    """See cuda/quadtree/grow.cuh: nodes that are pending together hold different points, more than a leaf
+    each."""
     points, leaf, depth = len(sizes.inputs["points"]), int(sizes.options["leaf"]), int(sizes.options["depth"])
-    groups = min(points // (leaf + 1), 4 ** (depth - 1))
-    return Limits(pending_launches=2 * groups + points // int(sizes.params["large"]) + 2)
+    groups = min(points // (leaf + 1), 4 ** (depth - 1) + points // int(sizes.params["large"]))
+    return Limits(pending_launches=groups + 2)
+
+
+def _hybrid_limits(sizes: Sizes) -> Limits:
+    """Besides, only nodes of more points than one block finishes launch anything: once they are split, two
+    groups of their smaller children at most."""
+    points, depth = len(sizes.inputs["points"]), int(sizes.options["depth"])
+    few = 2 * most_split(points, min(_FINISH, int(sizes.params["large"])), depth) + 2
+    return Limits(pending_launches=min(few, _growth_limits(sizes).pending_launches))
 
 
 def _grown(job: Job) -> Launch:
@@ -268,7 +277,7 @@ def child_launch(job: Job) -> Launch:
 
 
 @variant("quadtree", "hybrid", format="none", source="quadtree/hybrid.cu", dtypes=_DTYPES, tunables=_GROW,
-         limits=_growth_limits,
+         limits=_hybrid_limits,
          about=f"children above {_FINISH:,} points; below, a block finishes by sorting")  # fmt: skip
 def hybrid(job: Job) -> Launch:
     return _grown(job)
