@@ -17,6 +17,7 @@ import pytest
 
 from spgraph_bench.device import host, modules
 from spgraph_bench.device.host import HostDevice
+from spgraph_bench.device.nvcc import uses_device_launch
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.paths import cuda_dir
 
@@ -714,7 +715,7 @@ def test_a_warm_start_runs_no_compiler(plain: HostDevice, monkeypatch: pytest.Mo
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
 def test_fixtures_are_cuda(tmp_path: Path) -> None:
     def compile_with_nvcc(file: Path) -> str:
-        relocatable = ["-rdc=true"] if "children" in file.name else []
+        relocatable = ["-rdc=true"] if uses_device_launch(str(file)) else []
         command = ["nvcc", "-cubin", "-arch=sm_90", *relocatable, f"-I{cuda_dir()}", str(file)]
         done = subprocess.run(
             [*command, "-o", str(tmp_path / f"{file.stem}.cubin")],
@@ -725,7 +726,7 @@ def test_fixtures_are_cuda(tmp_path: Path) -> None:
         return done.stdout + done.stderr
 
     files = [f for f in sorted(KERNELS.glob("host_*.cu")) if f.name != "host_broken.cu"]
-    assert len(files) == 7
+    assert len(files) == 8
     with ThreadPoolExecutor(2) as pool:
         assert dict(zip(files, pool.map(compile_with_nvcc, files), strict=True)) == dict.fromkeys(files, "")
 
