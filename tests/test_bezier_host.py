@@ -63,7 +63,7 @@ def test_battery(device: Device, variant: Variant, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "params"),
     [
-        ("flattened", {"tile": 32}), ("flattened", {"tile": 256, "block": 512}),
+        ("flattened", {"tile": 64, "block": 256}), ("flattened", {"tile": 256, "block": 512}),
         ("child-launch-malloc", {"piece": 7}), ("child-launch-preallocated", {"piece": 100}),
     ],
 )  # fmt: skip
@@ -80,6 +80,19 @@ def test_flattened_many_times_over(device: Device) -> None:
     for _ in range(3):
         output, _ = solve(device, ready)
         assert verdict(ready.job.variant, {}, inputs, output).ok
+
+
+def _many_tiles(device: Device) -> None:
+    inputs = inputs_of("bezier", {"curves": 32 * 300, "straight": 100, "bent": 0})
+    _check(device, get_variant("bezier", "flattened"), inputs, tile=32, block=256)
+
+
+def test_flattened_with_more_tiles_than_a_block_looks_at_once(device: Device) -> None:
+    _many_tiles(device)
+
+
+def test_flattened_with_many_tiles_in_another_order() -> None:
+    _many_tiles(open_device("host", seed=1))
 
 
 @pytest.mark.parametrize("seed", range(1, 21))

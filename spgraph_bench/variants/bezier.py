@@ -110,9 +110,12 @@ def uniform(job: Job) -> Launch:
 @variant("bezier", "flattened", format="none", source="bezier/flattened.cu", dtypes=_DTYPES,
          about="counts, their prefix sum, and points cut into equal parts, all in one launch",
          tunables={
-             "tile": Tunable(64, "curves that a block takes", choices=(32, 64, 128, 256)),
+             "tile": Tunable(
+                 0, "curves that a block takes; 0: 32 if the blocks can all be on the GPU at once, else 64",
+                 choices=(0, 32, 64, 128, 256),
+             ),
              "block": Tunable(
-                 0, "threads per block; 0: 512 if all blocks can be on the GPU at once, else 256",
+                 0, "threads per block; 0: 512 if the blocks can all be on the GPU at once, else 256",
                  choices=(0, 256, 512, 1024),
              ),
          })  # fmt: skip
@@ -120,10 +123,13 @@ def flattened(job: Job) -> Launch:
     """Vertices one curve after another, `start` says where each begins. How many there will be is not known
     before, so there is room for 256 of each; the part beyond the total is never touched."""
     curves = _Curves(job)
-    device, tile = curves.device, int(job.params["tile"])
+    device = curves.device
+    # Few curves leave the GPU half empty, and its last points are waited for: small tiles of many threads
+    # are even. And a block looks back over as many tiles at once as it has threads.
+    few = curves.curves <= 4 * 32 * device.info().multiprocessors
+    tile = int(job.params["tile"]) or (32 if few else 64)
+    block = int(job.params["block"]) or (512 if few else 256)
     tiles = -(-curves.curves // tile)
-    # Few tiles leave the GPU half empty, and their last points are waited for: the more threads the better.
-    block = int(job.params["block"]) or (512 if tiles <= 4 * device.info().multiprocessors else 256)
     vertices, start = curves.room()
     total = device.empty(1, np.int64)
     state = device.upload(np.zeros(1 + tiles, np.uint64))
