@@ -1,9 +1,9 @@
 // auto: betweenness from one source in one launch, each level by one block, from its own side, or from the other.
 //
-// Layout   see graph/paths.cuh; barrier unsigned [1]; handover int64 [5]: what block 0 hands over after levels alone, three
-//          words forward and two back. col_ptr, row: in-edges, the same arrays as row_ptr and col for undirected graphs.
-//          old_id: null where ids are the input's. stamps as in persistent.cu; codes 0 push, 1 pull, 2 one block, 3 scatter,
-//          4 gather, -1 the end.
+// Layout   see graph/paths.cuh; barrier unsigned [1]; handover int64 [5]: what block 0 hands over after levels alone,
+//          three words forward and two back. col_ptr, row: in-edges, the same arrays as row_ptr and col for undirected
+//          graphs. old_id: null where ids are the input's. stamps as in persistent.cu; codes 0 push, 1 pull, 2 one
+//          block, 3 scatter, 4 gather, -1 the end.
 // Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, E_k the edges of the
 //          frontier of level k, U those of vertices in no frontier yet:
 //            forward   few vertices of low degree        block 0 alone, the others wait (graph/paths_alone.cuh)
@@ -12,8 +12,8 @@
 //            back      few vertices of low degree        block 0 alone
 //                      undirected, E_k > beta E_(k+1)    scatter: the level after adds to this one by atomics
 //                      else                              gather: this level sums up the shares of the level after
-// Wins     on graphs of few levels, where one level holds most edges and both its neighbours few: those edges are then never
-//          looked at, forward or back; and on thousands of small levels, which cost no grid barrier.
+// Wins     on graphs of few levels, where one level holds most edges and both its neighbours few: those edges are then
+//          never looked at, forward or back; and on thousands of small levels, which cost no grid barrier.
 // Loses    against persistent by what deciding costs.
 // Idea     Beamer, Asanovic and Patterson, SC 2012, carried over to both of Brandes' passes. Pulling cannot stop at the
 //          first parent here, since all of them count: so alpha is below 1, far below that of a search for levels.

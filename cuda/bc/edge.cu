@@ -1,9 +1,9 @@
 // edge: betweenness from one source, a thread per edge in every level, forward and back.
 //
-// Layout   see graph/paths.cuh, without queues; row, col int32 [nnz]: source and target of each edge; sizes int32 [3]: not
-//          0 where a level found something.
-// Mapping  one launch per level, each looks at all edges. Forward the edges from level k to level k + 1 add counts, back
-//          they add shares, both by atomics.
+// Layout   see graph/paths.cuh, without queues; row, col int32 [nnz]: source and target of each edge; sizes int32 [3]:
+//          not 0 where a level found something.
+// Mapping  one launch per level, each looks at all edges. Forward the edges from level k to level k + 1 add counts,
+//          back they add shares, both by atomics.
 // Wins     on few levels and very uneven degrees: all threads do the same, reads of row and col are coalesced.
 // Loses    on many levels: all edges are looked at twice in each.
 // Idea     Jia and others, "Edge v. node parallelism for graph centrality metrics", GPU Computing Gems 2011.

@@ -1,7 +1,7 @@
 // push: betweenness from one source, a thread per vertex of each level, forward and back.
 //
-// Layout   see graph/paths.cuh; queue int32 [n]: the levels one after another, here with all vertices found; sizes int32
-//          [3]: level k is counted in sizes[k % 3].
+// Layout   see graph/paths.cuh; queue int32 [n]: the levels one after another, here with all vertices found; sizes
+//          int32 [3]: level k is counted in sizes[k % 3].
 // Mapping  one launch per level forward, after which the host reads how many vertices were found; one per level back,
 //          for which it knows where each level lies in the queue. Forward a thread adds its count to each successor by
 //          an atomic; back it sums its successors' shares, without.

@@ -7,12 +7,13 @@
 //          state int32 [2]: the least vertex of the hub's component, the number of pieces; barrier unsigned [1].
 //          stamps: a step for each below, codes 0 to 6, see graph/stamps.cuh; the code -1 ends them.
 // Mapping  one cooperative launch, grid barriers between the steps:
-//            0 every block by itself: the hub, the most frequent end of 1,024 edges or fewer, picked by a hash. A thread
-//              per vertex: beneath its first neighbour, if that is smaller. No atomics.
+//            0 every block by itself: the hub, the most frequent end of 1,024 edges or fewer, picked by a hash. A
+//              thread per vertex: beneath its first neighbour, if that is smaller. No atomics.
 //            1 a thread per edge of the hub: its neighbours beneath it, wherever they were.
 //            2 a thread per vertex: up to its root. Long paths double their steps.
 //            3 a thread per vertex: join with its first `rounds` neighbours. They lie in one or two sectors of memory,
-//              the rest of a list is not touched. In a graph with a giant component most of it is the hub's tree by now.
+//              the rest of a list is not touched. In a graph with a giant component most of it is the hub's tree by
+//              now.
 //            4 a warp per 32 vertices: those that are not in the hub's tree are joined with all neighbours left,
 //              both out and in, the lists of a warp walked together. Lists longer than `long_list` are cut into pieces
 //              and left to
@@ -94,7 +95,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) cc_afforest(index_t n, offset_t nnz, const
     grid_barrier(barrier);
     next_step(1);
 
-    // The edge to the first neighbour, which such a vertex may lose here, is joined again in step 3.
+    // The edge to its first neighbour, which such a vertex may lose here, is joined in step 3, or by its other end.
     for (int list = 0; list < (col_ptr ? 2 : 1); ++list) {
         const offset_t* const starts = list ? col_ptr : row_ptr;
         const index_t* const others = list ? row : col;

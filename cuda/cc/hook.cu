@@ -3,9 +3,9 @@
 // Layout   row, col int32 [nnz]: source and target of each edge; parent int32 [n]: see graph/components.cuh; in the end
 //          the least id of each component. changed int32 [3]: as in label.cu. Directions do not count.
 //          stamps: two steps per round, codes 0 hooking and 1 shortening, see graph/stamps.cuh; the code -1 ends them.
-// Mapping  one cooperative launch. A round is a thread per edge, which hooks the larger of its ends' parents beneath the
-//          smaller if that is a root, and then a thread per vertex, which moves it up to its root; a grid barrier after
-//          each of both. All trees are flat between rounds.
+// Mapping  one cooperative launch. A round is a thread per edge, which hooks the larger of its ends' parents beneath
+//          the smaller if that is a root, and then a thread per vertex, which moves it up to its root; a grid barrier
+//          after each of both. All trees are flat between rounds.
 // Wins     over label on long paths: the number of trees falls by half or more in a round, whatever their shape.
 // Loses    every round looks at every edge, though most of them have found their component after the first.
 // Idea     Shiloach and Vishkin, J. Algorithms 1982; for GPUs Soman, Kishore and Narayanan, IPDPS Workshops 2010.

@@ -12,8 +12,8 @@ SPG_KERNEL cc_restore_begin(index_t n, index_t* least)
     if (v < n) least[v] = n;
 }
 
-// One word is wanted by most vertices: that of vertex 0's component, since vertex 0 has most edges. A block has one atomic
-// for it, by the least that its threads have.
+// One word is wanted by most vertices: that of vertex 0's component, since vertex 0 has most edges. A block has one
+// atomic for it, by the least that its threads have.
 SPG_KERNEL cc_restore_least(index_t n, const index_t* __restrict__ label, const index_t* __restrict__ old_id,
                             index_t* least)
 {

@@ -1,9 +1,9 @@
 // components.cuh: a forest over the vertices whose trees become connected components.
 //
-// Layout   parent int32 [n]. A root is its own parent. Two vertices are connected as far as known when they have the same
-//          root. Trees are joined at their roots, the higher root beneath the lower: vertices rank by their numbers, but
-//          one, `hub`, ranks lowest of all. So a root is the least vertex of its tree, or the hub; and when all edges are
-//          joined the least of its component, or the hub.
+// Layout   parent int32 [n]. A root is its own parent. Two vertices are connected as far as known when they have the
+//          same root. Trees are joined at their roots, the higher root beneath the lower: vertices rank by their
+//          numbers, but one, `hub`, ranks lowest of all. So a root is the least vertex of its tree, or the hub; and
+//          when all edges are joined the least of its component, or the hub.
 // Hub      Were all ranks numbers, large trees would grow everywhere and be joined in turn, and for each such join
 //          every thread that has an edge between the two would want to hook the same root at the same time. With a hub
 //          that most vertices are near to there is one large tree from the start, and what is hooked are small ones.
@@ -20,8 +20,9 @@
 #include "sync.cuh"
 
 // The root of v as far as this thread can see. Each vertex on the way is moved up to its grandparent (path halving), so
-// paths shorten by half with every walk. That is for short paths: on a lattice, whose paths are 1,000 vertices long where
-// nobody has flattened them, it made joining four times slower, since each move costs the other blocks their line.
+// paths shorten by half with every walk. That is for short paths: on a lattice, whose paths are 1,000 vertices long
+// where nobody has flattened them, it made joining four times slower, since each move costs the other blocks their
+// line.
 __device__ __forceinline__ index_t root_of(index_t v, index_t* parent)
 {
     index_t at = load_block(parent + v);
@@ -51,10 +52,10 @@ __device__ __forceinline__ void join(index_t u, index_t w, index_t hub, index_t*
     }
 }
 
-// The root of v while nobody joins, and v beneath it. Each thread writes the words of its own vertices only: were others
-// moved too, a slower thread could move a vertex that is at its root back to one on the way. All threads at work on long
-// paths double their steps together, if they see what the others have done: so only roots, which stay what they are, are
-// left to L1.
+// The root of v while nobody joins, and v beneath it. Each thread writes the words of its own vertices only: were
+// others moved too, a slower thread could move a vertex that is at its root back to one on the way. All threads at work
+// on long paths double their steps together, if they see what the others have done: so only roots, which stay what they
+// are, are left to L1.
 __device__ __forceinline__ index_t flatten(index_t v, index_t* parent)
 {
     index_t at = load_block(parent + v);

@@ -11,10 +11,10 @@
 //          as in frontier.cuh: vertices without out-edges are in none; tally word64_t [n + 3]: one for each level.
 // Numbers  Counts grow beyond any type: a lattice of 1,000 x 1,000 has 10^600 paths from corner to corner. They are
 //          float64, and scaled: once a level holds a count above 2^400, the next level divides what it passes on by
-//          2^400, which is exact. So all counts of a level are scaled alike, and backward the same levels multiply by the
-//          same. scale int32 [n + 3]: bit 0, level k holds a large count; bit 1, level k divides. Within one level counts may
-//          lie 2^1400 apart; beyond that a count becomes 0, its share infinite, and the result is no number, never a
-//          wrong one.
+//          2^400, which is exact. So all counts of a level are scaled alike, and backward the same levels multiply by
+//          the same. scale int32 [n + 3]: bit 0, level k holds a large count; bit 1, level k divides. Within one level
+//          counts may lie 2^1400 apart; beyond that a count becomes 0, its share infinite, and the result is no number,
+//          never a wrong one.
 //          All terms are positive: nothing cancels, and relative errors only add up (see problems/bc.py).
 // Races    A count is added to by atomics while its level is being found, and read a barrier later; so with sums.
 #pragma once
@@ -28,8 +28,8 @@ struct alignas(16) path_sums {
     double count, sum;
 };
 
-// What level k multiplies by when it passes counts on. To be asked by all threads, after the barrier that ends the level
-// before.
+// What level k multiplies by when it passes counts on. To be asked by all threads, after the barrier that ends the
+// level before.
 __device__ __forceinline__ double forward_factor(const int* scale, int k)
 {
     return k > 0 && scale[k - 1] == 1 ? SPG_DIVISION : 1.0;
@@ -135,8 +135,8 @@ __device__ __forceinline__ void push_paths(int k, long long first, double factor
     found.rest(flush);
 }
 
-// The same from the other side: every vertex not found yet looks at all of its in-edges. A lane has a vertex; lists of 16
-// and more are walked by the warp. No atomics but for the queue: a count has one writer.
+// The same from the other side: every vertex not found yet looks at all of its in-edges. A lane has a vertex; lists of
+// 16 and more are walked by the warp. No atomics but for the queue: a count has one writer.
 __device__ __forceinline__ void pull_paths(index_t n, int k, long long first, double factor,
                                            const offset_t* __restrict__ row_ptr, const offset_t* __restrict__ col_ptr,
                                            const index_t* __restrict__ row, int* level, path_sums* paths, int* scale,

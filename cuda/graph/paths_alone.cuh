@@ -1,5 +1,6 @@
-// paths_alone.cuh: levels of paths.cuh by one block, for as long as frontiers are small and of low degree, without a grid
-// barrier between them. A long thin graph (a lattice, a chain, a road) has thousands of such levels, forward and back.
+// paths_alone.cuh: levels of paths.cuh by one block, for as long as frontiers are small and of low degree, without a
+// grid barrier between them. A long thin graph (a lattice, a chain, a road) has thousands of such levels, forward and
+// back.
 #pragma once
 
 #include "one_block.cuh"
@@ -13,12 +14,12 @@ __device__ __forceinline__ bool fits_block(word64_t tally, small_frontier small)
 }
 
 // Forward from level k on; returns the level it stopped before, whose frontier and tally are in global memory as any
-// other level's. `first` is moved on to where that begins, `unexplored` is lowered by the edges of the levels done. To be
-// called by all threads of one block, after a grid barrier.
+// other level's. `first` is moved on to where that begins, `unexplored` is lowered by the edges of the levels done. To
+// be called by all threads of one block, after a grid barrier.
 //
 // The frontier lies in shared memory with its rows, so a level waits for a column, for a level (L1 may answer: an old
-// answer can only be -1, which the compare-and-swap then sets right), and for the claim. Counts are added by atomics that
-// nobody waits for. A thread looks at four edges at a time.
+// answer can only be -1, which the compare-and-swap then sets right), and for the claim. Counts are added by atomics
+// that nobody waits for. A thread looks at four edges at a time.
 __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,
                                                 const index_t* __restrict__ col, int* level, path_sums* paths,
                                                 int* scale, index_t* queue, offset_t* start, word64_t* tally,
@@ -120,9 +121,9 @@ __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, con
     return k;
 }
 
-// Backward from level k down to level 1, while frontiers fit; returns the level it stopped before (0: all done), which is
-// the one that ends at queue[first]. A thread sums the shares of a vertex's successors, four at a time; the vertex that it
-// has in the level to come is fetched meanwhile.
+// Backward from level k down to level 1, while frontiers fit; returns the level it stopped before (0: all done), which
+// is the one that ends at queue[first]. A thread sums the shares of a vertex's successors, four at a time; the vertex that
+// it has in the level to come is fetched meanwhile.
 __device__ __forceinline__ int gather_shares_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,
                                                    const index_t* __restrict__ col, const int* level,
                                                    path_sums* paths, const int* scale, const index_t* queue,

@@ -1,6 +1,7 @@
 // stamps.cuh: what a kernel tells of its steps, for whoever watches it.
 //
-// Layout   stamps int64 [size][2]: a time in ns and a code for each step; the kernel is given size 0 where nobody watches.
+// Layout   stamps int64 [size][2]: a time in ns and a code for each step; the kernel is given size 0 where nobody
+//          watches.
 #pragma once
 
 // For one thread of the grid.
