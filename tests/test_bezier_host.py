@@ -73,8 +73,8 @@ def test_parameters(device: Device, name: str, params: dict[str, Any]) -> None:
 
 def test_flattened_many_times_over(device: Device) -> None:
     """Its tiles tell launches apart by a count of 8 bits, which comes round."""
-    inputs = inputs_of("bezier", {"curves": 70})
-    ready = prepared(device, get_variant("bezier", "flattened"), {}, inputs, tile=32)
+    inputs = inputs_of("bezier", {"curves": 40})
+    ready = prepared(device, get_variant("bezier", "flattened"), {}, inputs, tile=32, block=256)
     for _ in range(255):
         ready.launch.run()
     for _ in range(3):
