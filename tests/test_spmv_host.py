@@ -185,12 +185,14 @@ def test_atomics_are_as_many_as_the_kernels_say() -> None:
         _run(device, prepared)
         counted = device.counters()
         assert counted is not None
-        assert counted["kernel_launches"] == prepared.launch.operations - (name.startswith("coo"))  # a memset
+        memsets = name in ("coo-atomic", "coo-segmented", "csr-segmented")
+        assert counted["kernel_launches"] == prepared.launch.operations - memsets
         return counted["global_atomics"]
 
     assert atomics("coo-atomic") == a.nnz
     warps = -(-a.nnz // 256)
     assert atomics("coo-segmented", steps=8) <= a.rows + warps  # one per row and warp
+    assert atomics("csr-segmented") <= 2 * -(-a.nnz // 128)  # two cut rows a tile
     assert atomics("csr-vector") == 0
     assert atomics("ell") == 0
     first = [(r + int(a.row_ptr[r])) // 2048 for r in (0, 201)]
@@ -273,6 +275,7 @@ AUTO = dict.fromkeys(("block", "threads", "rows", "quads", "resident"), "auto")
         (15, 4, {"threads": 4, "quads": 2, "rows": 1, "resident": 2048, "block": 128}),
         (27, 4, {"threads": 8, "quads": 1, "rows": 4, "resident": 1024, "block": 64}),
         (121, 4, {"threads": 16, "quads": 2, "rows": 1, "resident": 2048, "block": 128}),
+        (15, 8, {"threads": 8, "quads": 1, "rows": 4, "resident": 768, "block": 64}),
         (5000, 8, {"threads": 32, "quads": 2, "rows": 1, "resident": 1024, "block": 128}),
     ],
 )
@@ -290,13 +293,31 @@ def test_subwarps_of_a_small_matrix_take_a_row_each() -> None:
     assert subwarp_shape(AUTO, 0, 0, 4, 132)["rows"] == 1
 
 
-@pytest.mark.parametrize("rows", [1, 2, 4])
-@pytest.mark.parametrize("quads", [1, 2])
-@pytest.mark.parametrize("threads", [2, 8, 32])
-def test_every_shape_of_subwarps(device: Device, threads: int, quads: int, rows: int) -> None:
+@pytest.mark.parametrize(("threads", "quads", "rows"), [(2, 1, 4), (8, 2, 1), (8, 1, 4), (32, 2, 2)])
+def test_shapes_of_subwarps(device: Device, threads: int, quads: int, rows: int) -> None:
     shape: dict[str, Any] = {"threads": threads, "quads": quads, "rows": rows, "block": 64}
-    for name, dtype in (("every-length-to-70", "float32"), ("random-1025", "float64")):
-        result = _check(device, get_variant("spmv", "csr-subwarp"), name, dtype, **shape)
+    for name in ("every-length-to-70", "random-1025", "around-2048"):
+        result = _check(device, get_variant("spmv", "csr-subwarp"), name, "float32", **shape)
+        assert result.ok, result.message
+
+
+# ---- tiles of csr-segmented in which more rows begin than are looked at one by one -----------------------
+
+
+@pytest.mark.parametrize("step", [40, 3000])
+def test_segmented_sums_between_many_empty_rows(device: Device, step: int) -> None:
+    rows = 70_000
+    lengths = np.zeros(rows, np.int64)
+    lengths[::step] = 1
+    lengths[step // 2] = 300
+    row = np.repeat(np.arange(rows), lengths)
+    a = csr(rows, 400, row, (7 * np.arange(len(row))) % 400, 1.0 + np.arange(len(row)) % 5)
+    whole = matrix(a)
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        inputs = SPMV.inputs(whole, dtype, 1)
+        prepared = _prepare(device, get_variant("spmv", "csr-segmented"), a, dtype.name)
+        device.write(prepared.job.buffers["x"], inputs["x"])
+        result = SPMV.check(_run(device, prepared), SPMV.oracle(whole, inputs, dtype), dtype)
         assert result.ok, result.message
 
 

@@ -34,11 +34,13 @@ __device__ __forceinline__ long long spg_nanoseconds()
 #endif
 
 // Threads on an SM to leave registers for, for __launch_bounds__: `threads`, or the most that the SM can hold
-// (compute capability 7.5: 1,024).
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+// (compute capability 7.5: 1,024; 8.0, 9.0 and 10: 2,048; 8.6 to 8.9, 11 and 12: 1,536).
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100)
+#define SPG_RESIDENT(threads) (threads)
+#elif __CUDA_ARCH__ < 800
 #define SPG_RESIDENT(threads) ((threads) < 1024 ? (threads) : 1024)
 #else
-#define SPG_RESIDENT(threads) (threads)
+#define SPG_RESIDENT(threads) ((threads) < 1536 ? (threads) : 1536)
 #endif
 
 #ifndef SPG_VALUE

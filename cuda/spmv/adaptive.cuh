@@ -192,25 +192,28 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
         const int quads = inside < count ? (int)inside : count;
         // A loop that is not unrolled: ptxas would move all loads to its begin, ahead of the first gather. With all
         // threads of an SM doing so at once memory is flooded and idle by turns.
-        typename Entries::quad q[DEPTH], next[DEPTH];
-        ask_quads(a, next, base, 4 * thread, quads);
+        typename Entries::quad q[DEPTH];
+        ask_quads(a, q, base, 4 * thread, quads);
 #pragma unroll 1
         for (int i = 4 * thread; i < quads; i += 4 * DEPTH * SPG_BLOCK) {
-            if (!AHEAD && i != 4 * thread) ask_quads(a, next, base, i, quads);
+            if (!AHEAD && i != 4 * thread) ask_quads(a, q, base, i, quads);
+            typename Entries::quad next[DEPTH];
 #pragma unroll
-            for (int k = 0; k < DEPTH; ++k) q[k] = next[k];
+            for (int k = 0; k < DEPTH; ++k) next[k] = q[k];
             if (AHEAD) ask_quads(a, next, base, i + 4 * DEPTH * SPG_BLOCK, quads);
 #pragma unroll
             for (int k = 0; k < DEPTH; ++k)
-                if (i + 4 * k * SPG_BLOCK < quads) a.multiply(q[k]);
+                if (k == 0 || i + 4 * k * SPG_BLOCK < quads) a.multiply(q[k]);
 #pragma unroll
             for (int k = 0; k < DEPTH; ++k) {
                 const int at = i + 4 * k * SPG_BLOCK;
-                if (at < quads) {
+                if (k == 0 || at < quads) {
 #pragma unroll
                     for (int u = 0; u < 4; ++u) products[PLACE(at + u)] = q[k].p.at[u];
                 }
             }
+#pragma unroll
+            for (int k = 0; k < DEPTH; ++k) q[k] = next[k];
         }
         for (int i = quads + thread; i < count; i += SPG_BLOCK) products[PLACE(i)] = a.product(base + i);
         __syncthreads();

@@ -13,6 +13,9 @@
 // Floors   (banded, 27 diagonals, 4 M rows, float32, H200) bytes: 108 M x 6 + 108 M / 32 + rows x 12 = 700 MB at
 //          4.6 TB/s: 0.152 ms (csr: 0.199). Operations: as csr-adaptive, 108 M products through shared memory
 //          (one word written, one read each: 0.03 ms) and their gathers through L1 (3.4 M warp reads: 0.03 ms).
+#ifndef SPG_THREADS
+#define SPG_THREADS 1280  // 48 registers: where this format fits, gathers are local, and more warps do better
+#endif
 #include "adaptive.cuh"
 
 #define GROUP 128

@@ -15,7 +15,7 @@ from spgraph_bench.variants.base import Job, Launch, variant
 
 __all__ = ["Pieces", "pieces"]
 
-_BLOCK = {"block": Tunable(256, "threads per block", (64, 128, 256, 512))}
+_BLOCK = {"block": Tunable(64, "threads per block", (64, 128, 256, 512))}
 _COLUMNS = {
     "columns": Tunable(
         "auto",
@@ -164,7 +164,7 @@ def csr_row(job: Job) -> Launch:
 
 @variant("spmm", "csr-tile", format="csr", source="spmm/csr_tile.cu",
          tunables={
-             "block": Tunable(256, "threads per block", (128, 256)), **_COLUMNS,
+             "block": Tunable(128, "threads per block", (128, 256)), **_COLUMNS,
              "items": Tunable("auto", "row ends and entries of a group of lanes", ("auto", 8, 16, 32, 64)),
          },
          about="rows and entries cut into equal shares, staged in shared memory")  # fmt: skip
@@ -247,7 +247,7 @@ def bsr(job: Job) -> Launch:
 
 @variant("spmm", "blocked-ell", format="blocked-ell", source="spmm/blocked_ell.cu", dtypes=("float16",),
          tunables={
-             "warps": Tunable(4, "warps per block", (1, 2, 4, 8)),
+             "warps": Tunable(1, "warps per block", (1, 2, 4, 8)),
              "fragments": Tunable("auto", "times 16 columns for each warp", ("auto", 1, 2, 4)),
          },
          about="tensor cores: half-precision blocks, float32 sums")  # fmt: skip

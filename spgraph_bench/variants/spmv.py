@@ -87,13 +87,11 @@ def csr_vector(job: Job) -> Launch:
 
 
 _SUBWARP = {
-    "block": Tunable("auto", "threads per block", ("auto", 64, 128, 256, 512)),
+    "block": Tunable("auto", "threads per block", ("auto", 64, 128, 256)),
     "threads": Tunable("auto", "threads per row", ("auto", 2, 4, 8, 16, 32)),
     "rows": Tunable("auto", "rows that these threads have under way at once", ("auto", 1, 2, 4)),
     "quads": Tunable("auto", "times four entries of a row that a thread asks for at once", ("auto", 1, 2)),
-    "resident": Tunable(
-        "auto", "threads per SM to leave registers for", ("auto", 768, 1024, 1280, 1536, 2048)
-    ),
+    "resident": Tunable("auto", "threads per SM to leave registers for", ("auto", 768, 1024, 1536, 2048)),
 }
 
 
@@ -104,14 +102,15 @@ def subwarp_shape(
 
     As few threads as ask for a whole row of mean length at once, wherever it begins: three places of the
     first read may belong to the row before. Where one read a thread would leave many places empty, two reads
-    of half the threads do better. docs/notebook.md has the figures.
+    of half the threads do better (in single precision). docs/notebook.md has the figures.
     """
     places = nnz / max(rows, 1) + 3
     threads, quads = params["threads"], params["quads"]
     if threads == "auto":
         most = {1: 4, 2: 8}.get(quads, 4 if places <= 32 else 8)  # places for each thread
         threads = next((t for t in (2, 4, 8, 16) if most * t >= places), 32)
-        if quads == "auto" and most == 4 and threads > 2 and places <= 0.6 * 4 * threads:
+        half = value_bytes == 4 and threads > 2 and places <= 0.6 * 4 * threads
+        if quads == "auto" and most == 4 and half:
             threads //= 2
     if quads == "auto":
         quads = 1 if places <= 4 * threads else 2
@@ -119,11 +118,13 @@ def subwarp_shape(
     shape["rows"] = params["rows"]
     if shape["rows"] == "auto":
         many = rows * threads >= 32 * 4 * 8 * multiprocessors
-        shape["rows"] = 1 if quads == 2 or not many else 4 if value_bytes == 4 else 2
-    registers = shape["rows"] * quads * (1 if value_bytes == 4 else 2)
+        shape["rows"] = 1 if quads == 2 or not many else 4 if value_bytes == 4 or threads >= 8 else 2
+    asked = shape["rows"] * quads * value_bytes // 4
     shape["resident"], shape["block"] = params["resident"], params["block"]
     if shape["resident"] == "auto":
-        shape["resident"] = 1024 if registers >= 4 else 2048 if shape["rows"] == 1 else 1536
+        shape["resident"] = (
+            768 if asked >= 8 else 1024 if asked >= 4 else 2048 if shape["rows"] == 1 else 1536
+        )
     if shape["block"] == "auto":
         shape["block"] = 64 if shape["rows"] == 4 else 128
     return shape
@@ -161,11 +162,14 @@ ADAPTIVE = {
 }
 
 
-def adaptive(job: Job, kernel: str, entries: Sequence[Any]) -> Launch:
-    """`kernel`, which is made of adaptive.cuh; `entries` are its arguments between row_ptr and x."""
+def adaptive(
+    job: Job, kernel: str, entries: Sequence[Any], tunables: Mapping[str, Tunable] = ADAPTIVE
+) -> Launch:
+    """`kernel`, which is made of adaptive.cuh; `entries` are its arguments between row_ptr and x, `tunables`
+    those with the defaults of its source."""
     a, device, row_ptr = job.packed, job.device, job.arrays["row_ptr"]
     block, tile = job.params["block"], job.params["tile"]
-    defines = changed(job.params, ADAPTIVE, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
+    defines = changed(job.params, tunables, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
     blocks = _blocks(a.rows + a.nnz, tile)
     table = [device.empty(blocks + 1, kind) for kind in (np.dtype(np.int32), a.offsets, np.dtype(np.int32))]
     fill = job.kernel(f"{kernel}_table", **defines).bind(
@@ -192,19 +196,20 @@ def csr_adaptive(job: Job) -> Launch:
 
 _SEGMENTED = {
     "block": Tunable(256, "threads per block", (64, 128, 256, 512)),
-    "quads": Tunable(2, "times four entries a thread asks for before it uses one", (1, 2, 4)),
-    "resident": Tunable(1536, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
+    "steps": Tunable(4, "entries per lane of the segmented sum", (4, 8)),
+    "resident": Tunable("auto", "threads per SM to leave registers for", ("auto", 1024, 1280, 1536, 2048)),
 }
 
 
 @variant("spmv", "csr-segmented", format="csr", source="spmv/csr_segmented.cu", tunables=_SEGMENTED,
          about="equal runs of entries to warps, segmented sums, one atomic per cut row")  # fmt: skip
 def csr_segmented(job: Job) -> Launch:
-    a, device, y, block = job.packed, job.device, job.buffers["y"], job.params["block"]
-    arrays = job.arrays
-    defines = {f"SPG_{name.upper()}": str(job.params[name]) for name in ("block", "quads")}
-    defines["SPG_PER_SM"] = str(job.params["resident"])
-    tiles = _blocks(a.nnz, 128 * job.params["quads"])
+    a, arrays, device, y = job.packed, job.arrays, job.device, job.buffers["y"]
+    block, steps, resident = job.params["block"], job.params["steps"], job.params["resident"]
+    if resident == "auto":
+        resident = 2048 if steps == 4 and a.dtype.itemsize == 4 else 1536
+    defines = {"SPG_BLOCK": str(block), "SPG_STEPS": str(steps), "SPG_PER_SM": str(resident)}
+    tiles = _blocks(a.nnz, 32 * steps)
     tile_row = device.empty(tiles + 1, np.int32)
     table = job.kernel("csr_segmented_table", **defines).bind(
         _blocks(tiles + 1, 256), 256, np.int32(a.rows), np.int32(tiles), arrays["row_ptr"], tile_row

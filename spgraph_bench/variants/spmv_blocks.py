@@ -12,7 +12,7 @@ __all__: list[str] = []
 # As in the kernels: what is not changed needs no module of its own.
 _DEFAULTS = {"SPG_ROWS": 3, "SPG_COLS": 3, "SPG_BLOCK": 256, "SPG_AHEAD": 3}
 
-_BLOCK = {"block": Tunable(256, "threads per block", (64, 128, 256, 512))}
+_BLOCK = {"block": Tunable(64, "threads per block", (64, 128, 256, 512))}
 
 
 def _defines(**macros: int) -> dict[str, str]:

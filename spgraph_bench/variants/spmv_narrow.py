@@ -14,8 +14,10 @@ from spgraph_bench.variants.spmv import ADAPTIVE, adaptive, changed
 
 __all__: list[str] = []
 
+# Default as in cuda/spmv/csr_16.cu.
+_CSR_16 = {**ADAPTIVE, "threads": Tunable(1280, ADAPTIVE["threads"].about, ADAPTIVE["threads"].choices)}
 _SELL = {
-    "block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024)),
+    "block": Tunable(128, "threads per block", (64, 128, 256, 512, 1024)),
     "ahead": Tunable(8, "slots of a row read before the first is used", (2, 4, 6, 8, 14)),
 }
 
@@ -30,10 +32,10 @@ def _value(job: Job) -> Any:
     return one
 
 
-@variant("spmv", "csr-16", format="csr-16", source="spmv/csr_16.cu", tunables=ADAPTIVE,
+@variant("spmv", "csr-16", format="csr-16", source="spmv/csr_16.cu", tunables=_CSR_16,
          about="columns in 16 bits, blocks of equal work")  # fmt: skip
 def csr_16(job: Job) -> Launch:
-    return adaptive(job, "csr_16", [job.arrays[name] for name in ("offset", "base", "val")])
+    return adaptive(job, "csr_16", [job.arrays[name] for name in ("offset", "base", "val")], _CSR_16)
 
 
 @variant("spmv", "pattern-csr", format="pattern-csr", source="spmv/pattern_csr.cu", tunables=ADAPTIVE,
