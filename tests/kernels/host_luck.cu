@@ -3,12 +3,14 @@
 
 SPG_KERNEL square(int* values, int i) { values[i] = i * i; }
 
-SPG_KERNEL add_up(const int* values, int count, int* total)
+__device__ __forceinline__ int sum_of(const int* values, int count)
 {
     int sum = 0;
     for (int i = 0; i < count; ++i) sum += values[i];
-    *total = sum;
+    return sum;
 }
+
+SPG_KERNEL add_up(const int* values, int count, int* total) { *total = sum_of(values, count); }
 
 // Reads what a child of its own will have written: some time, and nobody knows when.
 SPG_KERNEL reads_children(int count, int* values, int* total, unsigned long long* children)
@@ -18,7 +20,7 @@ SPG_KERNEL reads_children(int count, int* values, int* total, unsigned long long
         count_child(children);
     }
     __threadfence();
-    add_up(values, count, total);
+    *total = sum_of(values, count);
 }
 
 // A later fire-and-forget child does not come after the earlier ones.
