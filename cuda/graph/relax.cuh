@@ -23,7 +23,7 @@
 
 #define SPG_SPARE 8448       // places of a queue beyond one per vertex: a block alone may queue some vertices twice
 #ifndef SPG_STEPS
-#define SPG_STEPS 2          // edges that a lane relaxes at once
+#define SPG_STEPS 3          // edges that a lane relaxes at once
 #endif
 #define SPG_SPLIT 4          // entries of the far pile that a thread takes at once
 

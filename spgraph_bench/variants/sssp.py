@@ -32,7 +32,7 @@ _DELTA = {
     ),
     "busy_edges": Tunable(
         0,
-        "a delta of its own doubles where a threshold lets fewer edges be relaxed; 0: 2,048 a multiprocessor",
+        "a delta of its own doubles where a threshold lets fewer edges be relaxed; 0: 4,096 a multiprocessor",
         between=(0, _MOST),
     ),
 }
@@ -101,7 +101,7 @@ class _Search(Levels):
         """Below so many edges relaxed between splits delta doubles; 0 (never) for a delta that was given."""
         if self.job.params["delta"]:
             return np.int64(0)
-        return np.int64(self.job.params["busy_edges"] or 2048 * self.device.info().multiprocessors)
+        return np.int64(self.job.params["busy_edges"] or 4096 * self.device.info().multiprocessors)
 
 
 def _told(delta: np.generic) -> float | None:
