@@ -83,7 +83,7 @@ SPG_KERNEL finish_group(growth_t g, int first, unsigned group)
     }
 }
 
-// Everything else is launched from here: SPG_LAUNCH(...) stands in grow.cuh.
+// The root; all other kernels are in grow.cuh.
 SPG_KERNEL grow(int n, int leaf, int depth, int large, int chunk, pair_t* even, pair_t* odd, node_t* nodes, int* order,
                 int* node_count, int* tally, int* slot_count, unsigned long long* children)
 {
