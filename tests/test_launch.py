@@ -19,8 +19,9 @@ from spgraph_bench.device.nvcc import uses_device_launch
 from spgraph_bench.errors import LaunchError, UsageError
 from spgraph_bench.formats import formats, get_format
 from spgraph_bench.measure.sampling import Sample
+from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.paths import cuda_dir
-from spgraph_bench.problems import Option
+from spgraph_bench.problems import Option, get_problem
 from spgraph_bench.problems.launch import item_values
 from spgraph_bench.report import render
 from spgraph_bench.report.verdict import Timed, child_verdict
@@ -28,6 +29,7 @@ from spgraph_bench.results.interval import Interval
 from spgraph_bench.results.launch import break_even_at, crossing
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.runner import break_even
+from spgraph_bench.runner.bench import Bench, Cell, Task
 from spgraph_bench.runner.children import Children, ChildrenLostError
 from tests.test_results import around, record, samples
 
@@ -143,6 +145,47 @@ def test_the_break_even_is_measured_where_children_were_launched() -> None:
         assert all(each["child_us"] > 0 for each in one.break_even)
     found, done = bench(*args, "--variant", "inline")
     assert found["inline"].break_even == ()
+
+
+class HostClock:
+    """Runs what it is given; every sample takes a millisecond."""
+
+    name, evict_bytes = "cuda-events", 0
+
+    def gates(self, launch: Any) -> bool:
+        return False
+
+    def sample(self, launch: Any, cache: str) -> Sample:
+        launch.reset()
+        launch.run()
+        return Sample(1.0)
+
+
+def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
+    problem: Any = get_problem("launch", {"launches": 100, "items": 0})
+    inputs = problem.inputs(None, np.dtype(np.float32), 1)
+    oracle = problem.oracle(None, inputs, np.dtype(np.float32))
+    arrays = {"csr.row_ptr": np.zeros(1, np.int64), "csr.col_idx": np.empty(0, np.int32)}
+    arrays |= {f"in.float32.{name}": array for name, array in inputs.items()}
+    arrays |= {f"oracle.float32.{name}": array for name, array in oracle.items()}
+    heard: list[tuple[Any, ...]] = []
+    bench = Bench("host", heard.append)
+    bench._clocks["gpu"] = HostClock()  # type: ignore[assignment]
+    bench.load(
+        Task("launch", 0, 0, True, {"float32": {"result": ((1025,), "uint64")}},
+             options={"launches": 100, "items": 0}, limits={"pending_launches": 100}),
+        arrays,
+    )  # fmt: skip
+    cells = [Cell("inline", "float32"), Cell("fire-and-forget", "float32")]
+    assert [bench.check(cell).status for cell in cells] == ["ok", "ok"]
+    rule = StoppingRule(time_limit_s=0.2)
+    bench.time(cells, rule, 1, {})  # nothing is lost
+    bench.device.set_limit("pending_launches", 10)
+    heard.clear()
+    with pytest.raises(ChildrenLostError, match=r"while it was timed: .* child launches were refused"):
+        bench.time(cells, rule, 1, {})
+    assert [m[1] for m in heard if m[0] == "at"][-1] == cells[1]
+    bench.close()
 
 
 def test_counts_say_what_was_lost() -> None:

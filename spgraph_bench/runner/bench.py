@@ -17,7 +17,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -332,7 +332,9 @@ class Bench:
         self.stopping = False
         self._announced = (None, 0.0)
         launched = {
-            cell.key: prepared for cell in cells if (prepared := self._ready[cell.key]).job.child_words
+            cell.key: (cell, prepared)
+            for cell in cells
+            if (prepared := self._ready[cell.key]).job.child_words is not None
         }
         for event in sample_interleaved(
             entries,
@@ -342,21 +344,23 @@ class Bench:
             should_stop=lambda: self.stopping,
             watch=self._monitor.watch if self._monitor else None,
         ):
-            if isinstance(event, Ended) and event.key in launched and not event.reason:
-                event = self._with_children(event, launched[event.key])
+            if isinstance(event, Ended) and event.key in launched:
+                self._must_be_whole(*launched[event.key])
             self._emit(("event", event))
 
-    def _with_children(self, event: Ended, prepared: Prepared) -> Ended:
-        """`event`, or a failure in its place when a timed run lost children: its times are worth nothing."""
+    def _must_be_whole(self, cell: Cell, prepared: Prepared) -> None:
+        """Raise ChildrenLostError, the blame on `cell`, when one of its timed runs lost children.
+
+        Its times are worth nothing then, and the next launch may hang: this worker has done its last.
+        """
         assert self._task is not None
-        found = children_of(prepared.job)
         try:
-            if found is not None:
+            if (found := children_of(prepared.job)) is not None:
                 found.must_be_whole(self._task.needs.get(prepared.job.variant.name, {}), self._task.limits)
         except ChildrenLostError as error:
-            samples = replace(event.samples, stopped="failed", times_ms=())
-            return replace(event, samples=samples, reason=f"while it was timed: {error}")
-        return event
+            self._lost.append(prepared)
+            self._emit(("at", cell))
+            raise ChildrenLostError(f"while it was timed: {error}") from None
 
     def _announce(self, cell: Cell) -> None:
         """Say that `cell` runs next, unless that was said less than a second ago: samples are short."""
