@@ -323,9 +323,7 @@ def test_bench_on_drawn_weights() -> None:
     [
         (("--mode", "frontier", "--delta", "3"), "frontier has no threshold"),
         (("--delta", "3", "--param", "delta=4"), "leave one out"),
-        (("--delta", "0"), "--delta"),
         (("--dtype", "float64"), "does not come in float64"),
-        (("--source", "25"), "there is no vertex 25"),
         (("--dtype", "int32",), "no whole number"),
     ],
 )  # fmt: skip
