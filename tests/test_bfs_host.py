@@ -98,7 +98,7 @@ def test_parents(device: Device, mode: Variant, name: str) -> None:
         {"small_vertices": 1024, "small_edges": 10**9},  # the block alone
         {"alpha": 1e9, "beta": 3.0, "probes": 0, "small_vertices": 8},  # all scans by warps
         {"block": 32}, {"block": 256, "probes": 1},
-        {"shared_bitmap": 0}, {"small_vertices": 30, "shared_bitmap": 0}, {"small_vertices": 30, "block": 64},
+        {"shared_bitmap": 0}, {"small_vertices": 30, "block": 64},
     ],
     ids=lambda p: ",".join(f"{k}={v:g}" for k, v in p.items()),
 )  # fmt: skip
@@ -125,7 +125,7 @@ def test_balanced_by_every_class(device: Device, params: tuple[int, ...], name: 
     _check(device, mode, name, warp_from=warp, block_from=block, grid_from=grid)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [2, 3])
 @pytest.mark.parametrize("mode", [m for m in MODES if m.name != "edge"], ids=lambda v: v.name)
 def test_any_schedule_gives_the_same_levels(mode: Variant, seed: int) -> None:
     device = open_device("host", seed=seed)
@@ -136,13 +136,15 @@ def test_any_schedule_gives_the_same_levels(mode: Variant, seed: int) -> None:
         device.close()
 
 
-@pytest.mark.parametrize("seed", [2, 4, 6, 3])
+@pytest.mark.parametrize("seed", [2, 3])
 @pytest.mark.parametrize(
-    "params",
-    [{}, {"shared_bitmap": 0}, {"block": 64}, {"block": 64, "shared_bitmap": 0}, {"small_vertices": 60}],
+    ("mode", "params"),
+    [
+        ("one-block", {}), ("one-block", {"shared_bitmap": 0}), ("one-block", {"small_vertices": 60}),
+        ("one-block", {"block": 64}), ("auto", {}),
+    ],
     ids=str,
-)
-@pytest.mark.parametrize("mode", ["one-block", "auto"])
+)  # fmt: skip
 def test_a_warp_may_fall_behind_by_many_levels(mode: str, params: dict[str, Any], seed: int) -> None:
     """The first warp goes alone through levels of up to 32 vertices; what others are to read must stay."""
     device = open_device("host", seed=seed)
