@@ -53,7 +53,7 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
     i = np.arange(300)
     arms, length = 40, 12
     even = 2 + 2 * np.arange(3900)
-    bush = np.arange(1920)
+    bush, many = np.arange(1920), np.arange(400)
     arm = np.arange(arms * length).reshape(arms, length) + 1
     random = draw.integers(0, 700, (2, 4000))
     sparse = draw.integers(0, 900, (2, 1200))
@@ -105,6 +105,11 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
         # More found than a block keeps at hand: 2,187 at once.
         "ternary-tree": (
             _both(9841, (np.arange(1, 9841) - 1) // 3, np.arange(1, 9841)), (0, 9840)),
+        # A frontier of few edges on average, of which one vertex has 400 and another 37 of the same.
+        "one-long-row": (
+            _both(8200, np.concatenate((0 * i[:200], i[1:201], 0 * many + 1, 0 * many[:37] + 77, i[1:20])),
+                  np.concatenate((i[1:201], i[1:201] + 200, 401 + many, 500 + many[:37], 801 + i[1:20]))),
+            (0, 600)),
         # 32 vertices that find 1,920 at once, more than a block keeps at hand. Half of those lead on;
         # the other half and the last level lead nowhere: few enough are left after all.
         "directed-bush": (
