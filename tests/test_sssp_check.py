@@ -331,3 +331,23 @@ def test_usage_errors(args: tuple[str, ...], said: str) -> None:
     done = spgraph("sssp", "grid:n=5,values=random", *args)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
+
+
+def test_a_slow_library_is_asked_for_fewer_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    from spgraph_bench.report import render
+    from spgraph_bench.results.record import Record
+    from spgraph_bench.runner.run import Session, Settings, run
+    from spgraph_bench.variants import sssp_cpu
+
+    monkeypatch.setattr(sssp_cpu, "_SECONDS", 0.0)
+    records: list[Record] = []
+    modes = [get_variant("sssp", name) for name in ("scipy", "frontier", "auto")]
+    with Session("host", in_process=True) as session:
+        settings = Settings(dtypes=("int32",), options={"sources": 5, "check_seconds": 0}, time_limit_s=0.01)
+        run(session, recipes.make("rmat:scale=6,values=integers"), "sssp", modes, settings, records.append)
+    assert {r.variant: (r.status, len(r.cases)) for r in records} == {
+        "scipy": ("ok", 1), "frontier": ("ok", 5), "auto": ("ok", 5),
+    }  # fmt: skip
+    # Not the one that did one source only is what the others are compared with.
+    assert {r.check["compared_with"] for r in records} == {"", "frontier"}
+    assert "from fewer sources, being slow: scipy 1" in " ".join(render(records, width=200).split())

@@ -126,6 +126,11 @@ class TraversalGroup(Group):
             said.append(f"{what} from {known:,} sources")
             if compared:
                 said[0] += f", from {compared:,} more against the first mode that was right there"
+        most = max((len(t.record.cases) for t in self.compared), default=0)
+        if fewer := [
+            f"{self._mode(t)} {len(t.record.cases):,}" for t in self.compared if len(t.record.cases) < most
+        ]:
+            said.append(f"from fewer sources, being slow: {', '.join(fewer)}")
         if any(t.median is not None for t in self.compared):
             said.append(
                 "ms: median over sources of the median from each; GTEPS: harmonic mean over sources; "
