@@ -109,7 +109,7 @@ def subwarp_shape(
     if threads == "auto":
         most = {1: 4, 2: 8}.get(quads, 4 if places <= 32 else 8)  # places for each thread
         threads = next((t for t in (2, 4, 8, 16) if most * t >= places), 32)
-        half = value_bytes == 4 and threads > 2 and places <= 0.6 * 4 * threads
+        half = value_bytes == 4 and threads > 2 and places <= 0.58 * 4 * threads
         if quads == "auto" and most == 4 and half:
             threads //= 2
     if quads == "auto":
