@@ -390,6 +390,7 @@ class SSSP:
         said = [
             f"from {int(ids[inputs['sources'][0]]):,} to {len(reached):,} of {csr.rows:,} vertices; "
             f"the farthest is {told['farthest']:,} at {_word(output[far])}"
+            + ("" if ids[0] == 0 and ids[-1] == csr.rows - 1 else " (vertices by the input's ids)")
         ]
         if "phases" in facts:
             line = f"{facts['phases']:,} phases"
