@@ -230,6 +230,15 @@ def _broken(device: Device, source: str, name: str) -> CheckResult:
     return _check(device, wrong, name, "float32")
 
 
+def test_a_grid_of_no_blocks_is_not_launched(device: Device) -> None:
+    kernel = device.compile("spmv/csr_scalar.cu", {}).kernel("csr_scalar")
+    args = (np.int32(5), None, None, None, None, None)  # a launch would read from nowhere
+    kernel(0, 32, *args)
+    kernel.bind((4, 0), 32, *args, cooperative=True)()
+    kernel.bind_packed(0, 32, *args)()
+    device.synchronize()
+
+
 def test_off_by_one_is_wrong(device: Device) -> None:
     result = _broken(device, "spmv_misses_last.cu", "every-length-to-70")
     assert not result.ok

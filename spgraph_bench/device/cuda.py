@@ -125,6 +125,8 @@ class CudaKernel:
     ) -> Callable[[], None]:
         """See :class:`spgraph_bench.device.base.Kernel`."""
         if cooperative:
+            if 0 in _dim(grid):
+                return lambda: None
             library, stream = self._module.library(), int(self._device.stream.handle)
             return library.cooperative(self.name, _dim(grid), _dim(block), stream, args, shared)
         codes, values = [], []
@@ -174,6 +176,8 @@ class CudaKernel:
 
     def bind_packed(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0) -> Callable[[], None]:
         """See :class:`spgraph_bench.device.base.Kernel`."""
+        if 0 in _dim(grid):
+            return lambda: None
         library, stream = self._module.library(), int(self._device.stream.handle)
         return library.launch(self.name, _dim(grid), _dim(block), stream, args, shared)
 
