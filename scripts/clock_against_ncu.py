@@ -4,8 +4,10 @@
 
 For each recipe `spgraph bench spmv` times the variants in its own way. Then the same launches run under ncu
 (``gpu__time_duration.sum``, clocks and caches left alone), cold ones after the clock's own eviction, hot ones
-back to back. Variants whose run is one kernel and nothing else are compared: the median as spgraph gives it,
-and less what its clock reads when nothing happens (``zero_ms`` of the record).
+back to back. Variants of ours whose run is one kernel and nothing else are compared, by the median as spgraph
+gives it less what its clock reads when nothing happens (``zero_ms`` of the record). Libraries are left out:
+what they enqueue beside a kernel, ncu does not time and they do not say. Hot, ncu's own work between two
+launches leaves the caches in another state, which long kernels may feel.
 
 Columns of the CSV, times in us: recipe, variant, kernel, cache, ncu (median), spgraph (median), zero,
 difference (spgraph - zero - ncu), percent (of ncu), within (the difference is at most 1 us or 5 %).
@@ -115,8 +117,7 @@ def profiled(recipe: str, cache: str, count: int, names: Sequence[str]) -> dict[
             groups[-1].append((kernel.partition("(")[0], us))
     found = {}
     for name, group in zip(operations, groups, strict=True):
-        ours = operations[name] == 1 or name.startswith("cusparse")  # a library does not say how many
-        if ours and len(group) == count and len({kernel for kernel, _ in group}) == 1:
+        if operations[name] == 1 and len(group) == count and len({kernel for kernel, _ in group}) == 1:
             found[name] = group[0][0], median(us for _, us in group)
     return found
 
