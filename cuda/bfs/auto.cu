@@ -33,7 +33,6 @@ __device__ __forceinline__ void adaptive_search(index_t n, const index_t* __rest
     word64_t* tally = tallies;
     long long unexplored = row_ptr[n];
     double unvisited = n;     // without those that one block alone has found: too many at most, and those are few
-    const double threads = (double)gridDim.x * blockDim.x;
     bool bottom_up = false;   // how the level before went
     double edges_before = 0;  // of the last frontier that the grid had
     begin_levels(n, *source, row_ptr, col_ptr, level, seen, queue, start, tally);
@@ -47,8 +46,7 @@ __device__ __forceinline__ void adaptive_search(index_t n, const index_t* __rest
         // Not where the frontier shrinks again: the few that are left are soon found from its side.
         const bool pull = !alone && (bottom_up ? count * beta >= n
                                                : edges > edges_before && bottom_up_pays(edges, unexplored - edges,
-                                                                                        unvisited - count, alpha,
-                                                                                        threads));
+                                                                                        unvisited - count, alpha));
         edges_before = edges;
         if (bottom_up && !pull) {
             queue_found(n, k, row_ptr, other, seen, queue, start, tallies + 6);

@@ -42,6 +42,12 @@ _SMALL = {
         1, "1: one block alone has the bitmap in shared memory, where degrees are small and it fits", (0, 1)
     ),
 }
+_TURN = 262_144  # SPG_TURN in graph/levels.cuh
+_ALONE = {
+    "alone_from": Tunable(
+        16384, "vertices from which one block goes on alone, where degrees are uneven", between=(0, _MOST)
+    )
+}
 _NEAR = 1024  # SPG_NEAR in graph/one_block.cuh
 _STATIC_SHARED = 12 << 10  # what the kernels *_bitmap declare themselves, and a little more
 
@@ -271,7 +277,7 @@ def direction(job: Job) -> Launch:
             else:
                 # As bottom_up_pays in graph/levels.cuh.
                 looks = min(unexplored, unvisited * (edges + unexplored) / edges)
-                pull_now = edges > edges_before and edges * p["alpha"] > looks + 2 * grid * block
+                pull_now = edges > edges_before and edges * p["alpha"] > looks + _TURN
             if pull_now:
                 pulls[copy](k)
                 copy = 1 - copy
@@ -416,12 +422,14 @@ def graph_while(job: Job) -> Launch:
 
 
 @variant("bfs", "auto", format="adjacency", source="bfs/auto.cu",
-         tunables=GRID | _SMALL | _DIRECTION | PARENTS, dtypes=_DTYPES, missing=needs_cooperative,
+         tunables=GRID | _SMALL | _ALONE | _DIRECTION | PARENTS, dtypes=_DTYPES, missing=needs_cooperative,
          about="one launch; one block, top-down or bottom-up, chosen for each level")  # fmt: skip
 def auto(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
     f, barrier, handover = _Frontiers(levels, 2), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
     small, shared = _small(job)
+    if not shared and job.packed.rows < p["alone_from"]:  # a barrier of few blocks costs next to nothing
+        small = np.int32(0), np.int64(0)
     choice = (*small, np.float64(p["alpha"]), np.float64(p["beta"]), np.int32(p["probes"]))
     return cooperative(
         levels, job.kernel("bfs_auto_bitmap" if shared else "bfs_auto"),
