@@ -72,7 +72,8 @@ def _check(device: Device, mode: Variant, name: str, offsets: str = "int32", **p
 @pytest.mark.parametrize("name", graphs())
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_battery(device: Device, mode: Variant, name: str) -> None:
-    _check(device, mode, name)
+    # Left alone, no mode turns to bottom-up on graphs as small as these on a GPU.
+    _check(device, mode, name, alpha=1e9, beta=12.0)
 
 
 @pytest.mark.parametrize("name", ["hub-of-5000", "skewed-directed", "in-edges-matter", "isolated-source"])
@@ -106,7 +107,7 @@ def test_parents(device: Device, mode: Variant, name: str) -> None:
 def test_every_way_through_the_adaptive_modes(
     device: Device, mode: str, params: dict[str, Any], name: str
 ) -> None:
-    _check(device, get_variant("bfs", mode), name, **params)
+    _check(device, get_variant("bfs", mode), name, alone_from=0, **params)
 
 
 @pytest.mark.parametrize("name", ["skewed", "random-directed", "lattice"])
@@ -131,7 +132,7 @@ def test_any_schedule_gives_the_same_levels(mode: Variant, seed: int) -> None:
     device = open_device("host", seed=seed)
     try:
         for name in ("skewed", "star-of-chains", "two-hubs-sharing-leaves"):
-            _check(device, mode, name, parents=1)
+            _check(device, mode, name, parents=1, alone_from=0)
     finally:
         device.close()
 
@@ -150,7 +151,7 @@ def test_a_warp_may_fall_behind_by_many_levels(mode: str, params: dict[str, Any]
     device = open_device("host", seed=seed)
     try:
         for name in ("layers-of-about-a-warp", "wide-layers", "ternary-tree"):
-            _check(device, get_variant("bfs", mode), name, **params)
+            _check(device, get_variant("bfs", mode), name, alone_from=0, **params)
     finally:
         device.close()
 

@@ -24,8 +24,8 @@ __device__ __forceinline__ void adaptive_search(index_t n, const index_t* __rest
                                                 const offset_t* __restrict__ col_ptr, const index_t* __restrict__ row,
                                                 int* level, unsigned* visited, index_t* queue, offset_t* start,
                                                 word64_t* tallies, long long* handover, unsigned* barrier,
-                                                small_frontier small, double alpha, double beta, int probes,
-                                                long long* trace, int trace_levels, index_t* near)
+                                                small_frontier small, double alpha, double beta, double turn,
+                                                int probes, long long* trace, int trace_levels, index_t* near)
 {
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
     unsigned* seen = visited;                 // what is visited before the level
@@ -46,7 +46,8 @@ __device__ __forceinline__ void adaptive_search(index_t n, const index_t* __rest
         // Not where the frontier shrinks again: the few that are left are soon found from its side.
         const bool pull = !alone && (bottom_up ? count * beta >= n
                                                : edges > edges_before && bottom_up_pays(edges, unexplored - edges,
-                                                                                        unvisited - count, alpha));
+                                                                                        unvisited - count, alpha,
+                                                                                        turn));
         edges_before = edges;
         if (bottom_up && !pull) {
             queue_found(n, k, row_ptr, other, seen, queue, start, tallies + 6);
@@ -106,11 +107,11 @@ SPG_KERNEL __launch_bounds__(1024, 1)
     bfs_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
              const index_t* __restrict__ col, const offset_t* __restrict__ col_ptr, const index_t* __restrict__ row,
              int* level, unsigned* visited, index_t* queue, offset_t* start, word64_t* tallies, long long* handover,
-             unsigned* barrier, int small_vertices, long long small_edges, double alpha, double beta, int probes,
-             long long* trace, int trace_levels)
+             unsigned* barrier, int small_vertices, long long small_edges, double alpha, double beta, double turn,
+             int probes, long long* trace, int trace_levels)
 {
     adaptive_search<false>(n, source, row_ptr, col, col_ptr, row, level, visited, queue, start, tallies, handover,
-                           barrier, small_frontier{small_vertices, small_edges}, alpha, beta, probes, trace,
+                           barrier, small_frontier{small_vertices, small_edges}, alpha, beta, turn, probes, trace,
                            trace_levels, nullptr);
 }
 
@@ -120,10 +121,11 @@ SPG_KERNEL __launch_bounds__(1024, 1)
                     const index_t* __restrict__ col, const offset_t* __restrict__ col_ptr,
                     const index_t* __restrict__ row, int* level, unsigned* visited, index_t* queue, offset_t* start,
                     word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices,
-                    long long small_edges, double alpha, double beta, int probes, long long* trace, int trace_levels)
+                    long long small_edges, double alpha, double beta, double turn, int probes, long long* trace,
+                    int trace_levels)
 {
     SPG_DYNAMIC_SHARED(index_t, near);
     adaptive_search<true>(n, source, row_ptr, col, col_ptr, row, level, visited, queue, start, tallies, handover,
-                          barrier, small_frontier{small_vertices, small_edges}, alpha, beta, probes, trace,
+                          barrier, small_frontier{small_vertices, small_edges}, alpha, beta, turn, probes, trace,
                           trace_levels, near);
 }

@@ -94,14 +94,14 @@ __device__ __forceinline__ void push_level(index_t n, int k, const offset_t* __r
 //
 // Each such vertex looks through its in-edges up to the first from a visited vertex. Of the edges that may lead to it,
 // `edges` come from the frontier and `rest` from elsewhere, so that takes (edges + rest) / edges looks, if it has as
-// many. SPG_TURN is what turning there and back costs, in looks: a small graph is left to top-down. (Beamer, Asanovic
+// many. `turn` is what turning there and back costs, in looks: a small graph is left to top-down. (Beamer, Asanovic
 // and Patterson, SC 2012, compare the edges of both sides. On graphs of few edges per vertex that turns too early: each
 // vertex looks through its whole list in vain.)
-#define SPG_TURN 262144.0
-__device__ __forceinline__ bool bottom_up_pays(double edges, double rest, double unvisited, double alpha)
+__device__ __forceinline__ bool bottom_up_pays(double edges, double rest, double unvisited, double alpha,
+                                               double turn)
 {
     const double looks = min(rest, unvisited * ((edges + rest) / edges));
-    return edges * alpha > looks + SPG_TURN;
+    return edges * alpha > looks + turn;
 }
 
 // Bottom-up: a warp per word of `before`, a lane per unvisited vertex, which stops at its first visited in-neighbour.

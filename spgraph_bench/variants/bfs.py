@@ -33,6 +33,11 @@ _DIRECTION = {
         4.0, "bottom-up once frontier edges, growing, x alpha > the looks it would take", between=_RATIO
     ),
     "beta": Tunable(200.0, "top-down again when frontier vertices < vertices / beta", between=_RATIO),
+    "turn": Tunable(
+        -1,
+        "looks that turning to bottom-up and back costs; -1: 262,144, on the host device 0",
+        between=(-1, _MOST),
+    ),
     "probes": Tunable(8, "in-edges that a lane looks at alone before its warp helps", between=(0, _MOST)),
 }
 _SMALL = {
@@ -42,10 +47,11 @@ _SMALL = {
         1, "1: one block alone has the bitmap in shared memory, where degrees are small and it fits", (0, 1)
     ),
 }
-_TURN = 262_144  # SPG_TURN in graph/levels.cuh
 _ALONE = {
     "alone_from": Tunable(
-        16384, "vertices from which one block goes on alone, where degrees are uneven", between=(0, _MOST)
+        -1,
+        "vertices from which one block goes on alone, degrees being uneven; -1: 16,384, on the host device 0",
+        between=(-1, _MOST),
     )
 }
 _NEAR = 1024  # SPG_NEAR in graph/one_block.cuh
@@ -226,7 +232,7 @@ _RULE = {
          dtypes=_DTYPES, about="per level top-down or bottom-up, the host decides")  # fmt: skip
 def direction(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
-    n, nnz, block = job.packed.rows, job.packed.nnz, p["block"]
+    n, nnz, block, turn = job.packed.rows, job.packed.nnz, p["block"], _turn(job)
     f = _Frontiers(levels, 2)
     grid = levels.stride_blocks(max(n, nnz))
     begin = job.kernel("direction_begin").bind(
@@ -277,7 +283,7 @@ def direction(job: Job) -> Launch:
             else:
                 # As bottom_up_pays in graph/levels.cuh.
                 looks = min(unexplored, unvisited * (edges + unexplored) / edges)
-                pull_now = edges > edges_before and edges * p["alpha"] > looks + _TURN
+                pull_now = edges > edges_before and edges * p["alpha"] > looks + turn
             if pull_now:
                 pulls[copy](k)
                 copy = 1 - copy
@@ -320,6 +326,16 @@ def persistent(job: Job) -> Launch:
             levels.n, levels.source, a["row_ptr"], a["col"], *f.args, barrier, trace, traced
         ),
     )  # fmt: skip
+
+
+def _on_gpu(job: Job, name: str, otherwise: int) -> int:
+    """The tunable `name`; where that is -1 `otherwise`, and 0 where kernels are emulated and cost no time."""
+    given = int(job.params[name])
+    return given if given >= 0 else 0 if job.device.kind == "host" else otherwise
+
+
+def _turn(job: Job) -> int:
+    return _on_gpu(job, "turn", 1 << 18)
 
 
 def _small(job: Job) -> tuple[tuple[Arg, ...], int]:
@@ -428,9 +444,11 @@ def auto(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
     f, barrier, handover = _Frontiers(levels, 2), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
     small, shared = _small(job)
-    if not shared and job.packed.rows < p["alone_from"]:  # a barrier of few blocks costs next to nothing
+    # A barrier of few blocks costs next to nothing.
+    if not shared and job.packed.rows < _on_gpu(job, "alone_from", 1 << 14):
         small = np.int32(0), np.int64(0)
-    choice = (*small, np.float64(p["alpha"]), np.float64(p["beta"]), np.int32(p["probes"]))
+    rule = np.float64(p["alpha"]), np.float64(p["beta"]), np.float64(_turn(job))
+    choice = (*small, *rule, np.int32(p["probes"]))
     return cooperative(
         levels, job.kernel("bfs_auto_bitmap" if shared else "bfs_auto"),
         lambda trace, traced: (
