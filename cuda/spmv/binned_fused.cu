@@ -363,7 +363,8 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
         bin_t next;
         next.find(0, chunks, blockIdx.x, chunk_bin, bin_group, bin_row, extra_ptr);
         ushort4 to[SPG_DEPTH];
-        ask_for_sums(to, next.quad + thread, next.stop, threads, sum, once);
+        if (next.chunk < chunks)  // a block beyond the bins of every chunk has none
+            ask_for_sums(to, next.quad + thread, next.stop, threads, sum, once);
         int set = 0, done = 0;  // chunks that this team is done with
         team_barrier(1, threads, meeting);
         while (next.chunk < chunks) {
