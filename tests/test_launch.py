@@ -117,7 +117,7 @@ def test_a_heap_that_is_too_small_fails_that_variant(device: str) -> None:
     assert found["allocating"].status == "ok"
     assert found["allocating"].limits["malloc_heap_bytes"] == 1000 * 2 * (1 << 20)
     assert found["allocating"].children == {
-        "launched": 0, "refused": 0, "failed": 0, "allocations": 1, "allocations_failed": 0,
+        "launched": 0, "refused": 0, "failed": 0, "allocations": 1, "allocations_failed": 0, "bound": 0,
     }  # fmt: skip
 
 
@@ -186,6 +186,18 @@ def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
         bench.time(cells, rule, 1, {})
     assert [m[1] for m in heard if m[0] == "at"][-1] == cells[1]
     bench.close()
+
+
+def test_a_hang_below_the_bound_is_told_with_its_likely_cause() -> None:
+    found, done = bench(
+        "launch", "--device", "host", "--json", "--launches", "5000", "--items", "0", "--watchdog", "2",
+        "--pending-launches", "2048", "--variant", "hanging", "--variant", "inline", plugin=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert found["inline"].status == "ok"
+    assert found["hanging"].reason == (
+        "no answer in 2 s; the pool of 2,048 waiting launches is below its bound of 5,000: --pending-launches"
+    )
 
 
 def test_counts_say_what_was_lost() -> None:
@@ -432,6 +444,16 @@ def test_the_verdict_says_what_to_use() -> None:
     assert child_verdict(rows).endswith("here: yes, child-launch (2.00x against flattened)")
     rows = [_timed("child-launch", 1.0, 100), _timed("flattened", 1.001)]
     assert "no difference" in child_verdict(rows)
+    # A chain of tail launches is another matter, and none where there are children too.
+    chain = _timed("tail-launch", 0.5, 100)
+    chain.record.children["bound"] = 2  # type: ignore[index]
+    said = child_verdict([chain, _timed("persistent", 0.25)])
+    assert said.startswith(
+        "100 tail launches, one after another, 5.00 us each with their work; here: no, use "
+    )
+    assert child_verdict([chain, _timed("child-launch", 3.1, 100), _timed("flattened", 1.0)]).endswith(
+        "(3.10x)"
+    )
     assert child_verdict([_timed("flattened", 1.0)]) == ""
     assert child_verdict([_timed("scipy", 1.0, where="cpu")]) == ""
 

@@ -30,6 +30,11 @@ class Timed:
         told = int((self.record.children or {}).get("launched", 0))
         return told if self.children is None else self.children
 
+    @property
+    def chain(self) -> bool:
+        """Whether its launches are links of a chain (tail launches), of which one waits at a time."""
+        return int((self.record.children or {}).get("bound", 0)) in (1, 2)
+
     def surely_faster(self, other: Timed) -> bool:
         """Whether the intervals are disjoint; medians decide where there is none."""
         if self.high is None or other.low is None:
@@ -48,13 +53,19 @@ def child_verdict(rows: Sequence[Timed]) -> str:
     without = [row for row in ours if not row.launches]
     if not with_children:
         return ""
-    best = min(with_children, key=lambda row: row.ms)
+    best = min(with_children, key=lambda row: (row.chain, row.ms))
     parts = []
-    if (at := break_even_at(best.record.break_even, best.launches)) is not None:
+    at = None if best.chain else break_even_at(best.record.break_even, best.launches)
+    if at is not None:
         span = f"{significant(at['low_us'])} to {significant(at['high_us'])}"
         parts.append(
             f"child launches pay from {significant(at['us'])} us of work per child on this GPU ({span}, "
             f"with {best.launches:,} in a run)"
+        )
+    elif best.chain:
+        each = best.ms * 1e3 / best.launches
+        parts.append(
+            f"{best.launches:,} tail launches, one after another, {significant(each)} us each with their work"
         )
     else:
         parts.append("from how much work per child launches pay was not measured")

@@ -106,7 +106,8 @@ class Record:
     """Events counted by the host device for one run (of the first case)."""
     children: Mapping[str, int] | None = None
     """Launches and allocations on the device in one run (of the first case, or of the one that lost some):
-    launched, refused, failed, error, allocations, allocations_failed; None where kernels do neither."""
+    launched, refused, failed, error, allocations, allocations_failed, and bound, what may wait at once; None
+    where kernels do neither."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """Limits set before the first launch: pending_launches, malloc_heap_bytes. Empty where nothing needs
     them."""

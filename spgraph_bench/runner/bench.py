@@ -528,7 +528,8 @@ class Bench:
             return
         assert self._task is not None
         if outcome.children is None or found.refused or found.failed or found.allocations_failed:
-            outcome.children = found.words()
+            bound = self._task.needs.get(prepared.job.variant.name, {}).get("pending_launches", 0)
+            outcome.children = {**found.words(), "bound": bound}
         found.must_be_whole(self._task.needs.get(prepared.job.variant.name, {}), self._task.limits)
 
     def _check_cases(

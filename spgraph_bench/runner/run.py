@@ -519,7 +519,7 @@ class _Run:
             return outcome
         except (WorkerDiedError, WorkerHungError) as error:
             self.session.drop_worker()
-            return Outcome("failed", str(error))
+            return Outcome("failed", f"{error}{self._too_small(cell)}")
         except SpgraphError as error:
             # The worker answered, but its context is of no more use.
             self.session.drop_worker()
@@ -535,6 +535,14 @@ class _Run:
         assert isinstance(self.answer, dict)
         self.on_answer(self.answer)
         self.on_answer = self.answer = None
+
+    def _too_small(self, cell: Cell) -> str:
+        """What may be why it hangs: a launch that finds no place in the pool can do that to the next one."""
+        pool = self.task.limits.get("pending_launches", 0)
+        need = self.task.needs.get(cell.variant, {}).get("pending_launches", 0)
+        if need <= pool:
+            return ""
+        return f"; the pool of {pool:,} waiting launches is below its bound of {need:,}: --pending-launches"
 
     # ---- timing -----------------------------------------------------------------------------------------
 

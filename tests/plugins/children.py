@@ -1,5 +1,6 @@
 """Variants of `launch` that allocate on the device: within their bound, and beyond it."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,3 +31,13 @@ def _allocating(job: Job) -> Any:
          about="takes memory on the device")  # fmt: skip
 def allocating(job: Job) -> Launch:
     return per_case(job, _allocating(job))
+
+
+def _all(sizes: Sizes) -> Limits:
+    return Limits(pending_launches=int(sizes.inputs["tasks"].max()))
+
+
+@variant("launch", "hanging", format="none", source=SOURCE, dtypes=("float32",), limits=_all,
+         about="never answers")  # fmt: skip
+def hanging(job: Job) -> Launch:
+    return per_case(job, lambda tasks, items: lambda: time.sleep(100))
