@@ -24,6 +24,8 @@ Values = npt.NDArray[np.float64]
 _ORACLE_BYTES = 2 << 30
 _EDGES_AT_ONCE = 1 << 23
 _INT32_MOST = 2**31 - 1
+_WHOLE_FLOATS = 2.0**24
+"""Every whole number below this is a float32."""
 
 
 def unreached(dtype: npt.DTypeLike) -> Any:
@@ -144,6 +146,10 @@ def exact_lengths(
             )
         exact[found] = real[found].astype(np.int32)
         return exact, real, np.zeros(csr.rows, np.int32)
+    reached = np.isfinite(real)
+    if real[reached].max() < _WHOLE_FLOATS and bool((wide == np.floor(wide)).all()):
+        # Whole numbers that float32 holds: no sum on a shortest path is rounded.
+        return real.astype(dtype), real, np.zeros(csr.rows, np.int32)
     weight = wide.astype(dtype)
     with np.errstate(over="ignore"):
         exact, edges = _down_the_tree(csr, weight, before, source, dtype)
