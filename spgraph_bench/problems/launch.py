@@ -55,7 +55,7 @@ class LaunchCost:
     options: Mapping[str, Option] = MappingProxyType(
         {
             "launches": Option(10_000, "most tasks in a run", between=(1, 10**6)),
-            "items": Option(16_384, "items of the largest task, some 30 ns each", between=(0, 2**20)),
+            "items": Option(16_384, "items of the largest task, some 15 ns each", between=(0, 2**20)),
         }
     )
     host_defaults: Mapping[str, Any] = MappingProxyType({"launches": 1000, "items": 1024})
