@@ -24,6 +24,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("records", nargs="+", type=Path)
+    parser.add_argument("--problem", choices=["bfs", "sssp"], default="bfs")
     parser.add_argument("--mode", default="auto")
     parser.add_argument("--cache", choices=["cold", "hot"], default="cold", help="state of the L2 cache")
     parser.add_argument("--most", type=float, default=1.1, help="ratio that is still well (%(default)s)")
@@ -31,7 +32,7 @@ def main() -> int:
     graphs: dict[tuple[str, str], dict[str, Record]] = defaultdict(dict)
     for path in arguments.records:
         for record in read_records(path, lambda text: print(text, file=sys.stderr)):
-            if record.where != "cpu" and record.cases:
+            if record.problem == arguments.problem and record.where != "cpu" and record.cases:
                 order = str(record.params.get("reorder", "none"))
                 graphs[str(record.matrix["name"]), order][record.variant] = record  # the last one counts
     print(f"{'graph':42} {'order':7} {arguments.mode + ' ms':>10} {'best ms':>10} {'best':16} {'ratio':>6}")
