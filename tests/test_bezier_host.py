@@ -138,7 +138,7 @@ def test_limits_are_bounds() -> None:
     needed = points_needed(inputs["control"])
     for variant in CHILDREN:
         assert variant.limits
-        sizes = Sizes(EMPTY, inputs, {"needed": needed}, {"piece": 150}, {})
+        sizes = Sizes(EMPTY, inputs, {"needed": needed}, {"piece": 150, "most_curves": 200}, {})
         found = variant.limits(sizes)
         assert found.pending_launches == 150
         assert found.heap_bytes == 0 or found.heap_bytes > 8 * needed.sum()

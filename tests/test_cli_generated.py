@@ -73,6 +73,13 @@ def test_refused_launches_and_allocations_are_failures() -> None:
     assert "child launches were refused" in found["child-launch"]["reason"]
 
 
+def test_as_many_allocations_as_take_their_time_are_not_tried() -> None:
+    found = _records("bezier", "--curves", "50", "--param", "most_curves=49")
+    assert found["child-launch-malloc"]["status"] == "skipped"
+    assert "50 allocations" in found["child-launch-malloc"]["reason"]
+    assert found["child-launch-preallocated"]["status"] == "ok"
+
+
 def test_bad_options_are_usage_errors() -> None:
     for args, message in [
         (("bezier", "--straight", "80", "--bent", "21"), "more than all"),

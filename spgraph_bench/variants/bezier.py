@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer
+from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.problems.bezier import MOST, chosen_curves, points_needed
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
@@ -255,17 +256,32 @@ class _Heap:
             self.free()
 
 
+_MOST_CURVES = {
+    "most_curves": Tunable(
+        100_000, "curves up to which it is run: allocations take turns, and 1 M took many seconds on an H200",
+        between=(1, 10**7),
+    )
+}  # fmt: skip
+
+
 def _malloc_limits(sizes: Sizes) -> Limits:
+    if len(sizes.inputs["control"]) > int(sizes.params["most_curves"]):
+        return Limits()  # it will not be run
     return Limits(_pending(sizes), _heap_bytes(sizes.oracle["needed"]))
 
 
 @variant("bezier", "child-launch-malloc", format="none", source="bezier/child_launch_malloc.cu",
-         dtypes=_DTYPES, tunables=_PIECE, limits=_malloc_limits,
+         dtypes=_DTYPES, tunables=_PIECE | _MOST_CURVES, limits=_malloc_limits,
          about="a child grid for every curve, into memory that the device allocates for it")  # fmt: skip
 def child_launch_malloc(job: Job) -> Launch:
     """Vertices on the device's heap, an address for each curve. They are given back before the next run,
     untimed."""
     curves = _Curves(job)
+    if curves.curves > int(job.params["most_curves"]):
+        raise SkipError(
+            f"{curves.curves:,} allocations on the device take their time (1 M: many seconds on an H200); "
+            f"--param most_curves={curves.curves} runs it"
+        )
     device, heap = curves.device, _Heap(curves)
     kernel, children = job.kernel("launch_curves"), job.children()
     steps = _pieces(
