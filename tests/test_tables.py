@@ -404,3 +404,15 @@ def test_spy_of_many_nonzeros_is_a_quick_sample_that_loses_no_diagonal(
     whole = text.splitlines()
     monkeypatch.setattr("spgraph_bench.report.plots._SAMPLE", 10**9)
     assert whole[:-1] == spy(row_ptr, col_idx, n, n, 74, 38).splitlines()
+
+
+@pytest.mark.parametrize(("launched", "shown"), [(0, False), (70, True)])
+def test_child_launches_have_a_column_where_there_are_any(launched: int, shown: bool) -> None:
+    counters = {"global_atomics": 1, "shared_atomics": 2, "barriers": 3, "kernel_launches": 4}
+    cells = [
+        cell("a", device=HOST, counters=counters | {"child_launches": 0}),
+        cell("b", device=HOST, counters=counters | {"child_launches": launched}),
+    ]
+    text = render(cells)
+    assert ("child launches" in text) == shown
+    assert "barriers" in text

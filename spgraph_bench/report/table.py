@@ -282,12 +282,15 @@ class Group:
         def counts(key: str) -> list[str]:
             return [f"{r.record.counters[key]:,}" if key in (r.record.counters or {}) else "-" for r in rows]  # type: ignore[index]
 
+        # Most kernels launch none, and a column of zeros would push another one out.
+        children = any((r.record.counters or {}).get("child_launches") for r in rows)
+        shown = [c for c in _COUNTERS if children or c[0] != "child_launches"]
         columns = [
             *self._names(rows),
             Column("check", [_check(r.record) for r in rows], "left", keep=8),
             *self._iterations(rows)[:1],
             *self._fact_columns(rows),
-            *(Column(title, counts(key), keep=5 - i) for i, (key, title) in enumerate(_COUNTERS)),
+            *(Column(title, counts(key), keep=5 - i) for i, (key, title) in enumerate(shown)),
         ]
         return [self._line(title, "bold"), self._fit(columns, [""] * len(rows))]
 
