@@ -9,9 +9,8 @@
 // index (CUB's scans rely on it too), so what a block waits for has been started. Where that is not to be relied on,
 // blocks take their tile from a counter (next_tile), at the price of a trip to L2 before anything can begin.
 //
-// Nothing has to be cleared between launches of the same grid: each has a number of its own (the epoch), and a word counts
-// as written only if it bears that number. The last tile leaves the number for the next launch. By then every block has
-// read it, since the last tile's prefix needs the sum of every tile, and a sum is published with the number.
+// Nothing has to be cleared between launches of the same grid: a counter of all blocks ever started tells which launch
+// this is (the epoch), and a word counts as written only if it bears the epoch of this launch.
 #pragma once
 
 #include "spg.cuh"
@@ -89,10 +88,12 @@ __device__ __forceinline__ unsigned next_tile(unsigned* counter)
 }
 
 // A scan over the whole grid, a tile per block. State: scan_word_t [1 + tiles], zero when it is made and never cleared;
-// the first word is the epoch of the last launch.
-__device__ __forceinline__ scan_word_t next_epoch(const scan_word_t* state)
+// the first word counts blocks.
+// One thread calls it; it is a trip to L2 that nothing else has to wait for.
+__device__ __forceinline__ scan_word_t next_epoch(scan_word_t* state)
 {
-    return ((scan_load(state) + 1) & 255) << 56;
+    // The words bear the epoch of the launch before, or at first 0.
+    return ((atomicAdd(state, 1ull) / gridDim.x + 1) & 255) << 56;
 }
 
 // Thread 0 tells the others the sum of its block's tile.
@@ -136,6 +137,5 @@ __device__ __forceinline__ long long look_back(scan_word_t* state, scan_word_t e
     }
     if (threadIdx.x == 0 && tile > 0)
         scan_store(status + tile, epoch | SPG_SCAN_PREFIX | (scan_word_t)(before + sum));
-    if (threadIdx.x == 0 && tile == gridDim.x - 1) scan_store(state, epoch >> 56);
     return before;
 }
