@@ -41,6 +41,14 @@ def check_target(path: Path, overwrite: bool) -> str:
 
 def check_place(path: Path, overwrite: bool) -> None:
     """UsageError if no file can be made at `path`."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:  # a link to itself, a name too long, a folder that cannot be entered
+        raise UsageError(
+            f"cannot be written: {error.strerror}", place=str(path), remedy="choose another place"
+        ) from None
     if path.exists() and not path.is_file():
         raise UsageError("is no regular file", place=str(path), remedy="name a file")
     if path.exists() and not overwrite:

@@ -65,7 +65,18 @@ def test_mtx_of_integers_and_of_no_vertex(tmp_path: Path) -> None:
 
 def test_errors_come_before_any_work(tmp_path: Path) -> None:
     long = tmp_path / f"{'r' * 250}.csv"  # no name of a part of it is short enough
-    for path in (tmp_path / "ranks.txt", tmp_path / "ranks", tmp_path / "no" / "ranks.csv", tmp_path, long):
+    loop = tmp_path / "loop.csv"
+    loop.symlink_to(loop)
+    longer = tmp_path / f"{'r' * 300}.csv"
+    for path in (
+        loop,
+        longer,
+        tmp_path / "ranks.txt",
+        tmp_path / "ranks",
+        tmp_path / "no" / "ranks.csv",
+        tmp_path,
+        long,
+    ):
         with pytest.raises(UsageError):
             check_answer_path(path)
 
