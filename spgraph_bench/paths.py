@@ -7,9 +7,12 @@ where hatchling's force-include does nothing) they lie beside it. This is the on
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
-__all__ = ["cache_dir", "configs_dir", "cuda_dir"]
+from spgraph_bench.errors import InputError
+
+__all__ = ["cache_dir", "configs_dir", "cuda_dir", "temporary_dir"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -52,3 +55,15 @@ def cache_dir(kind: str) -> Path:
     folder = root / kind
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def temporary_dir() -> str:
+    """The folder for temporary files. Raises InputError where none can be written to: a full disk, say."""
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        raise InputError(
+            "no folder for temporary files can be written to",
+            place=os.environ.get("TMPDIR") or "/tmp",
+            remedy="free space there, or set TMPDIR to another folder",
+        ) from None

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -310,6 +311,17 @@ def test_2_a_plugin_that_exits(tmp_path: Path) -> None:
     status, _, err = _spgraph("list", "variants", cwd=tmp_path, SPGRAPH_PLUGINS="leaves.py")
     assert status == 2
     assert "leaves.py:2: SystemExit: 7" in err
+
+
+def test_2_no_folder_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "none")])
+    assert run([*BENCH]) == 2
+    err = capsys.readouterr().err
+    assert "no folder for temporary files can be written to" in err
+    assert "TMPDIR" in err
 
 
 def test_2_generate_where_the_disk_is_full(tmp_path: Path) -> None:

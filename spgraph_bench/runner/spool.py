@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
+from spgraph_bench.paths import temporary_dir
 
 __all__ = ["Spool", "load", "save"]
 
@@ -28,7 +29,7 @@ class Spool:
                 place = _SHM
         except OSError:
             pass
-        self.path = Path(tempfile.mkdtemp(prefix="spgraph-", dir=place))
+        self.path = Path(tempfile.mkdtemp(prefix="spgraph-", dir=place or temporary_dir()))
 
     def save(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Write `arrays`, each under its name. Raises InputError when the disk is full."""

@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from spgraph_bench.errors import SpgraphError
+from spgraph_bench.paths import temporary_dir
 
 __all__ = [
     "LocalWorker",
@@ -115,7 +116,7 @@ class _Process:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
+        self.errors = tempfile.TemporaryFile(dir=temporary_dir())  # noqa: SIM115 (lives as long as the worker)
         with theirs:
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", "spgraph_bench.runner.worker", str(theirs.fileno())],
