@@ -244,6 +244,8 @@ def test_other_weights_that_cannot_be_used() -> None:
     assert "is negative: -1 (2 edges in all)" in cause([-1, -2], INT32)
     assert cause([1, 0.5], INT32) == "the weight of the edge 1 -> 2 is no whole number: 0.5"
     assert "beyond 2,147,483,646" in cause([2.0**31 - 1, 1], INT32)
+    assert cause([1, 3.5e38], FLOAT32) == "the weight of the edge 1 -> 2 is beyond float32: 3.5e+38"
+    check_weights(matrix(csr(3, 3, [0, 1], [1, 2], [float(np.finfo(np.float32).max), 1])), FLOAT32)
     for dtype in (INT32, FLOAT32):
         check_weights(matrix(csr(3, 3, [0, 1], [1, 2], [0.0, 7])), dtype)
         check_weights(matrix(csr(3, 3, [0, 1], [1, 2], None)), dtype)

@@ -26,6 +26,8 @@ _EDGES_AT_ONCE = 1 << 23
 _INT32_MOST = 2**31 - 1
 _WHOLE_FLOATS = 2.0**24
 """Every whole number below this is a float32."""
+_INFINITE_FLOAT = 2.0**128 - 2.0**103
+"""From here on a float64 is rounded to an infinite float32."""
 
 
 def unreached(dtype: npt.DTypeLike) -> Any:
@@ -48,7 +50,10 @@ def check_weights(matrix: Matrix, dtype: np.dtype[Any]) -> None:
         ("no whole number", lambda v: v != np.floor(v), "take --dtype float32"),
         (f"beyond {_INT32_MOST - 1:,}", lambda v: v > _INT32_MOST - 1, "take --dtype float32"),
     )
-    for what, test, remedy in faults + (of_int if dtype == np.int32 else ()):
+    of_float: tuple[tuple[str, Callable[[Values], npt.NDArray[np.bool_]], str], ...] = (
+        ("beyond float32", lambda v: v >= _INFINITE_FLOAT, "leave such edges out, or scale all weights"),
+    )
+    for what, test, remedy in faults + (of_int if dtype == np.int32 else of_float):
         at, count = -1, 0
         for begin in range(0, csr.nnz, _EDGES_AT_ONCE):
             bad = np.flatnonzero(test(csr.values[begin : begin + _EDGES_AT_ONCE]))
