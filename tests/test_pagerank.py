@@ -140,6 +140,8 @@ def test_a_personalisation_is_read_by_the_ids_of_the_input(tmp_path: Path) -> No
     path = tmp_path / "seeds.txt"
     path.write_text("# seeds\n70 3\n\n5, 1  % half\n", encoding="utf-8")
     assert read_personalization(path, np.array([5, 6, 70])).tolist() == [0.25, 0.0, 0.75]
+    path.write_bytes(b"\xef\xbb\xbf5 1\r\n6 +3e0\r\n")
+    assert read_personalization(path, np.array([5, 6, 70])).tolist() == [0.25, 0.75, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -154,14 +156,24 @@ def test_a_personalisation_is_read_by_the_ids_of_the_input(tmp_path: Path) -> No
         ("5 0\n", "no vertex has a weight above 0"),
         ("# nothing\n", "no vertex has a weight above 0"),
         ("99999999999999999999 1\n", "seeds.txt:1: the graph has no vertex"),
+        ("7_0 1\n", "seeds.txt:1: '7_0 1' is no vertex with a weight"),
+        ("5 1\n6 \0\n", "seeds.txt:2: the line holds binary data"),
+        ("5 1\n" + " " * 5000, "seeds.txt:2: the line is longer than 4,096 bytes"),
+        ("5 1e308\n6 1e308\n", "the weights add up to infinity"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_a_bad_personalisation_names_its_line(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "seeds.txt"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
         read_personalization(path, np.array([5, 6, 70]))
     assert said in str(caught.value)
+
+
+def test_a_device_is_no_personalisation() -> None:
+    with pytest.raises(InputError, match="this is a device"):
+        read_personalization(Path("/dev/zero"), np.array([0]))  # would never end
 
 
 def test_a_matrix_that_is_no_graph_is_refused() -> None:
@@ -212,7 +224,10 @@ def test_json_has_the_result_and_errors_come_before_any_work(
     table = np.load(tmp_path / "r.npy")
     assert table["vertex"].tolist() == list(range(len(table)))
     assert table["rank"].sum() == pytest.approx(1, abs=1e-5)
+    seeds, own = tmp_path / "seeds.csv", "3 1\n"
+    seeds.write_text(own)
     for bad in (
+        ["--personalize", str(seeds), "--output", str(seeds)],
         ["--output", str(tmp_path / "r.txt")],
         ["--output", str(tmp_path / "none" / "r.npy")],
         ["--personalize", "none.txt"],
@@ -222,6 +237,7 @@ def test_json_has_the_result_and_errors_come_before_any_work(
         )
         out, err = capsys.readouterr()
         assert (out, "Traceback" in err, "error: " in err) == ("", False, True)
+    assert seeds.read_text() == own
 
 
 def test_bench_has_every_mode_and_the_rule(tmp_path: Path) -> None:

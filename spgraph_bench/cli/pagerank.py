@@ -90,4 +90,5 @@ def command(
         "damping": damping, "tolerance": tolerance, "max_iterations": max_iterations, "dangling": dangling,
         "personalize": str(personalize or ""), "top": top,
     }  # fmt: skip
-    return run_mode("pagerank", argument, chosen, lambda kind: own, options, read_options)
+    reads = [] if personalize is None else [str(personalize)]
+    return run_mode("pagerank", argument, chosen, lambda kind: own, options, read_options, reads=reads)

@@ -166,11 +166,12 @@ def run_mode(
     read_options: ReadOptions,
     params: Mapping[str, Any] | None = None,
     change: Callable[[Matrix], Matrix] | None = None,
+    reads: Sequence[str] = (),
 ) -> int:
     """One mode of `problem`: run it, show what it found, write it where asked to; the exit status.
 
     `params` are further tunables besides those of --param; `change` is what becomes of the graph after it was
-    read.
+    read; `reads` are files that are read besides it, which no answer may replace.
     """
     from spgraph_bench.report.result import render_result
 
@@ -185,7 +186,7 @@ def run_mode(
     try:
         run_modes(
             problem, argument, [chosen.mode], own, params, options, read_options, into=records,
-            trace=chosen.trace, output=chosen.output, change=change,
+            trace=chosen.trace, output=chosen.output, change=change, reads=reads,
         )  # fmt: skip
     finally:  # an interrupt ends with what is finished
         if not options.json:
@@ -210,13 +211,14 @@ def _answer_writer(path: Path, matrix: Matrix) -> Callable[[Mapping[str, npt.NDA
     return write
 
 
-def _check_output(path: Path, argument: str | None) -> None:
-    """Before any work: UsageError where no answer can be written to `path`."""
+def _check_output(path: Path, inputs: Sequence[str]) -> None:
+    """Before any work: UsageError where no answer can be written to `path`, or it is one of the `inputs`."""
     from spgraph_bench.answers import check_answer_path
 
     check_answer_path(path)
-    if argument is not None and path.exists() and Path(argument).exists() and path.samefile(argument):
-        raise UsageError("is the input itself", place=str(path), remedy="name another file")
+    for name in inputs:
+        if path.exists() and Path(name).exists() and path.samefile(name):
+            raise UsageError("is the input itself", place=str(path), remedy="name another file")
 
 
 def run_modes(
@@ -232,12 +234,14 @@ def run_modes(
     trace: bool = False,
     output: Path | None = None,
     change: Callable[[Matrix], Matrix] | None = None,
+    reads: Sequence[str] = (),
     sweep: Callable[[Callable[[Mapping[str, Any]], Record]], None] | None = None,
 ) -> list[Record]:
     """Read the graph, check and time the modes `names` on it, keep and return their records.
 
     They are put into `into` as they come, so that a caller has them after an interrupt too. The graph goes
-    through `change` when it was read, and the first right answer is written to `output`. With `sweep` it is
+    through `change` when it was read, and the first right answer is written to `output`, which is neither the
+    graph nor one of `reads`. With `sweep` it is
     called instead, with a function that runs the one mode with the parameters it is given; the first such
     run is checked against plain searches as far as asked for, later ones from one source.
     """
@@ -250,7 +254,7 @@ def run_modes(
     from spgraph_bench.variants import get_variant
 
     if output is not None:
-        _check_output(output, argument)
+        _check_output(output, [name for name in (argument, *reads) if name])
     modes = [get_variant(problem, name) for name in names]
     known = {name for v in modes for name in (*v.tunables, *formats()[v.format].tunables)}
     for name in options.params:

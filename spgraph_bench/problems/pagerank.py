@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -85,24 +88,47 @@ def power_iteration(
     return rank, done, change
 
 
+_LONGEST_LINE = 4096
+_NUMBER = re.compile(r"[-+]?[0-9.][-+0-9.eE]*", re.ASCII)
+"""What is looked at as a number; int() and float() take more ("1_0", digits of other scripts)."""
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, none kept. Raises InputError for what is none, before it is read on."""
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+            raise InputError("this is a device, not a file", place=str(path), remedy="name a file")
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(_LONGEST_LINE + 1):
+                number += 1
+                if len(line) > _LONGEST_LINE or b"\0" in line:
+                    what = "holds binary data" if b"\0" in line else f"is longer than {_LONGEST_LINE:,} bytes"
+                    raise InputError(f"the line {what}", place=f"{path}:{number}", remedy="name a text file")
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(
+            f"cannot be read: {error.strerror}", place=str(path), remedy="name a text file of vertices"
+        ) from None
+
+
 def read_personalization(path: Path, ids: npt.NDArray[np.int64]) -> Vector:
     """Where the walk jumps to, float64 ``[n]`` with sum 1, from a text file.
 
     A line is a vertex (by the `ids` of the input) and its weight, 1 if left out; # and % begin a comment.
     Raises InputError with the line of what is wrong.
     """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", place=str(path)) from None
     weight = np.zeros(len(ids))
     seen: dict[int, int] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_lines(path), 1):
         words = line.split("#")[0].split("%")[0].replace(",", " ").split()
         if not words:
             continue
         place = f"{path}:{number}"
         try:
+            if not all(map(_NUMBER.fullmatch, words)):
+                raise ValueError
             vertex, given = int(words[0]), float(words[1]) if len(words) > 1 else 1.0
         except ValueError:
             vertex, given = 0, math.nan
@@ -119,7 +145,8 @@ def read_personalization(path: Path, ids: npt.NDArray[np.int64]) -> Vector:
             raise InputError(f"vertex {vertex} was named in line {seen[vertex]} already", place=place)
         seen[vertex] = number
         weight[at] = given
-    total = weight.sum()
+    with np.errstate(over="ignore"):
+        total = weight.sum()
     if not 0 < total < math.inf:
         cause = "no vertex has a weight above 0" if not total else "the weights add up to infinity"
         raise InputError(cause, place=str(path), remedy="name a vertex to jump to, and finite weights")
