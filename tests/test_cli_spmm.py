@@ -86,7 +86,11 @@ def test_what_cannot_be_is_usage(args: list[str], said: str, remedy: str) -> Non
 def test_help_offers_them_without_slowing_the_start() -> None:
     shown = spgraph("bench", "--help").stdout
     assert "--k 1..512" in shown
-    assert "spmm: columns of X and Y [default: 32]" in " ".join(shown.split())
+    said = " ".join(shown.split())
+    assert "spmm: columns of X and Y [default: 32]" in said
+    assert "--depth VALUE" in shown  # problems share the name, and not what it may be
+    assert "[default: 16; 1..16]; refine:" in said
+    assert "[default: 10; 3..12]." in said
     code = "import spgraph_bench.cli.bench, sys; sys.exit('spgraph_bench.problems' in sys.modules)"
     root = str(Path(__file__).resolve().parent.parent)
     assert subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0

@@ -50,19 +50,23 @@ def _problem_options() -> tuple[click.Option, ...]:
     from spgraph_bench.problems import Configurable, problems
 
     help_of: dict[str, list[str]] = {}
-    metavar: dict[str, str] = {}
+    takes: dict[str, list[str]] = {}
     for problem in problems().values():
         for name, option in (problem.options if isinstance(problem, Configurable) else {}).items():
             help_of.setdefault(name, []).append(f"{problem.name}: {option.about} [default: {option.default}]")
             between = option.between
             choices = "|".join(option.choices or ()) or "TEXT"
-            metavar[name] = f"{between[0]:.10g}..{between[1]:.10g}" if between else choices
-    return tuple(
-        click.Option(
-            [f"--{name.replace('_', '-')}", name], metavar=metavar[name], help="; ".join(help_of[name]) + "."
-        )
-        for name in help_of
-    )
+            what = f"{between[0]:.10g}..{between[1]:.10g}" if between else choices
+            takes.setdefault(name, []).append(what)
+    made = []
+    for name, texts in help_of.items():
+        metavar = takes[name][0]
+        if len(set(takes[name])) > 1:  # each problem its own
+            metavar = "VALUE"
+            texts = [f"{text[:-1]}; {what}]" for text, what in zip(texts, takes[name], strict=True)]
+        flag = f"--{name.replace('_', '-')}"
+        made.append(click.Option([flag, name], metavar=metavar, help="; ".join(texts) + "."))
+    return tuple(made)
 
 
 class _Command(click.Command):
