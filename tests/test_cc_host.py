@@ -17,6 +17,7 @@ from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
 from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import get_format
+from spgraph_bench.formats.common import INT32_ENTRIES
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.cc import check_labels, plain_components
@@ -154,3 +155,10 @@ def test_a_neighbour_below_is_joined_without_an_atomic() -> None:
         assert counted["global_atomics"] == 6 + 1  # of the one block that 60 vertices need
     finally:
         device.close()
+
+
+def test_a_list_is_no_longer_than_int32_offsets_have_room_for() -> None:
+    # The kernel adds it to an offset, which may be INT32_ENTRIES.
+    most = get_variant("cc", "afforest").tunables["long_list"].between
+    assert most is not None
+    assert INT32_ENTRIES + most[1] < 2**31

@@ -99,8 +99,9 @@ _SAMPLING = {
     "rounds": Tunable(
         2, "neighbours of each vertex that are joined before the hub's tree is left alone", between=(0, 64)
     ),
+    # Offsets go up to a list's length beyond the last edge: int32 ones leave 2^16 for that (INT32_ENTRIES).
     "long_list": Tunable(
-        1024, "longest list of neighbours that a warp walks alone; longer ones are cut", between=(1, 1 << 30)
+        1024, "longest list of neighbours that a warp walks alone; longer ones are cut", between=(1, 1 << 16)
     ),
 }
 
