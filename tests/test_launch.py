@@ -255,6 +255,8 @@ def test_kernels_that_launch_are_linked_with_the_device_runtime() -> None:
         ("launch --launches 0", "take an integer from 1 to 1000000"),
         ("launch --launches 1.00001k", "take an integer"),
         ("launch --reorder rcm", "launch cannot be reordered"),
+        ("launch --offsets int64", "launch packs no matrix remedy: leave --offsets out"),
+        ("bezier --force-format", "bezier packs no matrix remedy: leave --force-format out"),
         ("launch --pending-launches -3", "no whole number from 1"),
         ("launch --variant inline --heap 1M", "none of these variants of launch launches"),
         ("spmv grid:n=4 --pending-launches 9", "none of these variants of spmv"),

@@ -142,6 +142,9 @@ def command(
     wanted = get_problem(problem)
     if isinstance(wanted, Generated):
         _refuse_input(wanted, argument, read_options)
+        for flag, asked in (("--offsets", offsets != "auto"), ("--force-format", options.force_format)):
+            if asked:
+                raise UsageError(f"{problem} packs no matrix", remedy=f"leave {flag} out")
     chosen = _choose(problem, options)
     dtypes, own = dtypes_for(problem, options), _options_for(problem, given)
     choice = choose_device(options.device)
