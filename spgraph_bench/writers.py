@@ -56,7 +56,9 @@ def check_place(path: Path, overwrite: bool) -> None:
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent}", place=str(path), remedy="make it first")
     if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"the folder {path.parent} cannot be written to", place=str(path))
+        raise UsageError(
+            f"the folder {path.parent} cannot be written to", place=str(path), remedy="choose another place"
+        )
 
 
 def save(matrix: Matrix, path: Path, overwrite: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,13 @@ def test_errors_come_before_any_work(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError):
             check_answer_path(path)
+
+
+def test_a_read_only_folder_has_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root can write to any
+    with pytest.raises(UsageError, match="cannot be written to") as caught:
+        check_answer_path(tmp_path / "ranks.csv")
+    assert caught.value.remedy == "choose another place"
 
 
 def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
