@@ -1,9 +1,9 @@
 // binned_fused.cu: y = A x by propagation blocking, in one launch whose products never leave the L2.
 //
 // binned.cu is bound by DRAM, where half of what it moves are products: written by its first kernel, read by its
-// second. Here the rows come in chunks, small enough for the products of a few of them to stay in the L2. Half of a
-// block's warps multiply one chunk while the other half add up the products of the chunk before, so that loads are
-// under way all the time, and no block waits for the slowest one at a barrier of the whole grid.
+// second. Here the rows come in chunks, small enough for the products of two of them to stay in the L2. Some of a
+// block's warps multiply one chunk while the others add up the products of the chunk before, so that loads are under
+// way all the time, and no block waits for the slowest one at a barrier of the whole grid.
 //
 // Layout   see formats/binned_chunks.py. As in binned.cu, slots come in groups of 8 with one destination; two
 //          neighbouring threads take a group, four slots (a quad) each.

@@ -22,7 +22,7 @@ from spgraph_bench.variants.traversal import (
     per_level,
 )
 
-__all__: list[str] = []
+__all__ = ["Frontiers", "every_level"]
 
 _MOST, _RATIO = 2**31 - 1, (0.0, 1e9)  # bounds of tunables
 _EDGE_BITS = np.uint64(33)
@@ -58,7 +58,7 @@ _NEAR = 1024  # SPG_NEAR in graph/one_block.cuh
 _STATIC_SHARED = 12 << 10  # what the kernels *_bitmap declare themselves, and a little more
 
 
-def _plain(
+def every_level(
     job: Job, how: str, threads: int, bind: Callable[[Levels, int, Buffer], Callable[[], None]],
     queue: Buffer | None = None, levels: Levels | None = None,
 ) -> Launch:  # fmt: skip
@@ -84,7 +84,7 @@ def push(job: Job) -> Launch:
             levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, sizes,
         )  # fmt: skip
 
-    return _plain(job, "push", job.packed.rows, bind)
+    return every_level(job, "push", job.packed.rows, bind)
 
 
 @variant("bfs", "pull", format="adjacency", source="bfs/pull.cu", tunables=_PLAIN, dtypes=_DTYPES,
@@ -98,7 +98,7 @@ def pull(job: Job) -> Launch:
             levels.n, np.int32(k), a["col_ptr"], a["row"], levels.level, sizes,
         )  # fmt: skip
 
-    return _plain(job, "pull", job.packed.rows, bind)
+    return every_level(job, "pull", job.packed.rows, bind)
 
 
 @variant("bfs", "edge", format="pattern-coo", source="bfs/edge.cu", tunables=_PLAIN, dtypes=_DTYPES,
@@ -112,7 +112,7 @@ def edge(job: Job) -> Launch:
             job.packed.offsets.type(nnz), np.int32(k), a["row"], a["col"], levels.level, sizes,
         )  # fmt: skip
 
-    return _plain(job, "edge", nnz, bind)
+    return every_level(job, "edge", nnz, bind)
 
 
 def _frontier(job: Job, name: str) -> Launch:
@@ -126,7 +126,7 @@ def _frontier(job: Job, name: str) -> Launch:
             levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, queue, sizes,
         )  # fmt: skip
 
-    return _plain(job, "push", job.packed.rows, bind, queue, levels)
+    return every_level(job, "push", job.packed.rows, bind, queue, levels)
 
 
 @variant("bfs", "frontier", format="pattern-csr", source="bfs/frontier.cu", tunables=_PLAIN, dtypes=_DTYPES,
@@ -191,7 +191,7 @@ def balanced(job: Job) -> Launch:
     return levels.walked(walk)
 
 
-class _Frontiers:
+class Frontiers:
     """Bitmap, queues and tallies as graph/levels.cuh lays them out."""
 
     def __init__(self, levels: Levels, copies: int) -> None:
@@ -207,7 +207,7 @@ class _Frontiers:
          dtypes=_DTYPES, about="the frontier's edges cut into equal parts (merge-path)")  # fmt: skip
 def edge_balanced(job: Job) -> Launch:
     levels, a, block = Levels(job), job.arrays, job.params["block"]
-    f = _Frontiers(levels, 1)
+    f = Frontiers(levels, 1)
     kernel, grid = job.kernel("edge_balanced_level"), levels.stride_blocks(job.packed.nnz)
     begin = job.kernel("edge_balanced_begin").bind(
         grid, block, levels.n, levels.source, a["row_ptr"], *f.args
@@ -233,7 +233,7 @@ _RULE = {
 def direction(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
     n, nnz, block, turn = job.packed.rows, job.packed.nnz, p["block"], _turn(job)
-    f = _Frontiers(levels, 2)
+    f = Frontiers(levels, 2)
     grid = levels.stride_blocks(max(n, nnz))
     begin = job.kernel("direction_begin").bind(
         grid, block, levels.n, levels.source, a["row_ptr"], a["col_ptr"], *f.args
@@ -319,7 +319,7 @@ class _Part:
          about="one cooperative launch, a grid barrier per level")  # fmt: skip
 def persistent(job: Job) -> Launch:
     levels, a = Levels(job), job.arrays
-    f, barrier = _Frontiers(levels, 1), levels.zeros(1, np.uint32)
+    f, barrier = Frontiers(levels, 1), levels.zeros(1, np.uint32)
     return cooperative(
         levels, job.kernel("bfs_persistent"),
         lambda trace, traced: (
@@ -358,7 +358,7 @@ def _small(job: Job) -> tuple[tuple[Arg, ...], int]:
          about="small frontiers by a single block, larger ones by the grid, one launch")  # fmt: skip
 def one_block(job: Job) -> Launch:
     levels, a = Levels(job), job.arrays
-    f, barrier, handover = _Frontiers(levels, 1), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
+    f, barrier, handover = Frontiers(levels, 1), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
     small, shared = _small(job)
     return cooperative(
         levels, job.kernel("bfs_one_block_bitmap" if shared else "bfs_one_block"),
@@ -373,7 +373,7 @@ def one_block(job: Job) -> Launch:
 def _graph(job: Job) -> tuple[Levels, Callable[[], None], Callable[[np.uint64], Callable[[], None]], Buffer]:
     """Begin, one level as graph nodes (given the condition's handle, or 0), and the tally."""
     levels, a, block = Levels(job), job.arrays, job.params["block"]
-    f, depth = _Frontiers(levels, 1), levels.zeros(1, np.int32)
+    f, depth = Frontiers(levels, 1), levels.zeros(1, np.int32)
     grid = levels.stride_blocks(job.packed.nnz)
     begin = job.kernel("graph_begin").bind(grid, block, levels.n, levels.source, a["row_ptr"], *f.args, depth)
     level = job.kernel("graph_level").bind(grid, block, levels.n, depth, a["row_ptr"], a["col"], *f.args)
@@ -442,7 +442,7 @@ def graph_while(job: Job) -> Launch:
          about="one launch; one block, top-down or bottom-up, chosen for each level")  # fmt: skip
 def auto(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
-    f, barrier, handover = _Frontiers(levels, 2), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
+    f, barrier, handover = Frontiers(levels, 2), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
     small, shared = _small(job)
     # A barrier of few blocks costs next to nothing.
     if not shared and job.packed.rows < _on_gpu(job, "alone_from", 1 << 14):

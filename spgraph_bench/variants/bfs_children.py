@@ -9,7 +9,7 @@ import numpy as np
 from spgraph_bench.device.base import Buffer
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
-from spgraph_bench.variants.bfs import _Frontiers, _plain
+from spgraph_bench.variants.bfs import Frontiers, every_level
 from spgraph_bench.variants.traversal import BLOCK, PARENTS, Levels
 
 __all__: list[str] = []
@@ -38,7 +38,7 @@ def child_launch(job: Job) -> Launch:
             levels.n, np.int32(k), hub_from, a["row_ptr"], a["col"], levels.level, queue, sizes, children,
         )  # fmt: skip
 
-    return _plain(job, "push", job.packed.rows, bind, queue, levels)
+    return every_level(job, "push", job.packed.rows, bind, queue, levels)
 
 
 def _one_link(sizes: Sizes) -> Limits:
@@ -49,7 +49,7 @@ def _one_link(sizes: Sizes) -> Limits:
          dtypes=("int32",), limits=_one_link, about="each level tail-launches the next")  # fmt: skip
 def tail_launch(job: Job) -> Launch:
     levels, a, block = Levels(job), job.arrays, job.params["block"]
-    f, children = _Frontiers(levels, 1), job.children()
+    f, children = Frontiers(levels, 1), job.children()
     grid = levels.stride_blocks(job.packed.nnz)
     begin = job.kernel("tail_begin").bind(grid, block, levels.n, levels.source, a["row_ptr"], *f.args)
     first = job.kernel("tail_level").bind(
