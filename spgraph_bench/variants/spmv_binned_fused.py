@@ -25,7 +25,7 @@ _TUNABLES = {
 
 @variant("spmv", "binned-fused", format="binned-chunks", source="spmv/binned_fused.cu", tunables=_TUNABLES,
          missing=needs_cooperative,
-         about="as binned in one launch: some warps multiply, the others add up the chunk before")  # fmt: skip
+         about="as binned in one launch: some warps multiply, others add up the chunk before")  # fmt: skip
 def binned_fused(job: Job) -> Launch:
     a, arrays, device = job.packed, job.arrays, job.device
     info, size = device.info(), a.dtype.itemsize
