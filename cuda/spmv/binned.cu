@@ -18,26 +18,7 @@
 // Source of the idea: Beamer, Asanovic, Patterson, "Reducing PageRank communication via propagation blocking",
 // IPDPS 2017 (CPU). Differences: destinations are fixed when packing, so no bin is filled with atomics, and a
 // product finds its row by a 16-bit position instead of carrying its row along.
-#include "../common/stream.cuh"
-
-// Four values, loaded and stored 16 bytes at a time.
-struct __align__(16) four_t {
-    value_t v[4];
-};
-
-__device__ __forceinline__ four_t stream_four(const four_t* p)
-{
-    four_t r;
-    if constexpr (sizeof(value_t) == 4) {
-        const float4 a = spg_stream(reinterpret_cast<const float4*>(p));
-        r.v[0] = a.x, r.v[1] = a.y, r.v[2] = a.z, r.v[3] = a.w;
-    } else {
-        const double2 a = spg_stream(reinterpret_cast<const double2*>(p));
-        const double2 b = spg_stream(reinterpret_cast<const double2*>(p) + 1);
-        r.v[0] = a.x, r.v[1] = a.y, r.v[2] = b.x, r.v[3] = b.y;
-    }
-    return r;
-}
+#include "quad.cuh"
 
 // Quads that a thread of the multiply kernel has under way, less one.
 #ifndef SPG_STAGES
@@ -54,14 +35,14 @@ constexpr int DEPTH = 2;
 // reads only what it copied itself, so no barrier is needed.
 SPG_KERNEL __launch_bounds__(1024)
 binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
-                const index_t* __restrict__ tile_start, const four_t* __restrict__ val,
+                const index_t* __restrict__ tile_start, const value_quad* __restrict__ val,
                 const ushort4* __restrict__ col, const index_t* __restrict__ dest, const value_t* __restrict__ x,
-                four_t* __restrict__ product, const index_t* __restrict__ split_row, index_t split_rows, value_t* y)
+                value_quad* __restrict__ product, const index_t* __restrict__ split_row, index_t split_rows, value_t* y)
 {
-    SPG_DYNAMIC_SHARED(four_t, shared);
+    SPG_DYNAMIC_SHARED(value_quad, shared);
     const int threads = blockDim.x, thread = threadIdx.x;
     // Slots [stage][thread] of values, columns and destinations, then the tile.
-    four_t* val_slot = shared + thread;
+    value_quad* val_slot = shared + thread;
     ushort4* col_slot = reinterpret_cast<ushort4*>(shared + SPG_STAGES * threads) + thread;
     index_t* dest_slot = reinterpret_cast<index_t*>(col_slot - thread + SPG_STAGES * threads) + thread;
     value_t* tile = reinterpret_cast<value_t*>(dest_slot - thread + SPG_STAGES * threads);
@@ -92,7 +73,7 @@ binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
                 const long long q = from + static_cast<long long>(k) * threads;
                 const int slot = k % SPG_STAGES * threads;
                 spg_copy_async<16>(val_slot + slot, val + q);
-                if constexpr (sizeof(four_t) == 32)
+                if constexpr (sizeof(value_quad) == 32)
                     spg_copy_async<16>(reinterpret_cast<char*>(val_slot + slot) + 16,
                                        reinterpret_cast<const char*>(val + q) + 16);
                 spg_copy_async<8>(col_slot + slot, col + q);
@@ -112,13 +93,13 @@ binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
             fetch(k + SPG_STAGES - 1);
             spg_copy_wait<SPG_STAGES - 1>();
             const int slot = k % SPG_STAGES * threads;
-            four_t a = val_slot[slot];
+            value_quad a = val_slot[slot];
             const ushort4 c = col_slot[slot];
             const long long to = 2LL * dest_slot[slot] + (from & 1);
-            a.v[0] *= tile[c.x];
-            a.v[1] *= tile[c.y];
-            a.v[2] *= tile[c.z];
-            a.v[3] *= tile[c.w];
+            a.at[0] *= tile[c.x];
+            a.at[1] *= tile[c.y];
+            a.at[2] *= tile[c.z];
+            a.at[3] *= tile[c.w];
             product[to] = a;
         }
         spg_copy_wait<0>();
@@ -130,7 +111,7 @@ binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
 // each row. The class of lengths is the same for all rows of a bin, so the threads of a warp keep in step.
 SPG_KERNEL __launch_bounds__(256, SPG_RESIDENT(1536) / 256)
 binned_sum(const index_t* __restrict__ bin_group, const index_t* __restrict__ bin_row,
-           const index_t* __restrict__ bin_lanes, const four_t* __restrict__ product,
+           const index_t* __restrict__ bin_lanes, const value_quad* __restrict__ product,
            const ushort4* __restrict__ pos, const index_t* __restrict__ row_id,
            const unsigned short* __restrict__ row_start, value_t* y)
 {
@@ -158,28 +139,28 @@ binned_sum(const index_t* __restrict__ bin_group, const index_t* __restrict__ bi
     const long long step = blockDim.x;
     long long q = 2LL * bin_group[bin] + threadIdx.x;
     for (; q + (DEPTH - 1) * step < stop; q += DEPTH * step) {
-        four_t p[DEPTH];
+        value_quad p[DEPTH];
         ushort4 at[DEPTH];
 #pragma unroll
         for (int k = 0; k < DEPTH; ++k) {
-            p[k] = stream_four(product + q + k * step);
+            p[k] = stream_quad(product + q + k * step);
             at[k] = spg_stream(pos + q + k * step);
         }
 #pragma unroll
         for (int k = 0; k < DEPTH; ++k) {
-            if (at[k].x != hole) sorted[at[k].x] = p[k].v[0];
-            if (at[k].y != hole) sorted[at[k].y] = p[k].v[1];
-            if (at[k].z != hole) sorted[at[k].z] = p[k].v[2];
-            if (at[k].w != hole) sorted[at[k].w] = p[k].v[3];
+            if (at[k].x != hole) sorted[at[k].x] = p[k].at[0];
+            if (at[k].y != hole) sorted[at[k].y] = p[k].at[1];
+            if (at[k].z != hole) sorted[at[k].z] = p[k].at[2];
+            if (at[k].w != hole) sorted[at[k].w] = p[k].at[3];
         }
     }
     for (; q < stop; q += step) {
-        const four_t p = product[q];
+        const value_quad p = product[q];
         const ushort4 at = pos[q];
-        if (at.x != hole) sorted[at.x] = p.v[0];
-        if (at.y != hole) sorted[at.y] = p.v[1];
-        if (at.z != hole) sorted[at.z] = p.v[2];
-        if (at.w != hole) sorted[at.w] = p.v[3];
+        if (at.x != hole) sorted[at.x] = p.at[0];
+        if (at.y != hole) sorted[at.y] = p.at[1];
+        if (at.z != hole) sorted[at.z] = p.at[2];
+        if (at.w != hole) sorted[at.w] = p.at[3];
     }
     __syncthreads();
 

@@ -7,7 +7,7 @@
 //
 // Layout   see formats/binned_chunks.py. As in binned.cu, slots come in groups of 8 with one destination; two
 //          neighbouring threads take a group, four slots (a quad) each.
-//          product four_t [buffers][2 * most_groups]: chunk c is in buffer c mod `buffers`.
+//          product value_quad [buffers][2 * most_groups]: chunk c is in buffer c mod `buffers`.
 //          flags unsigned [2 * chunks + 1], zero before and after: blocks that have multiplied, and added up, chunk c;
 //          blocks that are done.
 // Mapping  a cooperative launch, one block on an SM. Block b keeps the columns of tiles b, b + grid, ... of x in
@@ -21,7 +21,7 @@
 // Loses    where columns are local, and on small matrices.
 // Idea     Beamer, Asanovic and Patterson, "Reducing PageRank communication via propagation blocking", IPDPS 2017;
 //          chunks, and two teams that hand them over by counters, are ours.
-#include "../common/stream.cuh"
+#include "quad.cuh"
 #include "../graph/sync.cuh"
 
 // Quads that a multiplying thread has under way, less one.
@@ -35,11 +35,6 @@
 #ifndef SPG_DEPTH
 #define SPG_DEPTH 3
 #endif
-
-// Four values, loaded and stored 16 bytes at a time.
-struct __align__(16) four_t {
-    value_t v[4];
-};
 
 // Loads and copies of what is read once: the L2 gives it up first.
 #ifdef SPG_HOST
@@ -91,16 +86,16 @@ __device__ __forceinline__ void copy_once(void* shared, const void* global, poli
 #endif
 
 // The L2 answers, never a line of L1 that is older than the product: others write it during this launch.
-__device__ __forceinline__ four_t load_product(const four_t* p)
+__device__ __forceinline__ value_quad load_product(const value_quad* p)
 {
-    four_t r;
+    value_quad r;
     if constexpr (sizeof(value_t) == 4) {
         const float4 a = __ldcg(reinterpret_cast<const float4*>(p));
-        r.v[0] = a.x, r.v[1] = a.y, r.v[2] = a.z, r.v[3] = a.w;
+        r.at[0] = a.x, r.at[1] = a.y, r.at[2] = a.z, r.at[3] = a.w;
     } else {
         const double2 a = __ldcg(reinterpret_cast<const double2*>(p));
         const double2 b = __ldcg(reinterpret_cast<const double2*>(p) + 1);
-        r.v[0] = a.x, r.v[1] = a.y, r.v[2] = b.x, r.v[3] = b.y;
+        r.at[0] = a.x, r.at[1] = a.y, r.at[2] = b.x, r.at[3] = b.y;
     }
     return r;
 }
@@ -134,7 +129,7 @@ __device__ __forceinline__ value_t value_of(word_t word)
 
 // Shared memory has no addition of floating-point numbers; atomicAdd is a loop of compare-and-swap. This is one round
 // of four such loops side by side. Two of the four, or two threads, may want the same sum: who was not first goes on.
-__device__ __forceinline__ void add_four(const four_t& p, ushort4 to, value_t* sums)
+__device__ __forceinline__ void add_four(const value_quad& p, ushort4 to, value_t* sums)
 {
     value_t* const sum[4] = {sums + to.x, sums + to.y, sums + to.z, sums + to.w};
     word_t seen[4], got[4];
@@ -142,10 +137,10 @@ __device__ __forceinline__ void add_four(const four_t& p, ushort4 to, value_t* s
     for (int j = 0; j < 4; ++j) seen[j] = bits_of(*const_cast<volatile value_t*>(sum[j]));
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-        got[j] = atomicCAS(reinterpret_cast<word_t*>(sum[j]), seen[j], bits_of(value_of(seen[j]) + p.v[j]));
+        got[j] = atomicCAS(reinterpret_cast<word_t*>(sum[j]), seen[j], bits_of(value_of(seen[j]) + p.at[j]));
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-        if (got[j] != seen[j]) atomicAdd(sum[j], p.v[j]);
+        if (got[j] != seen[j]) atomicAdd(sum[j], p.at[j]);
 }
 
 // Adds each extra sum to that of its row. Those of one row are neighbours: a warp adds up what it has of them first.
@@ -272,14 +267,14 @@ __device__ __forceinline__ void ask_for_sums(ushort4 (&to)[SPG_DEPTH], int q, in
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
 binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t widest, int most_sums, unsigned multipliers,
              const index_t* __restrict__ tile_col, const index_t* __restrict__ start,
-             const four_t* __restrict__ val, const ushort4* __restrict__ col, const index_t* __restrict__ dest,
+             const value_quad* __restrict__ val, const ushort4* __restrict__ col, const index_t* __restrict__ dest,
              const index_t* __restrict__ chunk_bin, const index_t* __restrict__ bin_group,
              const index_t* __restrict__ bin_row, const ushort4* __restrict__ sum,
              const index_t* __restrict__ extra_ptr, const unsigned short* __restrict__ extra_row,
              const index_t* __restrict__ split_row, index_t split_rows,
-             const value_t* __restrict__ x, four_t* product, unsigned* flags, value_t* y)
+             const value_t* __restrict__ x, value_quad* product, unsigned* flags, value_t* y)
 {
-    SPG_DYNAMIC_SHARED(four_t, shared);
+    SPG_DYNAMIC_SHARED(value_quad, shared);
     SPG_SHARED(unsigned, meeting, 2);
     const bool multiplies = threadIdx.x < multipliers;
     const int threads = multiplies ? multipliers : blockDim.x - multipliers;
@@ -288,7 +283,7 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
     unsigned* const multiplied = flags;
     unsigned* const added = flags + chunks;
     // Slots [stage][thread] of values, columns and destinations; a tile; two sets of a bin's sums.
-    four_t* const val_slot = shared + thread;
+    value_quad* const val_slot = shared + thread;
     ushort4* const col_slot = reinterpret_cast<ushort4*>(shared + SPG_STAGES * multipliers) + thread;
     index_t* const dest_slot = reinterpret_cast<index_t*>(col_slot - thread + SPG_STAGES * multipliers) + thread;
     value_t* const tile = reinterpret_cast<value_t*>(dest_slot - thread + SPG_STAGES * multipliers);
@@ -311,7 +306,7 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
             if (ahead.chunk < chunks) {
                 const int slot = put * threads;
                 copy_once<16>(val_slot + slot, val + ahead.quad, once);
-                if constexpr (sizeof(four_t) == 32)
+                if constexpr (sizeof(value_quad) == 32)
                     copy_once<16>(reinterpret_cast<char*>(val_slot + slot) + 16,
                                   reinterpret_cast<const char*>(val + ahead.quad) + 16, once);
                 copy_once<8>(col_slot + slot, col + ahead.quad, once);
@@ -324,7 +319,7 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
         for (int k = 0; k < SPG_STAGES - 1; ++k) fetch();
         int take = 0, resident = -1;
         for (int c = 0; c < chunks; ++c) {
-            four_t* const target = product + (long long)(c % buffers) * 2 * most_groups;
+            value_quad* const target = product + (long long)(c % buffers) * 2 * most_groups;
             if (c >= buffers) wait_for_all(added + c - buffers, 0, threads, thread, meeting);
             for (int t = blockIdx.x; t < tiles; t += gridDim.x) {
                 if (t != resident) {
@@ -340,13 +335,13 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
                     fetch();
                     spg_copy_wait<SPG_STAGES - 1>();
                     const int slot = take * threads;
-                    four_t a = val_slot[slot];
+                    value_quad a = val_slot[slot];
                     const ushort4 at = col_slot[slot];
                     const int to = 2 * dest_slot[slot] + (quad & 1);
-                    a.v[0] *= tile[at.x];
-                    a.v[1] *= tile[at.y];
-                    a.v[2] *= tile[at.z];
-                    a.v[3] *= tile[at.w];
+                    a.at[0] *= tile[at.x];
+                    a.at[1] *= tile[at.y];
+                    a.at[2] *= tile[at.z];
+                    a.at[3] *= tile[at.w];
                     target[to] = a;
                     take = take + 1 == SPG_STAGES ? 0 : take + 1;
                 }
@@ -373,11 +368,11 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
                 if (thread == 0) say_read(added + done);
             next.find(bin.chunk, chunks, bin.bin + gridDim.x, chunk_bin, bin_group, bin_row, extra_ptr);
             if (ready[set] != gridDim.x) wait_for_all(multiplied + bin.chunk, 1, threads, thread, meeting);
-            const four_t* const source =
+            const value_quad* const source =
                 product + ((long long)(bin.chunk % buffers) * 2 * most_groups - 2LL * bin_group[chunk_bin[bin.chunk]]);
             value_t* const mine = sums + set * most_sums;
             for (int q = bin.quad + thread; q < bin.stop; q += SPG_DEPTH * threads) {
-                four_t p[SPG_DEPTH];
+                value_quad p[SPG_DEPTH];
 #pragma unroll
                 for (int k = 0; k < SPG_DEPTH; ++k)
                     if (q + k * threads < bin.stop) p[k] = load_product(source + q + k * threads);

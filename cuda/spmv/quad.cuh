@@ -18,15 +18,18 @@ __device__ __forceinline__ index_quad stream_quad(const index_t* __restrict__ a,
     const int4 q = spg_stream(reinterpret_cast<const int4*>(a + e));
     return {{q.x, q.y, q.z, q.w}};
 }
-__device__ __forceinline__ value_quad stream_quad(const value_t* __restrict__ a, long long e) {
+__device__ __forceinline__ value_quad stream_quad(const value_quad* a) {
     if constexpr (sizeof(value_t) == 4) {
-        const float4 q = spg_stream(reinterpret_cast<const float4*>(a + e));
+        const float4 q = spg_stream(reinterpret_cast<const float4*>(a));
         return {{(value_t)q.x, (value_t)q.y, (value_t)q.z, (value_t)q.w}};
     } else {
-        const double2 p = spg_stream(reinterpret_cast<const double2*>(a + e));
-        const double2 q = spg_stream(reinterpret_cast<const double2*>(a + e) + 1);
+        const double2 p = spg_stream(reinterpret_cast<const double2*>(a));
+        const double2 q = spg_stream(reinterpret_cast<const double2*>(a) + 1);
         return {{(value_t)p.x, (value_t)p.y, (value_t)q.x, (value_t)q.y}};
     }
+}
+__device__ __forceinline__ value_quad stream_quad(const value_t* __restrict__ a, long long e) {
+    return stream_quad(reinterpret_cast<const value_quad*>(a + e));
 }
 
 // The same if wanted, otherwise zeros.
