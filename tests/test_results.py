@@ -374,6 +374,16 @@ def test_ratios_are_to_the_best_row_and_to_the_best_library() -> None:
     assert rows[2].to_best.value == pytest.approx(4.0)
 
 
+def test_a_library_on_the_gpu_is_the_one_to_compare_with() -> None:
+    cpu = record("multiply", around(0.5), library="scipy", where="cpu")
+    peer = record("peer", around(2.0), library="cuSPARSE")
+    ours = record("ours", around(1.0))
+    value = {r.record.variant: r.to_library.value for r in compare([cpu, peer, ours]) if r.to_library}
+    assert value == {"multiply": 0.25, "ours": 0.5, "peer": 1.0}
+    alone = {r.record.variant: r.to_library.value for r in compare([cpu, ours]) if r.to_library}
+    assert alone == {"multiply": 1.0, "ours": 2.0}
+
+
 def test_rows_are_ranked_by_the_cache_state_asked_for() -> None:
     a = record("a", samples=(samples(around(1.0)), samples(around(0.9), "hot")))
     b = record("b", samples=(samples(around(2.0)), samples(around(0.1), "hot")))

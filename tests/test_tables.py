@@ -134,6 +134,27 @@ def test_rows_are_ranked_with_ties_and_the_verdict_is_given() -> None:
     assert "hyb against cusparse-csr-1: 1.02x faster" in text
 
 
+def test_each_row_has_its_ratio_to_the_best_row_of_a_gpu_library_and_its_interval() -> None:
+    rows = [*typical(), cell("cusparse-coo-1", 0.6, library="cuSPARSE", format="coo")]
+    text = render(rows)
+    assert re.search(r"best\s+cuSPARSE\s+\+-", text)
+    # Half-widths of 0.05 % each make one of 0.1 %; the best row of cuSPARSE is 0.4791 ms.
+    assert re.search(r"1\.00x\s+0\.985x\s+0\.10%", line_of(text, "hyb"))
+    assert re.search(r"1\.27x\s+1\.25x\s+0\.10%", line_of(text, "cusparse-coo-1"))
+    assert re.search(r"271x\s+0\.10%", line_of(text, "multiply (scipy)"))
+    # Kept where others have to go, with the share of the ceiling.
+    long = render([dataclasses.replace(r, format="a-format-of-the-longest-name") for r in rows])
+    assert re.search(r"27%\s+1\.00x\s+0\.985x\s+0\.10%", line_of(long, "hyb"))
+    # Nothing to compare with but the CPU: no column.
+    assert "scipy" not in render([cell("csr-vector", 0.479), rows[4]]).split("---")[0]
+
+
+def test_a_faster_library_on_the_cpu_does_not_hide_the_one_on_the_gpu() -> None:
+    rows = [cell("ours", 1.0), cell("peer", 2.0, library="cuSPARSE")]
+    text = render([*rows, cell("multiply", 0.5, library="scipy", where="cpu")])
+    assert "ours against peer (cuSPARSE): 2.00x faster" in text
+
+
 @pytest.mark.parametrize(
     ("ms", "said"),
     [

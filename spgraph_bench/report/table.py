@@ -234,13 +234,26 @@ class Group:
             Column(clean(self.first.rate_unit or "rate"), cells(lambda r: significant(r.rate)), keep=4),
             *self._iterations(rows),
             Column("GB/s", cells(lambda r: significant(r.gbs)), keep=2),
-            Column("ceil", cells(share), keep=3),
+            Column("ceil", cells(share), keep=7),
             *self._fact_columns(rows),
             Column("best", cells(lambda r: times(r.to_best.value if r.to_best else None)), keep=8),
+            *self._peer_columns(rows),
             Column("!", cells(_marks), "left"),
         ]
         styles = ["bold green" if r.rank == 1 else "" for r in rows]
         return self._fit(columns, styles)
+
+    def _peer_columns(self, rows: Sequence[Row]) -> list[Column]:
+        """The time over that of the best row of a GPU library, if one ran, and how well that is known."""
+        library = next((r.record.library for r in rows if _gpu_library(r) and r.rank is not None), None)
+        if library is None:
+            return []
+        ratios = [r.to_library for r in rows]
+        reach = [max(r.high - r.value, r.value - r.low) / r.value if r else None for r in ratios]
+        return [
+            Column(clean(library), [f"{significant(r.value)}x" if r else "-" for r in ratios], keep=8),
+            Column("±" if self.terminal else "+-", [percent(share) for share in reach], keep=7),
+        ]
 
     def _iterations(self, rows: Sequence[Row]) -> list[Column]:
         """Of problems that iterate: how often, and the time of one."""
@@ -380,10 +393,11 @@ class Group:
         )  # fmt: skip
 
     def _verdict(self) -> str:
-        """Our best kernel against the best routine of a library."""
+        """Our best kernel against the best routine of a library (of one on the GPU, if there is any)."""
         ranked = [r for r in self.timed if r.rank is not None]
         ours = next((r for r in ranked if not r.record.library), None)
-        theirs = next((r for r in ranked if r.record.library), None)
+        libraries = [r for r in ranked if r.record.library]
+        theirs = next((r for r in libraries if _gpu_library(r)), next(iter(libraries), None))
         if ours is None or theirs is None or ours.to_library is None:
             return ""
         against, r = f"{self._name(ours)} against {self._name(theirs)}", ours.to_library
@@ -410,6 +424,10 @@ def _finding(found: Any) -> str:
     where = f"line {found['line']:,}: " if found.get("line") else ""
     count = found.get("count", 1)
     return f"{where}{found.get('text', '')}" + (f" ({count:,} times)" if count > 1 else "")
+
+
+def _gpu_library(row: Row) -> bool:
+    return bool(row.record.library) and row.record.where == "gpu"
 
 
 def _rank(row: Row) -> str:

@@ -96,7 +96,7 @@ class Row:
     to_best: Ratio | None = None
     """This row's time over that of the best row."""
     to_library: Ratio | None = None
-    """This row's time over that of the best row of a library."""
+    """This row's time over that of the best row of a library; of one on the GPU, if there is any."""
     pays_after: float | None = None
     """See :func:`break_even`."""
 
@@ -141,7 +141,8 @@ def compare(records: Sequence[Record], cache: Literal["cold", "hot"] = "cold") -
     timed.sort(key=lambda pair: pair[1].median)
     spans = [span for _, span in timed]
     best = spans[0] if spans else None
-    library = next((span for r, span in timed if r.record.library), None)
+    peers = [(r, span) for r, span in timed if r.record.library]
+    library = next((span for _, span in sorted(peers, key=lambda pair: pair[0].record.where != "gpu")), None)
     plain = [r for r, _ in timed if r.record.where == "gpu" and r.record.format == "csr"]
     csr = next((r for r in plain if r.record.reorder == "none"), plain[0] if plain else None)
     out = []
