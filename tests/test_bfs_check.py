@@ -312,6 +312,8 @@ def test_bench_bfs_on_a_directed_graph_with_parents() -> None:
     auto = records["auto"]
     assert len(auto["cases"]) == 3
     assert auto["inspected"] > 0
+    # Its levels cannot be watched, but all of them are top-down.
+    assert records["tail-launch"]["inspected"] == records["edge-balanced"]["inspected"] > 0
     assert auto["check"]["by_oracle"] == 1
     assert auto["check"]["by_comparison"] == 2
     ok = [r for r in records.values() if r["status"] == "ok"]

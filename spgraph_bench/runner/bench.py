@@ -570,6 +570,13 @@ class Bench:
                     self._sum_up(problem, launch, cell, output, outcome)
                 if launch.trace is not None:
                     self._trace(launch, prepared, problem.identity(output), outcome)
+                elif launch.every_level:
+                    work, nnz = (
+                        self._work_of_levels(prepared, problem.identity(output)),
+                        prepared.job.packed.nnz,
+                    )
+                    depth = len(work.vertices)
+                    outcome.inspected = sum(work.inspected(launch.every_level, k, nnz) for k in range(depth))
                 elif self._task is not None and self._task.trace and launch.steps is not None:
                     self._watch(launch, variant, outcome)
         if isinstance(problem, SummedProblem) and added is not None:
@@ -608,15 +615,18 @@ class Bench:
         launch.reset()
         outcome.trace = tuple(dict(step) for step in launch.steps())
 
-    def _trace(self, launch: Launch, prepared: Prepared, levels: npt.NDArray[Any], outcome: Outcome) -> None:
-        """What each level of the case at hand was, and how it was done."""
-        assert launch.trace is not None
-        assert self._task is not None
+    def _work_of_levels(self, prepared: Prepared, levels: npt.NDArray[Any]) -> LevelWork:
         packed = prepared.job.packed
         key = f"{packed.format}/{packed.meta.get('reorder')}"
         if key not in self._level_work:  # the levels are the same for all modes
             self._level_work[key] = level_work(packed, levels)
-        work = self._level_work[key]
+        return self._level_work[key]
+
+    def _trace(self, launch: Launch, prepared: Prepared, levels: npt.NDArray[Any], outcome: Outcome) -> None:
+        """What each level of the case at hand was, and how it was done."""
+        assert launch.trace is not None
+        assert self._task is not None
+        packed, work = prepared.job.packed, self._work_of_levels(prepared, levels)
         self._emit(("stage", f"watching the levels of {prepared.job.variant.name}", True))
         launch.reset()
         done = launch.trace()

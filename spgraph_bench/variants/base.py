@@ -112,6 +112,8 @@ class Launch:
     """Choose the case that the next runs solve, untimed, before `reset`; 0 is chosen at first."""
     trace: Callable[[], list[LevelTime]] | None = None
     """Run once, watching each level (untimed otherwise: watching costs); None where there are no levels."""
+    every_level: str = ""
+    """How each level is done ("push"), where levels cannot be watched: it tells what was inspected."""
     facts: Callable[[], Mapping[str, Any]] = dict
     """What the last run can tell besides its output (iterations, ...), for the problem's summary. A run of
     ``iterations`` does the problem's work so many times."""

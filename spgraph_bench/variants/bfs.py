@@ -420,7 +420,7 @@ def graph(job: Job) -> Launch:
                 return
 
     launch = levels.walked(walk)
-    launch.trace = None  # levels are not told apart
+    launch.trace, launch.every_level = None, "push"  # levels are not told apart
     return launch
 
 
@@ -434,7 +434,7 @@ def graph_while(job: Job) -> Launch:
         begin()
         repeat()
 
-    return levels.launch(run, operations=2)
+    return levels.launch(run, operations=2, every_level="push")
 
 
 @variant("bfs", "auto", format="adjacency", source="bfs/auto.cu",

@@ -60,4 +60,4 @@ def tail_launch(job: Job) -> Launch:
         begin()
         first()
 
-    return levels.launch(run, operations=2)
+    return levels.launch(run, operations=2, every_level="push")

@@ -122,7 +122,7 @@ class Levels:
 
     def launch(
         self, run: Callable[[], None], *, operations: int, gated: bool = True,
-        trace: Callable[[], list[LevelTime]] | None = None,
+        trace: Callable[[], list[LevelTime]] | None = None, every_level: str = "",
     ) -> Launch:  # fmt: skip
         """A Launch of `run` and the passes after it."""
         after = self._after
@@ -161,6 +161,7 @@ class Levels:
             cases=len(self._sources),
             select=select,
             trace=trace,
+            every_level=every_level,
             parts={"parents": parents} if self._parents else {},
         )
 
