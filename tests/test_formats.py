@@ -329,6 +329,30 @@ def test_binned_counts_more_tiles_than_16_bits_hold() -> None:
     assert get_format("binned").unpack(packed).equals(a)
 
 
+def test_binned_with_the_largest_tile_and_bin_its_parameters_allow() -> None:
+    n = 140_000  # more than two of each
+    a = csr(2, n, np.repeat([0, 1], [n, 3]), np.concatenate((np.arange(n), [0, 65_534, n - 1])))
+    packed = get_format("binned").pack(a, np.float64, tile_width=65_535, bin_entries="65535")
+    assert (packed.tiles, packed.most_entries) == (3, 65_535)
+    assert get_format("binned").unpack(packed).equals(a)
+
+
+@pytest.mark.parametrize(
+    ("form", "params", "remedy"),
+    [
+        ("binned", {"tile_width": 65_536}, 'take "auto" or an integer from 1 to 65535'),
+        ("binned", {"bin_entries": "many"}, 'take "auto" or an integer from 1 to 65535'),
+        ("binned-chunks", {"tiles": 0}, 'take "auto" or an integer from 1 to 1048576'),
+        ("binned-chunks", {"chunk_bins": "auto"}, "take an integer from 1 to 1048576"),
+        ("binned-chunks", {"chunk_bins": float("inf")}, "take an integer from 1 to 1048576"),
+    ],
+)
+def test_binned_parameters_out_of_bounds_are_usage(form: str, params: dict[str, object], remedy: str) -> None:
+    with pytest.raises(UsageError, match="cannot be") as caught:
+        get_format(form).pack(SMALL, **params)
+    assert caught.value.remedy == remedy
+
+
 def test_two_to_the_31_nonzeros_need_int64_offsets() -> None:
     from spgraph_bench.formats.common import offset_type
 

@@ -9,13 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
-from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, ranges, value_type
+from spgraph_bench.formats.common import (
+    csr_from_loose,
+    offset_type,
+    quiet_overflow,
+    ranges,
+    value_type,
+    whole_number_param,
+)
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 
-__all__ = ["GROUP", "Binned"]
+__all__ = ["GROUP", "Binned", "in_sum_order", "refuse_thin_buckets"]
 
 GROUP = 8
 """Slots that share one destination. Buckets are padded to it, so that a group never straddles two."""
@@ -114,26 +120,16 @@ class Binned(Format):
     )
 
     def _sizes(self, cols: int, nnz: int, value_bytes: int, params: dict[str, Any]) -> tuple[int, int]:
-        widest = TILE_BYTES // value_bytes
-        tiles = max(1, -(-cols // widest))
-        automatic = {
+        """Columns of a tile, and entries of a bin at most."""
+        width = whole_number_param(self.tunables, params, "tile_width")
+        if width is None:
+            tiles = max(1, -(-cols // (TILE_BYTES // value_bytes)))
             # Tiles of equal width: a narrow last one would cost as much to start as a full one.
-            "tile_width": max(1, -(-cols // tiles)),
-            "bin_entries": min(max(nnz // BINS, LEAST_BIN), BIN_BYTES // value_bytes),
-        }
-        sizes = []
-        for name, default in automatic.items():
-            given = params.get(name, "auto")
-            try:
-                size = default if given == "auto" else int(given)
-            except (TypeError, ValueError):
-                size = 0
-            if not 0 < size < HOLE:
-                raise UsageError(
-                    f"{name} cannot be {given!r}", remedy='take "auto" or an integer from 1 to 65534'
-                )
-            sizes.append(size)
-        return sizes[0], sizes[1]
+            width = max(1, -(-cols // tiles))
+        capacity = whole_number_param(self.tunables, params, "bin_entries")
+        if capacity is None:
+            capacity = min(max(nnz // BINS, LEAST_BIN), BIN_BYTES // value_bytes)
+        return width, capacity
 
     @quiet_overflow
     def pack(
@@ -219,9 +215,7 @@ class Binned(Format):
     def unpack(self, packed: Packed) -> CSR:
         tile = np.repeat(np.arange(packed.tiles), np.diff(packed.tile_start))
         column = packed.col.reshape(-1, GROUP).astype(np.int64) + (tile * packed.tile_width)[:, None]
-        by_bin_col, by_bin_val = np.empty_like(column), np.empty((len(tile), GROUP), packed.dtype)
-        by_bin_col[packed.dest] = column
-        by_bin_val[packed.dest] = packed.val.reshape(-1, GROUP)
+        by_bin_col, by_bin_val = in_sum_order(packed, column, packed.dest)
         bin_of_part = np.repeat(np.arange(packed.bins), np.diff(packed.bin_row))
         at = np.arange(len(bin_of_part)) + bin_of_part
         starts = packed.row_start.astype(np.int64)
@@ -232,13 +226,11 @@ class Binned(Format):
         real = packed.pos != HOLE
         place = entries_before[bin_of_slot[real]] + packed.pos[real]
         col, val = np.empty(packed.nnz, np.int32), np.empty(packed.nnz, packed.dtype)
-        col[place] = by_bin_col.reshape(-1)[real]
-        val[place] = by_bin_val.reshape(-1)[real]
+        col[place] = by_bin_col[real]
+        val[place] = by_bin_val[real]
         row = np.repeat(np.where(packed.row_id < 0, ~packed.row_id, packed.row_id), length)
-        # The last part of a cut row is shorter than the others and lies in a bin before them.
-        order = np.lexsort((col, row))
-        values = None if packed.pattern else val[order]
-        return csr_from_entries(packed.rows, packed.cols, row[order], col[order], values)
+        # Loose: the last part of a cut row is shorter than the others and lies in a bin before them.
+        return csr_from_loose(packed, row, col, val)
 
     def predict_bytes(
         self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
@@ -274,13 +266,35 @@ class Binned(Format):
         if free_bytes is not None and 2 * need > free_bytes:
             free = human_bytes(free_bytes)
             return f"binned needs {human_bytes(2 * need)} with its products; device has {free} free"
-        per_nonzero = need / stats.nnz
-        if per_nonzero > 4 * (value_bytes + 4) and stats.nnz > 100_000 and not force:
-            return (
-                f"binned stores {per_nonzero:.0f} bytes per nonzero: its buckets are nearly empty; "
-                "--force-format overrides"
-            )
-        return None
+        return None if force else refuse_thin_buckets(self.name, stats, need, value_bytes)
+
+
+def in_sum_order(
+    packed: Packed, column: npt.NDArray[np.int64], to: npt.NDArray[np.integer[Any]]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Columns and values of all slots, ``[slots]`` each, in the order of ``pos`` or ``sum``.
+
+    Parameters
+    ----------
+    column : of each slot in multiply order, ``[slots / 8, 8]``.
+    to : where each group of 8 goes, ``[slots / 8]``.
+    """
+    col, val = np.empty_like(column), np.empty(column.shape, packed.dtype)
+    col[to] = column
+    val[to] = packed.val.reshape(-1, GROUP)
+    return col.reshape(-1), val.reshape(-1)
+
+
+def refuse_thin_buckets(name: str, stats: MatrixStats, need: int, value_bytes: int) -> str | None:
+    """The refusal of a format of buckets that takes `need` bytes, most of them padding, or None. `stats` are
+    of a matrix with entries."""
+    per_nonzero = need / stats.nnz
+    if per_nonzero > 4 * (value_bytes + 4) and stats.nnz > 100_000:
+        return (
+            f"{name} stores {per_nonzero:.0f} bytes per nonzero: its buckets are nearly empty; "
+            "--force-format overrides"
+        )
+    return None
 
 
 def _by_group(

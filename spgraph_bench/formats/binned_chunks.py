@@ -11,10 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
-from spgraph_bench.formats.binned import GROUP
-from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, ranges, value_type
+from spgraph_bench.formats.binned import GROUP, in_sum_order, refuse_thin_buckets
+from spgraph_bench.formats.common import (
+    csr_from_loose,
+    offset_type,
+    quiet_overflow,
+    ranges,
+    value_type,
+    whole_number_param,
+)
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 
@@ -109,19 +115,7 @@ class BinnedChunks(Format):
 
     def _number(self, name: str, params: dict[str, Any]) -> int:
         """The parameter `name`, 0 for "auto". Raises UsageError."""
-        tunable = self.tunables[name]
-        given: Any = params.get(name, tunable.default)
-        if given == "auto" == tunable.default:
-            return 0
-        assert tunable.between is not None
-        low, high = tunable.between
-        try:
-            number = int(given)
-        except (TypeError, ValueError):
-            number = -1
-        if not low <= number <= high:
-            raise UsageError(f"{name} cannot be {given!r}", remedy=f"take an integer from {low} to {high}")
-        return number
+        return whole_number_param(self.tunables, params, name) or 0
 
     def _plan(
         self, csr: CSR, value_bytes: int, params: dict[str, Any]
@@ -224,9 +218,7 @@ class BinnedChunks(Format):
         )
         chunk_group = packed.bin_group[packed.chunk_bin].astype(np.int64)
         to = packed.dest + chunk_group[cell // packed.tiles]
-        col, val = np.empty_like(column), np.empty((len(to), GROUP), packed.dtype)
-        col[to] = column
-        val[to] = packed.val.reshape(-1, GROUP)
+        col, val = in_sum_order(packed, column, to)
         first, end = packed.bin_row.reshape(-1, 2).astype(np.int64).T
         first, end = np.where(first < 0, ~first, first), np.where(end < 0, ~end, end)
         bin_of = np.repeat(np.arange(packed.bins), np.diff(packed.bin_group) * GROUP)
@@ -236,10 +228,7 @@ class BinnedChunks(Format):
         bin_of, slot = bin_of[real], slot[real]
         extra = slot >= rows[bin_of]
         slot[extra] = packed.extra_row[packed.extra_ptr[bin_of[extra]] + slot[extra] - rows[bin_of[extra]]]
-        row, column = first[bin_of] + slot, col.reshape(-1)[real].astype(np.int32)
-        order = np.lexsort((column, row))
-        values = None if packed.pattern else val.reshape(-1)[real][order]
-        return csr_from_entries(packed.rows, packed.cols, row[order], column[order], values)
+        return csr_from_loose(packed, first[bin_of] + slot, col[real].astype(np.int32), val[real])
 
     def predict_bytes(
         self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
@@ -280,13 +269,7 @@ class BinnedChunks(Format):
             return (
                 f"{self.name} counts slots in 32 bits; this matrix makes up to {need // (value_bytes + 4):,}"
             )
-        per_nonzero = need / stats.nnz
-        if per_nonzero > 4 * (value_bytes + 4) and stats.nnz > 100_000 and not force:
-            return (
-                f"{self.name} stores {per_nonzero:.0f} bytes per nonzero: its buckets are nearly empty; "
-                "--force-format overrides"
-            )
-        return None
+        return None if force else refuse_thin_buckets(self.name, stats, need, value_bytes)
 
 
 def _cut_columns(csr: CSR, tiles: int, widest: int) -> npt.NDArray[np.int64]:

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
+from spgraph_bench.formats.base import Format, Packed, Tunable, register
 from spgraph_bench.formats.common import (
-    MAX_SLOTS_PER_NONZERO,
     PADDING,
+    csr_from_loose,
     human_count,
     offset_type,
     quiet_overflow,
     ranges,
+    refuse_padding,
     value_type,
 )
 from spgraph_bench.matrix import CSR
@@ -110,12 +111,7 @@ class BlockedELL(Format):
         block_row, slot, i, j = np.nonzero(packed.block_val)
         row = block_row * packed.side + i
         col = packed.block_col[block_row, slot].astype(np.int64) * packed.side + j
-        order = np.lexsort((col, row))
-        row_ptr = np.zeros(packed.rows + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=packed.rows), out=row_ptr[1:])
-        found = packed.block_val[block_row, slot, i, j][order].astype(np.float64)
-        values = None if packed.pattern else found
-        return CSR(packed.rows, packed.cols, row_ptr, col[order].astype(np.int32), values)
+        return csr_from_loose(packed, row, col.astype(np.int32), packed.block_val[block_row, slot, i, j])
 
     def predict_bytes(
         self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
@@ -145,15 +141,8 @@ class BlockedELL(Format):
             f"blocks of {side}x{side} are {100 * fill:.3g} % full, the widest block row has {width:,} of "
             f"them, the mean of {human_count(len(lengths))} is {blocks / max(len(lengths), 1):.3g}"
         )
-        if free_bytes is not None and need > free_bytes:
-            return f"{self.name} needs {human_bytes(need)}: {why}; device has {human_bytes(free_bytes)} free"
         slots = len(lengths) * width * side * side
-        if slots > MAX_SLOTS_PER_NONZERO * stats.nnz and not force:
-            return (
-                f"{self.name} stores {slots / max(stats.nnz, 1):,.0f} slots per nonzero (limit "
-                f"{MAX_SLOTS_PER_NONZERO}), {human_bytes(need)}: {why}; --force-format overrides"
-            )
-        return None
+        return refuse_padding(self.name, stats, slots, need, free_bytes, force, why)
 
 
 def _bytes(lengths: npt.NDArray[np.int64], side: int, value_bytes: int) -> int:

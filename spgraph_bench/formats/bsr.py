@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
-from spgraph_bench.formats.common import offset_type, quiet_overflow, ranges, value_type
+from spgraph_bench.formats.common import csr_from_loose, offset_type, quiet_overflow, ranges, value_type
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges
 from spgraph_bench.structure import BLOCK_FILL, count_blocks, distinct_pairs
@@ -202,11 +202,7 @@ class BSR(Format):
         block, i, j = np.nonzero(packed.block_val)
         row = np.repeat(np.arange(len(packed.block_ptr) - 1), np.diff(packed.block_ptr))[block] * r + i
         col = packed.block_col[block].astype(np.int64) * c + j
-        order = np.lexsort((col, row))
-        row_ptr = np.zeros(packed.rows + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=packed.rows), out=row_ptr[1:])
-        values = None if packed.pattern else packed.block_val[block, i, j][order].astype(np.float64)
-        return CSR(packed.rows, packed.cols, row_ptr, col[order].astype(np.int32), values)
+        return csr_from_loose(packed, row, col.astype(np.int32), packed.block_val[block, i, j])
 
     def predict_bytes(
         self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import human_bytes
+from spgraph_bench.formats.base import Packed, Tunable, human_bytes
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 
@@ -18,6 +19,7 @@ __all__ = [
     "PADDING",
     "VALUES_DIFFER",
     "csr_from_entries",
+    "csr_from_loose",
     "human_count",
     "offset_type",
     "one_value",
@@ -25,6 +27,7 @@ __all__ = [
     "ranges",
     "refuse_padding",
     "value_type",
+    "whole_number_param",
 ]
 
 PADDING = -1
@@ -66,6 +69,27 @@ def offset_type(offsets: npt.DTypeLike, entries: int) -> np.dtype[Any]:
     return found
 
 
+def whole_number_param(tunables: Mapping[str, Tunable], params: Mapping[str, Any], name: str) -> int | None:
+    """`params`' value of the tunable `name`, or its default; None for a word that it may be ("auto").
+
+    Raises UsageError where it is neither that nor a whole number within the tunable's bounds.
+    """
+    tunable = tunables[name]
+    given, words = params.get(name, tunable.default), tunable.choices or ()
+    if given in words:
+        return None
+    assert tunable.between is not None
+    low, high = map(int, tunable.between)
+    try:
+        number = int(given)
+    except (TypeError, ValueError, OverflowError):
+        number = low - 1
+    if not low <= number <= high:
+        other = "".join(f'"{word}" or ' for word in words)
+        raise UsageError(f"{name} cannot be {given!r}", remedy=f"take {other}an integer from {low} to {high}")
+    return number
+
+
 def one_value(csr: CSR) -> float | None:
     """The finite value that all entries have (1 for a pattern, or where there are none), or None."""
     if csr.values is None or not csr.nnz:
@@ -100,6 +124,18 @@ def csr_from_entries(
     return CSR(rows, cols, row_ptr, col[order], None if val is None else val[order].astype(np.float64))
 
 
+def csr_from_loose(
+    packed: Packed,
+    row: npt.NDArray[np.integer[Any]],
+    col: npt.NDArray[np.int32],
+    val: npt.NDArray[np.floating[Any]],
+) -> CSR:
+    """CSR of the entries of `packed` in whatever order; `val` is left out if it is a pattern."""
+    by_column = np.argsort(col, kind="stable")
+    values = None if packed.pattern else val[by_column]
+    return csr_from_entries(packed.rows, packed.cols, row[by_column], col[by_column], values)
+
+
 def human_count(count: int) -> str:
     """4.2 M, 97,913."""
     return (
@@ -112,10 +148,19 @@ def human_count(count: int) -> str:
 
 
 def refuse_padding(
-    name: str, stats: MatrixStats, slots: int, need: int, free_bytes: int | None, force: bool
+    name: str,
+    stats: MatrixStats,
+    slots: int,
+    need: int,
+    free_bytes: int | None,
+    force: bool,
+    why: str | None = None,
 ) -> str | None:
-    """The refusal of a format that stores `slots` slots in `need` bytes, with the figures, or None."""
-    why = (
+    """The refusal of a format that stores `slots` slots in `need` bytes, with the figures, or None.
+
+    `why`: what makes it so many; left out, the longest row.
+    """
+    why = why or (
         f"the longest row has {stats.row_max:,} nonzeros, the mean of {human_count(stats.rows)} rows is "
         f"{stats.row_mean:.3g}"
     )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.formats.base import Format, Packed, register
-from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, value_type
+from spgraph_bench.formats.common import csr_from_loose, offset_type, quiet_overflow, value_type
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 
@@ -53,9 +53,7 @@ class COO(Format):
         )
 
     def unpack(self, packed: Packed) -> CSR:
-        by_column = np.argsort(packed.col, kind="stable")
-        val = None if packed.pattern else packed.val[by_column]
-        return csr_from_entries(packed.rows, packed.cols, packed.row[by_column], packed.col[by_column], val)
+        return csr_from_loose(packed, packed.row, packed.col, packed.val)
 
     def predict_bytes(
         self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
