@@ -491,6 +491,11 @@ def test_the_table_of_launches(width: int) -> None:
     assert re.search(r"children at a time pay from us 95 % interval.*10,000 2,700 2,600 2,800", flat)
     assert "here: no, use flattened" in flat
     assert "skipped graph CUDA graphs exist on a GPU only" in flat
+    assert "every count and every sum was exact" in flat
+    assert "of the others every" not in flat
+    lost = _launch_record("tail", 1.0, samples=(), status="failed", reason="9 child launches were refused")
+    assert "of the others every count and every sum was exact" in re.sub(r"\s+", " ", render([*rows, lost]))
+    assert "was exact" not in render([lost])
     lines = [line.split()[0] for line in text.splitlines() if "#" in line and line[0].isalpha()]
     assert lines == ["flattened", "fire-and-forget", "host-loop"]  # the cheapest first
 
@@ -508,6 +513,6 @@ def test_a_table_shows_facts_children_and_memory_without_a_matrix() -> None:
     assert "inputs 10 curves, sha256 eeeeeeeeeeee" in flat
     assert "nonzeros" not in flat
     assert "Mpoints/s" in flat
-    assert "points saved children memory" in flat
+    assert "points saved children lost memory" in flat
     assert "2,000" in flat  # 2 M points in 1 ms are 2,000 million a second
-    assert "83,000 3.1x 3,000 5.00 MB" in flat
+    assert "83,000 3.1x 3,000 0 5.00 MB" in flat

@@ -69,7 +69,10 @@ class LaunchGroup(Group):
         return []  # the head tells the cases
 
     def _verdict(self) -> str:
-        return "every count and every sum was exact"
+        if not (self.timed or self.untimed):
+            return ""
+        failed = any(row.record.status in ("wrong", "failed") for row in self.lost)
+        return ("of the others " if failed else "") + "every count and every sum was exact"
 
     def _legend(self) -> list[str]:
         """Which figures are not known well; signs are not used."""

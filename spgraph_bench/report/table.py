@@ -225,16 +225,22 @@ class Group:
         def share(row: Row) -> str:
             return "cache" if row.cache_resident else percent(row.ceiling_share)
 
+        # Without a matrix the rate, memory and launches say more than the ceiling and hot caches.
+        made = self.generated
         columns = [
             Column("#", cells(_rank)),
             *self._names(rows),
             Column(f"{self.cache} ms", cells(lambda r: milliseconds(r.main.median if r.main else None))),
-            Column("±" if self.terminal else "+-", cells(_precision), keep=7),
-            Column(f"{other} ms", cells(other_ms), keep=6),
-            Column(clean(self.first.rate_unit or "rate"), cells(lambda r: significant(r.rate)), keep=4),
+            Column("±" if self.terminal else "+-", cells(_precision), keep=4 if made else 7),
+            Column(f"{other} ms", cells(other_ms), keep=3 if made else 6),
+            Column(
+                clean(self.first.rate_unit or "rate"),
+                cells(lambda r: significant(r.rate)),
+                keep=8 if made else 4,
+            ),
             *self._iterations(rows),
             Column("GB/s", cells(lambda r: significant(r.gbs)), keep=2),
-            Column("ceil", cells(share), keep=7),
+            Column("ceil", cells(share), keep=2 if made else 7),
             *self._fact_columns(rows),
             Column("best", cells(lambda r: times(r.to_best.value if r.to_best else None)), keep=8),
             *self._peer_columns(rows),
@@ -280,11 +286,19 @@ class Group:
         names = _unique(name for r in rows for name in r.record.facts)
         columns = [Column(clean(n), [shown(r.record.facts.get(n)) for r in rows], keep=6) for n in names]
         if any(r.record.children for r in rows):
-            launched = [shown((r.record.children or {}).get("launched")) for r in rows]
-            columns.append(Column("children", launched, keep=6))
+            children = [r.record.children for r in rows]
+            columns += [
+                Column("children", [shown(c["launched"] if c else None) for c in children], keep=6),
+                # Of those that are timed none may be lost; the reason of the others has the figures.
+                Column(
+                    "lost",
+                    [shown(c["refused"] + c.get("failed", 0) if c else None) for c in children],
+                    keep=5,
+                ),
+            ]
         if self.generated:
             memory = [human_bytes(r.record.bytes.get("device") or None) for r in rows]
-            columns.append(Column("memory", memory, keep=5))
+            columns.append(Column("memory", memory, keep=7))
         return columns
 
     def _untimed_table(self) -> list[RenderableType]:
