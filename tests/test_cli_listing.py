@@ -74,6 +74,15 @@ def test_list_one_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(_json(capsys, "list", "recipes")) == ["recipes"]
 
 
+def test_formats_whose_fill_spreads_inf_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    found = _json(capsys, "list", "formats")["formats"]
+    assert [f["name"] for f in found if f["nonfinite"]] == ["dia", "bsr", "bsr-sliced", "blocked-ell"]
+    for variant, said in (("dia", True), ("bsr-sliced", True), ("blocked-ell", True), ("ell", False)):
+        problem = "spmm" if variant == "blocked-ell" else "spmv"
+        assert run(["show", variant, "--problem", problem]) == 0
+        assert ("nonfinite: no" in capsys.readouterr().out) == said
+
+
 @pytest.mark.parametrize("variant", variants(), ids=lambda v: f"{v.problem}-{v.name}")
 def test_show_every_variant(variant: Any, capsys: pytest.CaptureFixture[str]) -> None:
     facts = _json(capsys, "show", variant.name, "--problem", variant.problem)

@@ -29,7 +29,15 @@ def _problems() -> list[Row]:
 def _formats() -> list[Row]:
     from spgraph_bench.formats.base import formats
 
-    return [{"name": f.name, "about": f.title, "tunables": list(f.tunables)} for f in formats().values()]
+    return [
+        {
+            "name": f.name,
+            "about": f.title,
+            "nonfinite": "" if f.keeps_zeros else "no",  # see Format.keeps_zeros
+            "tunables": list(f.tunables),
+        }
+        for f in formats().values()
+    ]
 
 
 def _variants() -> list[Row]:

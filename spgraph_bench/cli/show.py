@@ -74,6 +74,7 @@ def describe(chosen: Variant) -> dict[str, Any]:
         "about": chosen.about,
         "format": chosen.format,
         "layout": inspect.getdoc(type(layout)) if layout else "",
+        "nonfinite": layout is None or layout.keeps_zeros,
         "by": chosen.library or "spgraph",
         "runs_on": chosen.where,
         "dtypes": list(chosen.dtypes),
@@ -126,6 +127,8 @@ def command(variant: str, problem: str | None, as_json: bool) -> None:
     if facts["layout"]:
         head(f"Format {facts['format']}")
         click.echo(facts["layout"])
+    if not facts["nonfinite"]:
+        click.echo("nonfinite: no (fill is multiplied, and 0 times Inf or NaN is NaN)")
     if facts["tunables"]:
         head("Tunables (--param NAME=VALUE)")
         drawn = table(target, "name", "default", "choices", "about")

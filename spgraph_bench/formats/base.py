@@ -85,7 +85,8 @@ class Format(ABC):
     order: ClassVar[int] = 100
     """Position in lists and tables."""
     keeps_zeros: ClassVar[bool] = True
-    """False where stored zeros cannot be told from fill: round trips then hold after dropping zeros."""
+    """False where stored zeros cannot be told from fill: round trips then hold after dropping zeros, and fill
+    is multiplied, so that an Inf or NaN in x spreads (`show` and `list` say ``nonfinite: no``)."""
     keeps_values: ClassVar[bool] = True
     """False for formats of patterns: `unpack` then gives the pattern."""
     packs_all: ClassVar[bool] = True
