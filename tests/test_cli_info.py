@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +201,11 @@ def test_density_grid_counts_every_nonzero_in_its_cell(rows: int, cols: int) -> 
 def test_share_says_all_and_none_only_where_it_is() -> None:
     shares = [0.0, 1e-9, 0.001, 0.5, 0.999, 1 - 1e-9, 1.0]
     assert list(map(_share, shares)) == ["0%", "<0.1%", "0.1%", "50.0%", "99.9%", ">99.9%", "100%"]
+
+
+def test_warnings_about_standard_input_name_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"5 6\n6 7\n")))
+    assert run(["info", "-"]) == 0
+    assert capsys.readouterr().err.startswith("warning: <stdin>: the smallest id is 5")

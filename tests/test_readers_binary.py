@@ -211,6 +211,8 @@ def test_broken_npz(save):
     for content in (npz(bad), npz(A)[:-100], pickled.getvalue(), arrays.getvalue()):
         with pytest.raises(InputError, match="no sparse matrix can be read"):
             read(save("a.npz", content))
+    with pytest.raises(InputError, match=r"only arrays: x\)"):
+        read(save("a.npz", arrays.getvalue()))
 
 
 MTX = b"%%MatrixMarket matrix coordinate real general\n2 2 1\n2 1 7\n"

@@ -11,6 +11,7 @@ import os
 import sys
 
 import pytest
+import scipy.sparse as sp
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.readers import ReadOptions, cache, read, readers
@@ -81,6 +82,22 @@ def test_standard_input(monkeypatch, mtx):
     assert fails("-", "column 3 is beyond").place == "<stdin>:4"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     fails("-", "empty")
+    monkeypatch.setattr(sys, "stdin", None)
+    fails("-", "standard input is closed")
+
+
+def test_options_that_a_format_has_no_use_for_are_refused(tmp_path, mtx):
+    def refused(path, **options):
+        with pytest.raises(InputError) as caught:
+            read(str(path), ReadOptions(**options))
+        return f"{caught.value.place}: {caught.value.cause}; {caught.value.remedy}"
+
+    assert refused(mtx, base=0) == f"{mtx}: Matrix Market is 1-based by definition; leave --base 0 out"
+    assert "--relabel closes gaps" in refused(mtx, relabel=True)
+    npz = tmp_path / "a.npz"
+    sp.save_npz(npz, sp.eye_array(2).tocsr())
+    assert "scipy npz has no indices to shift; leave --base 1 out" in refused(npz, base=1)
+    assert read(str(mtx), ReadOptions(base=1)).csr.nnz == 2
 
 
 def test_named_pipe(tmp_path, mtx):

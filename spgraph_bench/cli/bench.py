@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spgraph_bench.cli.inputs import load_matrix
+from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
 from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import RunOptions, input_options, matrix_argument, run_options
 from spgraph_bench.cli.terminal import console, note, warn
@@ -182,9 +182,7 @@ def command(
             matrix = generated_matrix(wanted, own)
         else:
             matrix = load_matrix(argument, read_options, default_recipe)
-        for finding in matrix.findings:
-            if finding.warning:
-                warn(f"{matrix.source.text}{f':{finding.line}' if finding.line else ''}: {finding.text}")
+        warn_of_findings(matrix)
         keep = stack.enter_context(kept_records(options, problem, matrix.name))
         settings = Settings(
             dtypes=dtypes,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr
+from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr, warn_of_findings
 from spgraph_bench.cli.options import input_options, json_option, matrix_argument
-from spgraph_bench.cli.terminal import console, note, table, warn
+from spgraph_bench.cli.terminal import console, note, table
 from spgraph_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ def command(argument: str | None, read_options: ReadOptions, as_json: bool, pict
     if picture is not None:
         _check_picture(picture)
     matrix = load_matrix(argument, read_options, _DEFAULT_RECIPE)
-    for finding in matrix.findings:
-        if finding.warning:
-            warn(f"{matrix.source.text}{f':{finding.line}' if finding.line else ''}: {finding.text}")
+    warn_of_findings(matrix)
     facts = _gather(matrix)
     if picture is not None:
         _draw(facts, picture)

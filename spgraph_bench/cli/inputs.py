@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spgraph_bench.cli.terminal import console, note
+from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from spgraph_bench.matrix import Matrix
     from spgraph_bench.readers.common import Progress, ReadOptions
 
-__all__ = ["load_matrix", "progress_on_stderr"]
+__all__ = ["load_matrix", "progress_on_stderr", "warn_of_findings"]
 
 _NAMES = "give a path or a recipe; `spgraph list recipes` names them"
 
@@ -69,6 +69,14 @@ def _advice(argument: str, name: str, recipes: Sequence[str]) -> str:
     if close:
         return f"did you mean {' or '.join(close)}?"
     return _NAMES
+
+
+def warn_of_findings(matrix: Matrix) -> None:
+    """Say on stderr what may have been read otherwise than meant, each with its place."""
+    place = "<stdin>" if matrix.source.kind == "stdin" else matrix.source.text
+    for finding in matrix.findings:
+        if finding.warning:
+            warn(f"{place}{f':{finding.line}' if finding.line else ''}: {finding.text}")
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spgraph_bench.cli.inputs import load_matrix
+from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
 from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import Decorator, RunOptions, collected
 from spgraph_bench.cli.terminal import console, note, warn
@@ -277,9 +277,7 @@ def run_modes(
         matrix = load_matrix(argument, read_options, DEFAULT_RECIPE[kind])
         if change is not None:
             matrix = change(matrix)
-        for finding in matrix.findings:
-            if finding.warning:
-                warn(f"{matrix.source.text}{f':{finding.line}' if finding.line else ''}: {finding.text}")
+        warn_of_findings(matrix)
         keep = stack.enter_context(kept_records(options, problem, matrix.name))
         write = None if output is None else _answer_writer(output, matrix)
 

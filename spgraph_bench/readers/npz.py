@@ -27,8 +27,13 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     if not data.head(2).startswith(b"PK"):
         raise data.error("an .npz file is a zip archive, this is none", remedy="leave --input-format out")
     progress("reading arrays", None)
+    content = io.BytesIO(data.data[:])
     try:
-        matrix: Any = sp.load_npz(io.BytesIO(data.data[:]))
+        with np.load(content, allow_pickle=False) as arrays:
+            if "format" not in arrays.files:
+                raise ValueError(f"only arrays: {', '.join(arrays.files)}")
+        content.seek(0)
+        matrix: Any = sp.load_npz(content)
         if matrix.ndim != 2:
             raise ValueError(f"an array of {matrix.ndim} dimensions")
         if matrix.format in ("csr", "csc", "bsr"):

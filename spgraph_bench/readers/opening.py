@@ -108,10 +108,23 @@ def open_input(path: str, progress: Progress) -> Input:
 
 
 def parse(data: Input, options: ReadOptions, progress: Progress, readers: Mapping[str, Reader]) -> RawEntries:
-    """The entries of `data`, by the reader that fits it best or that `options` names."""
-    if options.input_format is not None:
-        return readers[options.input_format].parse(data, options, progress)
-    return choose(data, readers).parse(data, options, progress)
+    """The entries of `data`, by the reader that fits it best or that `options` names.
+
+    InputError, too, where the format has no use for an option that was given: ids to close the gaps of, or an
+    index base other than its own.
+    """
+    chosen = choose(data, readers) if options.input_format is None else readers[options.input_format]
+    entries = chosen.parse(data, options, progress)
+    title = readers[entries.format].title if entries.format in readers else entries.format
+    if options.relabel and not entries.relabelled:
+        raise data.error(
+            f"--relabel closes gaps in the vertex ids of graphs; {title} has rows and columns",
+            remedy="leave --relabel out",
+        )
+    if options.base is not None and entries.base != options.base:
+        own = "has no indices to shift" if entries.base is None else f"is {entries.base}-based by definition"
+        raise data.error(f"{title} {own}", remedy=f"leave --base {options.base} out")
+    return entries
 
 
 def choose(data: Input, readers: Mapping[str, Reader]) -> Reader:
@@ -159,7 +172,7 @@ def _load(path: str, progress: Progress) -> bytes | mmap.mmap:
     if path == "-":
         if sys.stdin is None or sys.stdin.isatty():
             raise InputError(
-                "standard input is a terminal",
+                f"standard input is {'closed' if sys.stdin is None else 'a terminal'}",
                 remedy="pipe a file into it: spgraph … - < file.mtx",
                 place=STDIN,
             )
