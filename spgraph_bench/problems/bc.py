@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Packed
-from spgraph_bench.formats.common import ranges
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import CheckResult, Option, Work, register
+from spgraph_bench.problems.base import CheckResult, Option, register
 from spgraph_bench.problems.cc import plain_components
-from spgraph_bench.problems.traversal import SOURCE_OPTIONS, draw_sources, plain_levels, proper_degrees
+from spgraph_bench.problems.traversal import (
+    SOURCE_OPTIONS,
+    SourceProblem,
+    counted_edges,
+    first_answers,
+    out_edges,
+    plain_levels,
+    proper_degrees,
+)
 
 __all__ = ["BC", "Dependencies", "check_dependencies", "plain_dependencies", "scaled"]
 
 Floats = npt.NDArray[np.float64]
 
-_ARCS_AT_ONCE = 1 << 24
-_ORACLE_BYTES = 2 << 30
 _SAFE_EXPONENTS = 900
 """Counts of one level whose exponents differ by less are added at one scale."""
 _SHOWN = 10
@@ -45,14 +47,8 @@ class Dependencies:
 
 def _arcs(csr: CSR, vertices: npt.NDArray[np.int64]) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
     """Out-edges of `vertices` in pieces: places in `vertices`, and targets."""
-    starts = csr.row_ptr[vertices]
-    lengths = csr.row_ptr[vertices + 1] - starts
-    cuts = np.searchsorted(np.cumsum(lengths), np.arange(_ARCS_AT_ONCE, lengths.sum(), _ARCS_AT_ONCE))
-    for begin, end in pairwise([0, *np.unique(cuts).tolist(), len(vertices)]):
-        yield (
-            np.repeat(np.arange(begin, end), lengths[begin:end]),
-            csr.col_idx[ranges(starts[begin:end], lengths[begin:end])],
-        )
+    for begin, degree, target in out_edges(csr, vertices):
+        yield np.repeat(np.arange(begin, begin + len(degree)), degree), target
 
 
 def plain_dependencies(csr: CSR, source: int) -> Dependencies:
@@ -163,7 +159,7 @@ def scaled(total: Floats, sources: npt.NDArray[np.int32], everything: bool, norm
     return shares
 
 
-class BC:
+class BC(SourceProblem):
     """Dependencies of all vertices on one source after another: a case is a source, the answer their sum.
 
     Input ``sources`` int32 ``[cases]``; output ``dependency`` float64 ``[n]``, by the ids of the input. Edges
@@ -172,10 +168,8 @@ class BC:
 
     name = "bc"
     title = "betweenness centrality: dependencies on a vertex, summed over sources"
-    rate_unit = "GTEPS"
     outputs: tuple[str, ...] = ("dependency",)
     dtypes: tuple[str, ...] = ("float64",)
-    is_graph = True
     options: Mapping[str, Option] = MappingProxyType(
         {
             **SOURCE_OPTIONS,
@@ -196,15 +190,11 @@ class BC:
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
-        """`options`: source, sources and component, see :func:`draw_sources`. ``everything`` bool ``[1]``:
-        every vertex was asked for."""
-        own = {k: v for k, v in options.items() if k in ("source", "sources", "component")}
-        sources = draw_sources(matrix.csr, seed, **own)
-        asked = own.get("source", -1) == -1 and own.get("component") == "any"
-        return {
-            "sources": sources,
-            "everything": np.array([asked and own.get("sources", 0) >= matrix.csr.rows]),
-        }
+        """As of every problem with sources. Besides, ``everything`` bool ``[1]``: every vertex was asked
+        for."""
+        asked = options.get("source", -1) == -1 and options.get("component") == "any"
+        everything = asked and options.get("sources", 0) >= matrix.csr.rows
+        return {**super().inputs(matrix, dtype, seed, **options), "everything": np.array([everything])}
 
     def output_arrays(
         self, matrix: Matrix, dtype: np.dtype[Any]
@@ -231,15 +221,11 @@ class BC:
             edges = arcs[component[sources]] // 2
         else:
             edges = np.zeros(len(sources), np.int64)
-        begin = time.monotonic()
-        found: list[Dependencies] = []
-        for source in sources:
-            found.append(plain_dependencies(csr, int(source)))
-            if not csr.symmetric:
-                edges[len(found) - 1] = degree[found[-1].level >= 0].sum()
-            one_more = (time.monotonic() - begin) * (len(found) + 1) / len(found)
-            if one_more > check_seconds or (len(found) + 1) * 8 * csr.rows > _ORACLE_BYTES:
-                break
+        found = first_answers(
+            sources, lambda source: plain_dependencies(csr, source), 8 * csr.rows, check_seconds
+        )
+        if not csr.symmetric:
+            edges[: len(found)] = [counted_edges(csr, degree, one.level >= 0) for one in found]
         return {
             "dependency": np.stack([one.dependency for one in found]),
             "tolerance": np.array([one.tolerance for one in found]),
@@ -247,9 +233,6 @@ class BC:
             "reached": np.array([int(np.sum(one.level >= 0)) for one in found], np.int64),
             "edges": edges,
         }
-
-    def cases(self, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
-        return len(inputs["sources"])
 
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
@@ -335,14 +318,6 @@ class BC:
                 ],
             },
         }  # fmt: skip
-
-    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
-        """No operations and no compulsory bytes: both depend on the source; the cases hold the edges."""
-        return Work(0, 0, packed.stored_bytes, 0)
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """GTEPS: 1e9 edges of the source's component per second, each counted once though looked at twice."""
-        return work.operations / seconds / 1e9
 
 
 register(BC())

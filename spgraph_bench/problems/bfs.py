@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import CheckResult, Option, Work, register
-from spgraph_bench.problems.traversal import SOURCE_OPTIONS, draw_sources, plain_levels, proper_degrees
+from spgraph_bench.problems.base import CheckResult, register
+from spgraph_bench.problems.traversal import (
+    SourceProblem,
+    counted_edges,
+    first_answers,
+    plain_levels,
+    proper_degrees,
+)
 
 __all__ = ["BFS", "check_levels", "check_tree"]
-
-_ORACLE_BYTES = 2 << 30
 
 
 def check_levels(level: npt.NDArray[Any], right: npt.NDArray[np.int32]) -> CheckResult:
@@ -88,7 +90,7 @@ def check_tree(csr: CSR, source: int, level: npt.NDArray[np.int32], parent: npt.
     return CheckResult(True)
 
 
-class BFS:
+class BFS(SourceProblem):
     """Levels from one source after another: a case is a source.
 
     Input ``sources`` int32 ``[cases]``; output ``level`` int32 ``[n]``, -1 where the source does not reach,
@@ -98,22 +100,8 @@ class BFS:
 
     name = "bfs"
     title = "breadth-first search: levels from a vertex"
-    rate_unit = "GTEPS"
     outputs: tuple[str, ...] = ("level",)
     dtypes: tuple[str, ...] = ("int32",)
-    is_graph = True
-    options: Mapping[str, Option] = SOURCE_OPTIONS
-
-    def configured(self, options: Mapping[str, Any]) -> BFS:
-        """Itself: the options matter to inputs and oracle only, which are given them."""
-        return self
-
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
-    ) -> dict[str, npt.NDArray[Any]]:
-        """`options`: source, sources and component, see :func:`draw_sources`."""
-        options.pop("check_seconds", None)
-        return {"sources": draw_sources(matrix.csr, seed, **options)}
 
     def output_arrays(
         self, matrix: Matrix, dtype: np.dtype[Any]
@@ -131,16 +119,10 @@ class BFS:
         """``levels`` int32 ``[some, n]`` of the first cases, as many as `check_seconds` (and 2 GiB) allow,
         one at least; ``proper_degree`` int64 ``[n]``, out-edges without self-loops."""
         csr = matrix.csr
-        begin, levels = time.monotonic(), []
-        for source in inputs["sources"]:
-            levels.append(plain_levels(csr, int(source)))
-            one_more = (time.monotonic() - begin) * (len(levels) + 1) / len(levels)
-            if one_more > check_seconds or (len(levels) + 1) * levels[0].nbytes > _ORACLE_BYTES:
-                break
+        levels = first_answers(
+            inputs["sources"], lambda source: plain_levels(csr, source), 4 * csr.rows, check_seconds
+        )
         return {"levels": np.stack(levels), "proper_degree": proper_degrees(csr)}
-
-    def cases(self, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
-        return len(inputs["sources"])
 
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
@@ -183,22 +165,12 @@ class BFS:
         """What a record keeps of a case: source, levels, reached vertices, and the edges its rate counts."""
         level = self.identity(output)
         reached = level >= 0
-        arcs = int(oracle["proper_degree"][reached].sum())
         return {
             "source": int(inputs["sources"][case]),
             "levels": int(level.max()) + 1,
             "reached": int(reached.sum()),
-            "edges": arcs // 2 if csr.symmetric else arcs,
+            "edges": counted_edges(csr, oracle["proper_degree"], reached),
         }
-
-    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
-        """No operations and no compulsory bytes: both depend on the source; the cases hold the edges."""
-        return Work(0, 0, packed.stored_bytes, 0)
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """GTEPS: 1e9 edges of the source's component per second (see results/traversal.py for several
-        cases)."""
-        return work.operations / seconds / 1e9
 
 
 register(BFS())

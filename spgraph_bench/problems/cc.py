@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.errors import InputError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.problems.base import CheckResult, Work, register
-from spgraph_bench.problems.traversal import proper_degrees
+from spgraph_bench.problems.traversal import check_square, proper_degrees
 
 __all__ = ["CC", "check_labels", "least_labels", "plain_components"]
 
@@ -81,12 +80,7 @@ class CC:
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
         """None. Raises InputError where the matrix is not square."""
-        csr = matrix.csr
-        if csr.rows != csr.cols:
-            raise InputError(
-                f"a graph needs a square matrix, this one is {csr.rows:,} x {csr.cols:,}",
-                remedy="take an adjacency matrix or an edge list",
-            )
+        check_square(matrix.csr)
         return {}
 
     def output_arrays(

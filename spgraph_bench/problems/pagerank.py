@@ -18,6 +18,7 @@ from spgraph_bench.errors import InputError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
+from spgraph_bench.problems.traversal import check_square
 
 __all__ = ["DANGLING", "PageRank", "power_iteration", "read_personalization"]
 
@@ -183,12 +184,7 @@ class PageRank:
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
         """``teleport``, if there is a file of it. Raises InputError for the file, or a matrix not square."""
-        csr = matrix.csr
-        if csr.rows != csr.cols:
-            raise InputError(
-                f"a graph needs a square matrix, this one is {csr.rows:,} x {csr.cols:,}",
-                remedy="take an adjacency matrix or an edge list",
-            )
+        check_square(matrix.csr)
         if not self.values["personalize"]:
             return {}
         jumps = read_personalization(Path(self.values["personalize"]), matrix.vertex_ids())

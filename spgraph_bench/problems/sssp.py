@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,18 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
-from spgraph_bench.formats.base import Packed
 from spgraph_bench.formats.common import ranges
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import CheckResult, Option, Work, register
-from spgraph_bench.problems.traversal import SOURCE_OPTIONS, draw_sources, proper_degrees
+from spgraph_bench.problems.base import CheckResult, register
+from spgraph_bench.problems.traversal import SourceProblem, counted_edges, first_answers, proper_degrees
 from spgraph_bench.stats import row_blocks
 
 __all__ = ["SSSP", "check_feasible", "check_lengths", "exact_lengths", "shortest_paths", "unreached"]
 
 Values = npt.NDArray[np.float64]
 
-_ORACLE_BYTES = 2 << 30
 _EDGES_AT_ONCE = 1 << 23
 _INT32_MOST = 2**31 - 1
 _WHOLE_FLOATS = 2.0**24
@@ -256,7 +253,7 @@ def check_feasible(
     )
 
 
-class SSSP:
+class SSSP(SourceProblem):
     """Lengths of shortest paths from one source after another: a case is a source.
 
     Input ``sources`` int32 ``[cases]``; output ``distance`` [n], int32 or float32, by the ids of the input:
@@ -266,24 +263,16 @@ class SSSP:
 
     name = "sssp"
     title = "shortest paths from a vertex, by weights of 0 or more"
-    rate_unit = "GTEPS"
     outputs: tuple[str, ...] = ("distance",)
     dtypes: tuple[str, ...] = ("float32", "int32")
-    is_graph = True
-    options: Mapping[str, Option] = SOURCE_OPTIONS
-
-    def configured(self, options: Mapping[str, Any]) -> SSSP:
-        """Itself: the options matter to inputs and oracle only, which are given them."""
-        return self
 
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
-        """`options`: source, sources and component, see :func:`draw_sources`. InputError for weights that are
-        negative, NaN or infinite, or that `dtype` cannot hold."""
+        """As of every problem with sources. InputError for weights that are negative, NaN or infinite, or
+        that `dtype` cannot hold."""
         check_weights(matrix, dtype)
-        options.pop("check_seconds", None)
-        return {"sources": draw_sources(matrix.csr, seed, **options)}
+        return super().inputs(matrix, dtype, seed, **options)
 
     def output_arrays(
         self, matrix: Matrix, dtype: np.dtype[Any]
@@ -302,17 +291,12 @@ class SSSP:
         `dtype`, ``real`` float64 and ``edges`` int32, all ``[some, n]``, see :func:`exact_lengths`. Besides,
         ``proper_degree`` int64 ``[n]``, out-edges without self-loops."""
         csr = matrix.csr
-        begin, found = time.monotonic(), []
-        for source in inputs["sources"]:
-            found.append(exact_lengths(csr, int(source), np.dtype(dtype)))
-            one_more = (time.monotonic() - begin) * (len(found) + 1) / len(found)
-            if one_more > check_seconds or (len(found) + 1) * 16 * csr.rows > _ORACLE_BYTES:
-                break
+        kind = np.dtype(dtype)
+        found = first_answers(
+            inputs["sources"], lambda source: exact_lengths(csr, source, kind), 16 * csr.rows, check_seconds
+        )
         exact, real, edges = (np.stack(each) for each in zip(*found, strict=True))
         return {"exact": exact, "real": real, "edges": edges, "proper_degree": proper_degrees(csr)}
-
-    def cases(self, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
-        return len(inputs["sources"])
 
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
@@ -370,12 +354,11 @@ class SSSP:
         """What a record keeps of a case: source, reached vertices, the longest of the shortest paths, and the
         edges its rate counts."""
         reached = output != unreached(output.dtype)
-        arcs = int(oracle["proper_degree"][reached].sum())
         return {
             "source": int(inputs["sources"][case]),
             "reached": int(reached.sum()),
             "farthest": output[reached].max().item(),
-            "edges": arcs // 2 if csr.symmetric else arcs,
+            "edges": counted_edges(csr, oracle["proper_degree"], reached),
         }
 
     def columns(self, output: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
@@ -417,14 +400,6 @@ class SSSP:
                 line += f"; {facts['relaxed']:,} edges relaxed, {share:.2f} of those reached"
             said.append(line)
         return {**told, "said": said}
-
-    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
-        """No operations and no compulsory bytes: both depend on the source; the cases hold the edges."""
-        return Work(0, 0, packed.stored_bytes, 0)
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """GTEPS: 1e9 edges of the source's component per second (see results/traversal.py)."""
-        return work.operations / seconds / 1e9
 
 
 register(SSSP())

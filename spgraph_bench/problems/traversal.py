@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,21 +17,28 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.formats.common import ranges
 from spgraph_bench.formats.graphs import transpose
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import Option
+from spgraph_bench.problems.base import Option, Work
 from spgraph_bench.stats import row_blocks, row_ranges
 
 __all__ = [
     "SOURCE_OPTIONS",
     "LevelWork",
+    "SourceProblem",
+    "check_square",
+    "counted_edges",
     "draw_sources",
+    "first_answers",
     "level_work",
+    "out_edges",
     "pattern_is_symmetric",
     "plain_levels",
     "proper_degrees",
 ]
 
 Levels = npt.NDArray[np.int32]
+T = TypeVar("T")
 
+_ORACLE_BYTES = 2 << 30
 _EDGES_AT_ONCE = 1 << 24
 """Edges held at a time: what is made of them is some 400 MB, whatever the graph."""
 
@@ -46,6 +54,70 @@ SOURCE_OPTIONS: Mapping[str, Option] = MappingProxyType(
     }
 )  # fmt: skip
 """Options of problems that start from a vertex."""
+
+
+class SourceProblem:
+    """What problems have in common that are solved from one source after another: a case is a source.
+
+    Input ``sources`` int32 ``[cases]``. A rate is 1e9 edges per second, of those that the source reaches.
+    """
+
+    rate_unit = "GTEPS"
+    is_graph = True
+    options: Mapping[str, Option] = SOURCE_OPTIONS
+
+    def configured(self, options: Mapping[str, Any]) -> Self:
+        """Itself: the options matter to inputs and oracle only, which are given them."""
+        return self
+
+    def inputs(
+        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
+    ) -> dict[str, npt.NDArray[Any]]:
+        """`options`: source, sources and component, see :func:`draw_sources`; others are left out."""
+        own = {k: v for k, v in options.items() if k in ("source", "sources", "component")}
+        return {"sources": draw_sources(matrix.csr, seed, **own)}
+
+    def cases(self, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
+        return len(inputs["sources"])
+
+    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
+        """No operations and no compulsory bytes: both depend on the source; the cases hold the edges."""
+        return Work(0, 0, packed.stored_bytes, 0)
+
+    def rate(self, work: Work, seconds: float) -> float:
+        """GTEPS: 1e9 edges of the source's component per second, each counted once however often it is
+        looked at (see results/traversal.py for several cases)."""
+        return work.operations / seconds / 1e9
+
+
+def first_answers(
+    sources: Iterable[Any], answer: Callable[[int], T], bytes_each: int, check_seconds: float
+) -> list[T]:
+    """`answer` of the first of `sources`, one at least: as many as `check_seconds` and 2 GiB allow, where one
+    more is thought to take as long as those before it on average."""
+    begin, found = time.monotonic(), []
+    for source in sources:
+        found.append(answer(int(source)))
+        one_more = (time.monotonic() - begin) * (len(found) + 1) / len(found)
+        if one_more > check_seconds or (len(found) + 1) * bytes_each > _ORACLE_BYTES:
+            break
+    return found
+
+
+def counted_edges(csr: CSR, degree: npt.NDArray[np.int64], reached: npt.NDArray[np.bool_]) -> int:
+    """The edges that a rate counts: those out of `reached` vertices, undirected ones once. `degree`: see
+    :func:`proper_degrees`."""
+    arcs = int(degree[reached].sum())
+    return arcs // 2 if csr.symmetric else arcs
+
+
+def check_square(csr: CSR) -> None:
+    """InputError for the matrix of no graph."""
+    if csr.rows != csr.cols:
+        raise InputError(
+            f"a graph needs a square matrix, this one is {csr.rows:,} x {csr.cols:,}",
+            remedy="take an adjacency matrix or an edge list",
+        )
 
 
 def pattern_is_symmetric(matrix: Matrix) -> bool:
@@ -65,6 +137,18 @@ def proper_degrees(csr: CSR) -> npt.NDArray[np.int64]:
     return degrees
 
 
+def out_edges(
+    csr: CSR, vertices: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
+    """The out-edges of `vertices` in pieces, some 16 million each: where in `vertices` a piece begins, the
+    out-degrees of its vertices, and the edges' targets."""
+    starts = csr.row_ptr[vertices]
+    lengths = csr.row_ptr[vertices + 1] - starts
+    cuts = np.searchsorted(np.cumsum(lengths), np.arange(_EDGES_AT_ONCE, lengths.sum(), _EDGES_AT_ONCE))
+    for begin, end in pairwise([0, *np.unique(cuts).tolist(), len(vertices)]):
+        yield begin, lengths[begin:end], csr.col_idx[ranges(starts[begin:end], lengths[begin:end])]
+
+
 def plain_levels(csr: CSR, source: int) -> Levels:
     """Breadth-first levels from `source`, int32 ``[rows]``, -1 where it does not reach. Level by level, in
     numpy: slow and plain, the oracle of every mode."""
@@ -72,13 +156,9 @@ def plain_levels(csr: CSR, source: int) -> Levels:
     level[source] = 0
     frontier, depth = np.array([source]), 0
     while len(frontier):
-        starts = csr.row_ptr[frontier]
-        lengths = csr.row_ptr[frontier + 1] - starts
         depth += 1
-        cuts = np.searchsorted(np.cumsum(lengths), np.arange(_EDGES_AT_ONCE, lengths.sum(), _EDGES_AT_ONCE))
         parts = []
-        for begin, end in pairwise([0, *np.unique(cuts).tolist(), len(frontier)]):
-            neighbours = csr.col_idx[ranges(starts[begin:end], lengths[begin:end])]
+        for _, _, neighbours in out_edges(csr, frontier):
             parts.append(neighbours[level[neighbours] == -1])
             level[parts[-1]] = depth
         found = np.concatenate(parts)
@@ -117,11 +197,7 @@ def draw_sources(
     self-loop, and come from the largest component unless `component` is "any"; where there are fewer such
     vertices, all of them, shuffled. Raises InputError where there is none.
     """
-    if csr.rows != csr.cols:
-        raise InputError(
-            f"a graph needs a square matrix, this one is {csr.rows:,} x {csr.cols:,}",
-            remedy="take an adjacency matrix or an edge list",
-        )
+    check_square(csr)
     if not csr.rows:
         raise InputError("the graph has no vertex to start from")
     if source != -1:
