@@ -306,6 +306,21 @@ def test_0_sizes_that_formats_have(param: str) -> None:
     assert run([*BENCH, "--variant", variant, "--in-process", "--param", param]) == 0
 
 
+def test_hyb_k_has_an_option_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["bench", "spmv", "star:n=40", "--device", "host", "--no-save", "--in-process", "--json"]
+    assert run([*line, "--variant", "hyb", "--hyb-k", "2"]) == 0
+    assert json.loads(capsys.readouterr().out)["params"]["slots"] == 2
+    assert run([*line, "--variant", "hyb", "--hyb-k", "median"]) == 0
+    assert json.loads(capsys.readouterr().out)["params"]["slots"] == 1
+    for wrong, said in (
+        (["--variant", "hyb", "--hyb-k", "x"], "hyb_k"),
+        (["--variant", "hyb", "--hyb-k", "2", "--param", "hyb_k=3"], "hyb_k is given twice"),
+        (["--variant", "ell", "--hyb-k", "2"], "no parameter is called 'hyb_k'"),
+    ):
+        assert run([*line, *wrong]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_2_a_plugin_that_exits(tmp_path: Path) -> None:
     (tmp_path / "leaves.py").write_text("import sys\nsys.exit(7)\n")
     status, _, err = _spgraph("list", "variants", cwd=tmp_path, SPGRAPH_PLUGINS="leaves.py")

@@ -113,6 +113,23 @@ def test_every_choice_of_every_tunable(
     assert result.ok, result.message
 
 
+@pytest.mark.parametrize("name", ["hub-5000", "nan-and-inf", "random-1025"])
+def test_coo_atomic_takes_entries_in_any_order(
+    device: Device, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are before assembly."""
+    pack = type(get_format("coo")).pack
+
+    def loose(self: Any, *args: Any, **params: Any) -> Any:
+        packed = pack(self, *args, **params)
+        order = np.random.default_rng(3).permutation(packed.nnz)
+        return dataclasses.replace(packed, arrays={k: v[order] for k, v in packed.arrays.items()})
+
+    monkeypatch.setattr(type(get_format("coo")), "pack", loose)
+    result = _check(device, get_variant("spmv", "coo-atomic"), name, "float32")
+    assert result.ok, result.message
+
+
 @pytest.mark.parametrize("buffers", [1, 2, 3])
 @pytest.mark.parametrize("name", ["every-length-to-70", "hub-5000", "two-hubs", "nan-and-inf"])
 def test_binned_fused_in_many_chunks(device: Device, name: str, buffers: int) -> None:

@@ -97,6 +97,11 @@ class _Command(click.Command):
     show_default=True,
     help="Order of rows and columns before packing; may be repeated to compare orders in one table.",
 )
+@click.option(
+    "--hyb-k",
+    metavar="auto|median|K",
+    help="hyb: slots per row of its ELL part; the same as --param hyb_k=K [default: auto, by a cost model].",
+)
 @click.option("--transpose", is_flag=True, help="spmv: y = A^T x, the problem spmv-transposed.")
 @click.option(
     "--gate/--no-gate",
@@ -118,6 +123,7 @@ def command(
     read_options: ReadOptions,
     offsets: str,
     reorder: tuple[str, ...],
+    hyb_k: str | None,
     transpose: bool,
     gate: bool | None,
     rank: str,
@@ -136,6 +142,8 @@ def command(
     from spgraph_bench.device.probe import choose_device
     from spgraph_bench.problems import Generated, get_problem
 
+    if hyb_k is not None:
+        options = options.with_param("hyb_k", hyb_k)
     if transpose:
         problem = _transposed(problem)
     _check_reorder(problem, reorder)

@@ -15,12 +15,14 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from spgraph_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from spgraph_bench.readers.common import ReadOptions
@@ -64,6 +66,12 @@ class RunOptions:
     """Seconds a variant may take for its check before its worker is ended."""
     pending_launches: int | None = None
     heap_bytes: int | None = None
+
+    def with_param(self, name: str, text: str) -> RunOptions:
+        """These with one more parameter. Raises UsageError where it is there already."""
+        if name in self.params:
+            raise UsageError(f"{name} is given twice", remedy="leave --param out")
+        return replace(self, params=MappingProxyType({**self.params, name: _literal(text)}))
 
 
 def _device(ctx: click.Context, param: click.Parameter, value: str) -> str:
