@@ -136,3 +136,16 @@ def test_room_for_x_and_y_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.device, "free_bytes", lambda: dense + stored)
     assert bench.check(cell).status == "ok"
     bench.close()
+
+
+@pytest.mark.parametrize(
+    ("problem", "variants"),
+    [("spmm", ("csr-tile",)), ("spmv", ("csr-adaptive", "csr-merge", "csr-segmented"))],
+)
+def test_what_is_emulated_has_no_time_of_preprocessing_either(
+    problem: str, variants: tuple[str, ...]
+) -> None:
+    chosen = [word for name in variants for word in ("--variant", name)]
+    done = spgraph("bench", problem, "rmat:scale=5", *chosen, *BENCH, "--json")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {r["variant"]: r["times"]["preprocess_ms"] for r in found} == dict.fromkeys(variants, 0.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -179,13 +178,13 @@ def csr_tile(job: Job) -> Launch:
     total = a.rows + a.nnz
     teams = _blocks(total, items)
     blocks = _blocks(teams, teams_of_block)
-    start = time.perf_counter()
     team_row = device.empty(teams + 1, np.int32)
-    find = job.kernel("csr_tile_rows", **defines)
-    find(_blocks(teams + 1, 256), 256, np.int32(a.rows), np.int64(total), np.int32(teams), np.int32(items),
-         arrays["row_ptr"], team_row)  # fmt: skip
-    device.synchronize()
-    preprocess_ms = (time.perf_counter() - start) * 1e3
+    preprocess_ms = job.timed_ms(
+        job.kernel("csr_tile_rows", **defines).bind(
+            _blocks(teams + 1, 256), 256, np.int32(a.rows), np.int64(total), np.int32(teams), np.int32(items),
+            arrays["row_ptr"], team_row,
+        )
+    )  # fmt: skip
     carry = device.empty((blocks, int(k)), a.dtype)
     dense = _row_major(job, **defines)
     tiles = job.kernel("csr_tile", **defines).bind(
