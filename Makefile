@@ -45,9 +45,10 @@ type: $(READY)
 test-host: $(READY)
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "not gpu"
 
-# The kernels themselves under AddressSanitizer: an index out of bounds in a .cu file fails a test.
+# The kernels themselves under AddressSanitizer: an index out of bounds in a .cu file fails a test. The reader's parser, too.
 test-sanitized: $(READY)
-	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py
+	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py \
+	  tests/test_readers_compiled.py
 
 # Every kernel for every architecture we support, warnings as errors; says so where there is no nvcc.
 test-compile: $(READY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,25 @@ from hypothesis import strategies as st
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Matrix, Source
-from spgraph_bench.readers import ReadOptions, read
+from spgraph_bench.readers import ReadOptions, compiled, read
 from spgraph_bench.readers.assemble import assemble
 from spgraph_bench.readers.common import Input
 from spgraph_bench.readers.matrix_market import _PIECE, _fast, parse
 from spgraph_bench.readers.matrix_market_text import read_body, read_header
 from spgraph_bench.readers.scan import scan
+
+
+@pytest.fixture(scope="module", params=["compiled", "python"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Everything twice: with the compiled parser for the shortest of texts too, and as without a compiler."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "python":
+            patch.setattr(compiled, "library", lambda: None)
+        elif compiled.library() is None:
+            pytest.skip("no compiler for the parser")
+        patch.setattr(compiled, "WORTH_BYTES", 0)
+        patch.setattr(compiled, "_PIECE", 64)
+        yield request.param
 
 
 def text(kind: str, body: str) -> bytes:

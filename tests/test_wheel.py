@@ -52,6 +52,7 @@ def test_wheel_holds_kernels_and_configs_and_no_package_called_cuda(wheel: Path)
         for path in (ROOT / folder).rglob("*.*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert f"spgraph_bench/{path.relative_to(ROOT)}" in names
+    assert "spgraph_bench/readers/entries.cpp" in names
     assert not any(name.startswith(("cuda/", "configs/", "tests/")) for name in names)
     assert "spgraph_bench/cuda/__init__.py" not in names
 

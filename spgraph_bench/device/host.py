@@ -50,6 +50,7 @@ __all__ = [
     "HostKernel",
     "HostModule",
     "available",
+    "chosen_sanitizers",
     "find_compiler",
     "module_request",
     "sanitizer_env",
@@ -89,7 +90,8 @@ def available() -> str | None:
     return "no C++ compiler (g++ or clang++): install one, for example with 'apt install g++'"
 
 
-def _sanitizers() -> tuple[str, ...]:
+def chosen_sanitizers() -> tuple[str, ...]:
+    """What SPGRAPH_HOST_SANITIZE names, of "address" and "undefined". Raises DeviceError for another name."""
     chosen = tuple(s.strip() for s in os.environ.get("SPGRAPH_HOST_SANITIZE", "").split(",") if s.strip())
     if unknown := [s for s in chosen if s not in _SANITIZERS]:
         raise DeviceError(
@@ -179,7 +181,7 @@ def module_request(source: str, defines: Mapping[str, str] | None = None) -> Req
     source : a path below ``cuda/``, or an absolute one.
     defines : preprocessor definitions; "" defines a name without a value.
     """
-    compiler, sanitizers, root = _need_compiler(), _sanitizers(), cuda_dir()
+    compiler, sanitizers, root = _need_compiler(), chosen_sanitizers(), cuda_dir()
     include_dirs = [root, root / "host/include"]
     options = _options(sanitizers)
     defined = [f"-D{name}={value}" for name, value in sorted((defines or {}).items())]
@@ -443,7 +445,7 @@ class HostDevice:
 
     def __init__(self, seed: int = 0, *, strict: bool = True) -> None:
         _need_compiler()
-        self._library = _runtime(_sanitizers())
+        self._library = _runtime(chosen_sanitizers())
         self._settings = _Settings(seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict)
         self._failure: LaunchError | None = None
         self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], HostModule] = {}
@@ -462,7 +464,7 @@ class HostDevice:
             toolkit=version[1] if len(version) > 1 else "",
             extra={
                 "seed": int(self._settings.seed),
-                "sanitizers": list(_sanitizers()),
+                "sanitizers": list(chosen_sanitizers()),
                 "cores": len(os.sched_getaffinity(0)),
             },
         )
@@ -512,7 +514,7 @@ class HostDevice:
         message = self._library.spg_message().decode(errors="replace")
         place = _line_of(self._library.spg_place().decode(errors="replace"))
         remedy = None
-        if "invalid memory access" in message and "address" not in _sanitizers():
+        if "invalid memory access" in message and "address" not in chosen_sanitizers():
             remedy = "SPGRAPH_HOST_SANITIZE=address names the line"
         error = LaunchError(message, remedy=remedy, place=place)
         if code in _REFUSED:

@@ -1,15 +1,15 @@
 """Matrix Market: coordinate and array, every field and symmetry, with and without its banner.
 
 The format is R. F. Boisvert, R. Pozo, K. Remington, "The Matrix Market exchange formats", NISTIR 5935, 1996.
-Well-formed bodies are parsed by scipy's multi-threaded reader, under a header that says "general", so that
-the entries arrive as they are stored; what it would misread or crash at is kept from it (see `scan`).
-Anything else goes through a slow pass that reads what can be read and names the line of what cannot.
+Large bodies that are plainly sound are parsed by compiled code (see `compiled`). Other well-formed ones are
+parsed by scipy's multi-threaded reader, under a header that says "general", so that entries arrive as they
+are stored; what it would misread or crash at is kept from it (see `scan`). Anything else goes through a slow
+pass that reads what can be read and names the line of what cannot.
 
 Measured on two cores against scipy's mmread and tocsr, which check nothing (scripts/bench_readers.py, four
-million entries): column-major 0.33 s against 0.25 s, row-major 0.25 against 0.20, no order 0.36 against 0.30,
-a symmetric triangle 0.40 against 0.33, patterns 0.16 against 0.16, a symmetric pattern 0.20 against 0.23.
-Parsing is 0.18 s of that (0.08 s for patterns). The check takes 0.09 s of CPU time beside it, which is what
-real values lose by.
+million entries), seconds: column-major 0.13 against 0.17, row-major 0.09 against 0.15; CPU time of all
+threads: 0.20 against 0.30, 0.16 against 0.27, no order 0.25 against 0.35, a symmetric triangle 0.24 against
+0.34, patterns 0.09 against 0.16, a symmetric pattern 0.10 against 0.19.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from spgraph_bench.readers.common import (
     line_number,
     reader,
 )
+from spgraph_bench.readers.compiled import read_entries
 from spgraph_bench.readers.matrix_market_text import (
     BANNER,
     Body,
@@ -161,7 +162,9 @@ def _fast(data: Input, head: Header, progress: Progress) -> Body | None:
     begin, end = head.body, max(head.body, text_end(data.data))
     body = None
     if head.layout == "coordinate":
-        body = _coordinate(data, head, data.data, begin, end, progress)
+        body = read_entries(data.data, begin, end, head, progress)
+        if body is None:
+            body = _coordinate(data, head, data.data, begin, end, progress)
     if body is None:
         body = _checked(data, head, data.data, begin, end, progress)
     if body is None:

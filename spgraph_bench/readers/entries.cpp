@@ -1,0 +1,90 @@
+// Entries of a Matrix Market body, one in each line, by the strictest reading of the format: see compiled.py.
+//
+// Whatever is not plainly an entry in its bounds is left to the readers in Python, which know what to call it.
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <system_error>
+#include <type_traits>
+
+#if !defined(__cpp_lib_to_chars) || (defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE < 12)
+#error "std::from_chars for double is missing, or slower than scipy's parser"
+#endif
+
+namespace {
+
+bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
+
+const char* skip_blanks(const char* at) {
+    while (*at == ' ' || *at == '\t') ++at;
+    return at;
+}
+
+// An index from 1 to `count`, less 1. What is behind it, here as below, or null where there is none.
+const char* read_index(const char* at, std::int64_t count, std::int32_t* out) {
+    const char* const begin = at;
+    std::uint64_t number = 0;
+    for (; is_digit(*at); ++at) number = number * 10 + static_cast<std::uint64_t>(*at - '0');
+    if (at - begin > 18 || number - 1 >= static_cast<std::uint64_t>(count)) return nullptr;
+    *out = static_cast<std::int32_t>(number - 1);
+    return at;
+}
+
+// A finite number without a plus sign, which from_chars does not take.
+template <class Value>
+const char* read_value(const char* at, const char* end, Value* out) {
+    if (!is_digit(*at) && *at != '-' && *at != '.') return nullptr;
+    const auto [after, error] = std::from_chars(at, end, *out);
+    return error == std::errc() && std::isfinite(static_cast<double>(*out)) ? after : nullptr;
+}
+
+struct nothing {};
+
+template <class Value>
+bool read_entries(const char* at, const char* end, std::int64_t entries, std::int64_t rows, std::int64_t cols,
+                  std::int32_t* row, std::int32_t* col, Value* values) {
+    for (std::int64_t k = 0; k < entries; ++k) {
+        at = read_index(skip_blanks(at), rows, &row[k]);
+        if (!at || (*at != ' ' && *at != '\t')) return false;
+        at = read_index(skip_blanks(at), cols, &col[k]);
+        if (!at) return false;
+        if constexpr (!std::is_same_v<Value, nothing>) {
+            if (*at != ' ' && *at != '\t') return false;
+            at = read_value(skip_blanks(at), end, &values[k]);
+            if (!at) return false;
+        }
+        while (*at == ' ' || *at == '\t' || *at == '\r') ++at;
+        if (*at++ != '\n') return false;
+    }
+    return at == end;
+}
+
+}  // namespace
+
+#define SPG_EXPORT extern "C" __attribute__((visibility("default")))
+
+// Line feeds in [at, at + size).
+SPG_EXPORT std::int64_t spg_lines(const char* at, std::int64_t size) {
+    std::int64_t lines = 0;
+    while (size) {
+        const int part = size < 255 * 16 ? static_cast<int>(size) : 255 * 16;
+        int found = 0;  // 32 bits, in a loop of its own: vectorised four times as wide as 64
+        for (int i = 0; i < part; ++i) found += at[i] == '\n';
+        lines += found;
+        at += part;
+        size -= part;
+    }
+    return lines;
+}
+
+// Reads `entries` lines, which fill [at, at + size) and end in a line feed each. `field`: 'r'eal (values are
+// double), 'i'nteger (int64) or 'p'attern (none). Whether they are all entries.
+SPG_EXPORT int spg_entries(const char* at, std::int64_t size, std::int64_t entries, std::int64_t rows,
+                           std::int64_t cols, std::int32_t* row, std::int32_t* col, void* values, char field) {
+    const char* const end = at + size;
+    if (field == 'r') return read_entries(at, end, entries, rows, cols, row, col, static_cast<double*>(values));
+    if (field == 'i')
+        return read_entries(at, end, entries, rows, cols, row, col, static_cast<std::int64_t*>(values));
+    return read_entries(at, end, entries, rows, cols, row, col, static_cast<nothing*>(values));
+}
