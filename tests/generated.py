@@ -31,6 +31,13 @@ def inputs_of(name: str, options: Mapping[str, Any], seed: int = 1) -> dict[str,
     return problem.inputs(generated_matrix(problem, options), np.dtype(problem.dtypes[0]), seed)
 
 
+def oracle_of(
+    name: str, options: Mapping[str, Any], inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    problem = problem_of(name, options)
+    return problem.oracle(generated_matrix(problem, options), inputs, np.dtype(problem.dtypes[0]))
+
+
 def prepared(
     device: Device,
     variant: Variant,
@@ -62,6 +69,5 @@ def verdict(
 ) -> Any:
     """What the problem's check says."""
     problem = problem_of(variant.problem, options)
-    kind = np.dtype(problem.dtypes[0])
-    oracle = problem.oracle(generated_matrix(problem, options), inputs, kind)
-    return problem.check(output, {**oracle, **inputs}, kind)
+    oracle = oracle_of(variant.problem, options, inputs)
+    return problem.check(output, {**oracle, **inputs}, np.dtype(problem.dtypes[0]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generated import EMPTY, inputs_of, prepared, solve, verdict
+from generated import EMPTY, inputs_of, oracle_of, prepared, solve, verdict
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
@@ -105,6 +105,14 @@ def test_any_order_gives_the_same_tree(variant: Variant, seed: int) -> None:
     _check(device, variant, options, inputs_of("quadtree", options, seed), 1, **SMALL)
 
 
+def _bound(
+    variant: Variant, options: dict[str, Any], inputs: dict[str, np.ndarray], params: dict[str, Any]
+) -> int:
+    assert variant.limits
+    oracle = oracle_of("quadtree", options, inputs)
+    return variant.limits(Sizes(EMPTY, inputs, oracle, params, options)).pending_launches
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("variant", CHILDREN, ids=lambda v: v.name)
 def test_the_bound_on_pending_launches_holds(variant: Variant, seed: int) -> None:
@@ -117,11 +125,21 @@ def test_the_bound_on_pending_launches_holds(variant: Variant, seed: int) -> Non
         "shape": "line" if seed % 3 else "uniform",
     }
     inputs, small = inputs_of("quadtree", options, seed), {"large": 40, "chunk": 32}
-    assert variant.limits
-    device.set_limit(
-        "pending_launches", variant.limits(Sizes(EMPTY, inputs, {}, small, options)).pending_launches
-    )
+    device.set_limit("pending_launches", _bound(variant, options, inputs, small))
     _check(device, variant, options, inputs, 1, **small)
+
+
+@pytest.mark.parametrize("seed", range(1, 21))
+@pytest.mark.parametrize("shape", ["uniform", "clustered"])
+def test_the_bound_of_child_launch_follows_from_the_nodes(shape: str, seed: int) -> None:
+    """Where leaves are far from full, points alone would ask for a pool several times as large."""
+    device, variant = open_device("host", seed=seed), get_variant("quadtree", "child-launch")
+    options = {"points": 900, "leaf": 2, "depth": 16 if seed % 2 else 5, "shape": shape}
+    inputs, params = inputs_of("quadtree", options, seed), {"large": 200 if seed % 3 else 10_000, "chunk": 64}
+    bound = _bound(variant, options, inputs, params)
+    assert bound < 900 // 3
+    device.set_limit("pending_launches", bound)
+    _check(device, variant, options, inputs, 1, **params)
 
 
 @pytest.mark.parametrize("variant", CHILDREN, ids=lambda v: v.name)
@@ -138,8 +156,5 @@ def test_the_bound_of_hybrid_holds_where_subtrees_are_finished(seed: int, shape:
     device, variant = open_device("host", seed=seed), get_variant("quadtree", "hybrid")
     options = {"points": 9000, "leaf": 3, "shape": shape, "depth": 16}
     inputs, large = inputs_of("quadtree", options, seed), {"large": 5000, "chunk": 1500}
-    assert variant.limits
-    device.set_limit(
-        "pending_launches", variant.limits(Sizes(EMPTY, inputs, {}, large, options)).pending_launches
-    )
+    device.set_limit("pending_launches", _bound(variant, options, inputs, large))
     _check(device, variant, options, inputs, 1, **large)

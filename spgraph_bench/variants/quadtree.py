@@ -239,6 +239,14 @@ def _growth_limits(sizes: Sizes) -> Limits:
     return Limits(pending_launches=groups + 2)
 
 
+def _child_launch_limits(sizes: Sizes) -> Limits:
+    """Besides, nodes that a block each can split are launched with their sisters: in the whole run as many
+    grids as nodes have a child that is split, of each depth no more than are split there, or one deeper."""
+    split, points = sizes.oracle["split"], len(sizes.inputs["points"])
+    families = int(np.minimum(split[1:], split[:-1]).sum()) + points // int(sizes.params["large"])
+    return Limits(pending_launches=min(families + 2, _growth_limits(sizes).pending_launches))
+
+
 def _hybrid_limits(sizes: Sizes) -> Limits:
     """Besides, only nodes of more points than one block finishes launch anything: once they are split, two
     groups of their smaller children at most."""
@@ -270,7 +278,7 @@ def _grown(job: Job) -> Launch:
 
 
 @variant("quadtree", "child-launch", format="none", source="quadtree/child_launch.cu", dtypes=_DTYPES,
-         tunables=_GROW, limits=_growth_limits,
+         tunables=_GROW, limits=_child_launch_limits,
          about="recursion: every node that is split launches its children, a block each")  # fmt: skip
 def child_launch(job: Job) -> Launch:
     return _grown(job)
