@@ -332,7 +332,7 @@ def test_only_disjoint_intervals_make_a_difference() -> None:
         ]
     )
     assert [r.record.variant for r in rows] == ["a", "b", "c", "d"]
-    assert ranks(rows) == {"a": (1, True), "b": (1, True), "c": (2, False), "d": (4, False)}
+    assert ranks(rows) == {"a": (1, True), "b": (1, True), "c": (2, True), "d": (4, False)}
 
 
 def test_wrong_failed_and_skipped_rows_are_never_ranked() -> None:

@@ -122,6 +122,12 @@ def test_the_head_says_what_the_clock_reads_when_nothing_happens() -> None:
     assert "when nothing happens" not in head(None)  # records of older runs
 
 
+def test_gathered_bytes_are_said_beside_the_rates() -> None:
+    gathered = {"compulsory": 556_000_000, "stored": 600_000_000, "gathered": 260_800_000}
+    assert "gathered: 261 MB of x in each run" in render([cell("csr-scalar", 0.5, bytes=gathered)])
+    assert "gathered" not in render([cell("csr-scalar", 0.5)])
+
+
 def test_rows_are_ranked_with_ties_and_the_verdict_is_given() -> None:
     text = render(typical())
     assert re.match(

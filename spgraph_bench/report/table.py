@@ -371,6 +371,9 @@ class Group:
                 f"by {', '.join(orders)}: rows and columns put in that order before packing; x and y stay in "
                 "it, as in a solver (permuting them is not in the times), and the check puts y back"
             )
+        read = next((n for r in self.timed if (n := r.record.bytes.get("gathered"))), None)
+        if read is not None:
+            said.append(f"gathered: {human_bytes(read)} of x in each run, were nothing cached; not in GB/s")
         if any(r.pays_after is not None for r in self.timed):
             both = orders and any(r.record.reorder == "none" for r in self.timed)
             said.append(
@@ -495,7 +498,9 @@ def _legend(rows: Sequence[Row]) -> list[str]:
     """What the signs in `rows` mean; only those that occur."""
     said = []
     if any(r.tied for r in rows):
-        said.append("=  tied: a rank is 1 + the number of rows whose 95 % intervals lie wholly below")
+        said.append(
+            "=  tied with another row, whose 95 % interval meets its own; ranks count rows wholly below"
+        )
     if any(r.main is not None and r.main.interval is None for r in rows):
         said.append("?  fewer than 6 samples: no interval, no rank")
     if whys := _unique(r.cache_resident for r in rows if r.cache_resident):

@@ -92,7 +92,7 @@ class Row:
     rank: int | None = None
     """1 + the number of rows that are surely faster; None when not timed or below 6 samples."""
     tied: bool = False
-    """Another row has the same rank."""
+    """Another row's interval meets this one's: the two cannot be told apart, even if their ranks differ."""
     to_best: Ratio | None = None
     """This row's time over that of the best row."""
     to_library: Ratio | None = None
@@ -152,13 +152,12 @@ def compare(records: Sequence[Record], cache: Literal["cold", "hot"] = "cold") -
             row = replace(
                 row,
                 rank=1 + sum(other.below(span) for other in spans),
+                tied=sum(other.overlaps(span) for other in spans) > 1,  # itself is one
                 to_best=ratio(span, best) if best else None,
                 to_library=ratio(span, library) if library else None,
                 pays_after=break_even(row, csr) if csr else None,
             )
         out.append(row)
-    ranks = [r.rank for r in out]
-    out = [replace(r, tied=r.rank is not None and ranks.count(r.rank) > 1) for r in out]
     states = ("ok", "wrong", "failed", "skipped")
     return sorted(
         out,
