@@ -11,6 +11,11 @@ def main() -> NoReturn:
         from spgraph_bench.cli import main as command
 
         command()
+    except ModuleNotFoundError as error:  # in the import: the command tells its own errors
+        if error.name != "click":
+            raise
+        print("error: the package click is missing\n  remedy: pip install click", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr, flush=True)
         os._exit(130)  # as in cli.main

@@ -271,3 +271,13 @@ def test_probing_does_not_import_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     doctor.checks()
     choose_device("auto")
     assert not {"pycuda", "pycuda.driver", "cuda.bindings"} & set(sys.modules)
+
+
+def test_peers_on_the_cpu_are_listed(machine: Machine) -> None:
+    machine.patch.setattr(doctor.platform, "machine", lambda: "x86_64")
+    machine.packages["mkl"] = "2026.0"
+    found = {check.name: (check.state, check.remedy) for check in doctor.checks()}
+    assert found["mkl"] == ("ok", "")
+    assert found["python-graphblas"] == ("optional", "pip install 'spgraph[peers]'")
+    machine.patch.setattr(doctor.platform, "machine", lambda: "aarch64")
+    assert "mkl" not in {check.name for check in doctor.checks()}

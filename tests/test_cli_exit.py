@@ -362,6 +362,17 @@ def test_130_before_anything_is_imported(tmp_path: Path) -> None:
     assert (process.returncode, err) == (130, "interrupted\n")
 
 
+@pytest.mark.parametrize("package", ["click", "rich", "numpy"])
+def test_2_a_package_that_is_missing(package: str, tmp_path: Path) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('gone', name={package!r})\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "spgraph_bench", "list"], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}, timeout=60,
+    )  # fmt: skip
+    said = f"error: the package {package} is missing\n  remedy: pip install {package}\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
 def test_0_a_file_whose_name_is_no_utf8(tmp_path: Path) -> None:
     try:
         name = os.path.join(os.fsencode(tmp_path), b"bad\xff.mtx")

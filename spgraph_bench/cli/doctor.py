@@ -60,6 +60,12 @@ def _python_checks() -> Iterator[Check]:
         "nvidia-ml-py", "clocks and throttling unseen", needed=False, install="pip install nvidia-ml-py"
     )
     yield _package("matplotlib", "no picture files", needed=False, install="pip install 'spgraph[plot]'")
+    if platform.machine().lower() in ("x86_64", "amd64"):  # there is none for others
+        yield _package("mkl", "no multi-threaded CPU peer for SpMV", needed=False, install="pip install mkl")
+    yield _package(
+        "python-graphblas", "no multi-threaded CPU peer for graphs", needed=False,
+        install="pip install 'spgraph[peers]'",
+    )  # fmt: skip
 
 
 def _peer_checks(driver: Driver | None) -> Iterator[Check]:

@@ -151,6 +151,9 @@ def _close_stdout() -> None:
         os.close(null)
 
 
+_NEEDED = ("numpy", "scipy", "rich")
+"""Packages without which commands cannot do, imported when they are wanted."""
+
 _OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE}
 """What an OSError without a file name says where the machine, not spgraph, is at fault."""
 
@@ -193,6 +196,12 @@ def run(args: Sequence[str] | None = None) -> int:
         if error.filename is None or isinstance(error, FileNotFoundError):
             return _internal(error)
         _say(f"error: {error.filename}: {error.strerror}")
+        return 2
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _NEEDED:
+            return _internal(error)
+        _say(f"error: the package {package} is missing\n  remedy: pip install {package}")
         return 2
     except Exception as error:  # the last line of defence: a traceback never reaches a user
         return _internal(error)
