@@ -49,157 +49,96 @@ static inline void spg_copy_wait()
 
 #else
 
-__device__ __forceinline__ float4 spg_stream(const float4* p)
-{
-    float4 r;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "l"(p));
-    return r;
-}
+#define SPG_STREAM "ld.global.nc.L1::no_allocate"
 
-__device__ __forceinline__ double2 spg_stream(const double2* p)
-{
-    double2 r;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.f64 {%0, %1}, [%2];" : "=d"(r.x), "=d"(r.y) : "l"(p));
-    return r;
-}
+#define SPG_STREAM_ONE(type, ptx, reg)                                                                          \
+    __device__ __forceinline__ type spg_stream(const type* p)                                                   \
+    {                                                                                                           \
+        type r;                                                                                                 \
+        asm volatile(SPG_STREAM "." ptx " %0, [%1];"                                                            \
+                     : "=" reg(r)                                                                               \
+                     : "l"(p));                                                                                 \
+        return r;                                                                                               \
+    }
+SPG_STREAM_ONE(float, "f32", "f")
+SPG_STREAM_ONE(double, "f64", "d")
+SPG_STREAM_ONE(int, "s32", "r")
 
-__device__ __forceinline__ int4 spg_stream(const int4* p)
-{
-    int4 r;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.s32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
-                 : "l"(p));
-    return r;
-}
+#define SPG_STREAM_TWO(type, ptx, reg)                                                                          \
+    __device__ __forceinline__ type spg_stream(const type* p)                                                   \
+    {                                                                                                           \
+        type r;                                                                                                 \
+        asm volatile(SPG_STREAM ".v2." ptx " {%0, %1}, [%2];"                                                   \
+                     : "=" reg(r.x), "=" reg(r.y)                                                               \
+                     : "l"(p));                                                                                 \
+        return r;                                                                                               \
+    }
+SPG_STREAM_TWO(float2, "f32", "f")
+SPG_STREAM_TWO(double2, "f64", "d")
+SPG_STREAM_TWO(int2, "s32", "r")
 
-__device__ __forceinline__ ushort4 spg_stream(const ushort4* p)
-{
-    ushort4 r;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u16 {%0, %1, %2, %3}, [%4];"
-                 : "=h"(r.x), "=h"(r.y), "=h"(r.z), "=h"(r.w)
-                 : "l"(p));
-    return r;
-}
-
-__device__ __forceinline__ float2 spg_stream(const float2* p)
-{
-    float2 r;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.f32 {%0, %1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(p));
-    return r;
-}
-
-__device__ __forceinline__ int2 spg_stream(const int2* p)
-{
-    int2 r;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.s32 {%0, %1}, [%2];" : "=r"(r.x), "=r"(r.y) : "l"(p));
-    return r;
-}
-
-__device__ __forceinline__ float spg_stream(const float* p)
-{
-    float r;
-    asm volatile("ld.global.nc.L1::no_allocate.f32 %0, [%1];" : "=f"(r) : "l"(p));
-    return r;
-}
-
-__device__ __forceinline__ double spg_stream(const double* p)
-{
-    double r;
-    asm volatile("ld.global.nc.L1::no_allocate.f64 %0, [%1];" : "=d"(r) : "l"(p));
-    return r;
-}
-
-__device__ __forceinline__ int spg_stream(const int* p)
-{
-    int r;
-    asm volatile("ld.global.nc.L1::no_allocate.s32 %0, [%1];" : "=r"(r) : "l"(p));
-    return r;
-}
+#define SPG_STREAM_FOUR(type, ptx, reg)                                                                         \
+    __device__ __forceinline__ type spg_stream(const type* p)                                                   \
+    {                                                                                                           \
+        type r;                                                                                                 \
+        asm volatile(SPG_STREAM ".v4." ptx " {%0, %1, %2, %3}, [%4];"                                           \
+                     : "=" reg(r.x), "=" reg(r.y), "=" reg(r.z), "=" reg(r.w)                                   \
+                     : "l"(p));                                                                                 \
+        return r;                                                                                               \
+    }
+SPG_STREAM_FOUR(float4, "f32", "f")
+SPG_STREAM_FOUR(int4, "s32", "r")
+SPG_STREAM_FOUR(ushort4, "u16", "h")
 
 // The same order without the hint, for gathers of what others read too (x): L1 keeps it.
-__device__ __forceinline__ float spg_gather(const float* p)
-{
-    float r;
-    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(r) : "l"(p));
-    return r;
-}
-
-__device__ __forceinline__ double spg_gather(const double* p)
-{
-    double r;
-    asm volatile("ld.global.nc.f64 %0, [%1];" : "=d"(r) : "l"(p));
-    return r;
-}
+#define SPG_GATHER(type, ptx, reg)                                                                              \
+    __device__ __forceinline__ type spg_gather(const type* p)                                                   \
+    {                                                                                                           \
+        type r;                                                                                                 \
+        asm volatile("ld.global.nc." ptx " %0, [%1];" : "=" reg(r) : "l"(p));                                   \
+        return r;                                                                                               \
+    }
+SPG_GATHER(float, "f32", "f")
+SPG_GATHER(double, "f64", "d")
 
 // Loads that may not be wanted: zeros then. The predicate is in the load, since an `if` around it may become a
 // branch, and loads that have branches between them are not all under way at once.
-__device__ __forceinline__ int4 spg_stream_if(const int4* p, bool wanted)
-{
-    int4 r = {0, 0, 0, 0};
-    asm volatile(
-        "{ .reg .pred q; setp.ne.s32 q, %5, 0; @q ld.global.nc.L1::no_allocate.v4.s32 {%0, %1, %2, %3}, [%4]; }"
-        : "+r"(r.x), "+r"(r.y), "+r"(r.z), "+r"(r.w)
-        : "l"(p), "r"((int)wanted));
-    return r;
-}
+#define SPG_IF(operand) "{ .reg .pred q; setp.ne.s32 q, %" #operand ", 0; @q "
 
-__device__ __forceinline__ float4 spg_stream_if(const float4* p, bool wanted)
-{
-    float4 r = {0, 0, 0, 0};
-    asm volatile(
-        "{ .reg .pred q; setp.ne.s32 q, %5, 0; @q ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4]; }"
-        : "+f"(r.x), "+f"(r.y), "+f"(r.z), "+f"(r.w)
-        : "l"(p), "r"((int)wanted));
-    return r;
-}
+#define SPG_STREAM_FOUR_IF(type, ptx, reg)                                                                      \
+    __device__ __forceinline__ type spg_stream_if(const type* p, bool wanted)                                   \
+    {                                                                                                           \
+        type r = {0, 0, 0, 0};                                                                                  \
+        asm volatile(SPG_IF(5) SPG_STREAM ".v4." ptx " {%0, %1, %2, %3}, [%4]; }"                               \
+                     : "+" reg(r.x), "+" reg(r.y), "+" reg(r.z), "+" reg(r.w)                                   \
+                     : "l"(p), "r"((int)wanted));                                                               \
+        return r;                                                                                               \
+    }
+SPG_STREAM_FOUR_IF(float4, "f32", "f")
+SPG_STREAM_FOUR_IF(int4, "s32", "r")
 
 __device__ __forceinline__ double2 spg_stream_if(const double2* p, bool wanted)
 {
     double2 r = {0, 0};
-    asm volatile(
-        "{ .reg .pred q; setp.ne.s32 q, %3, 0; @q ld.global.nc.L1::no_allocate.v2.f64 {%0, %1}, [%2]; }"
-        : "+d"(r.x), "+d"(r.y)
-        : "l"(p), "r"((int)wanted));
-    return r;
-}
-
-__device__ __forceinline__ int spg_gather_if(const int* p, bool wanted)
-{
-    int r = 0;
-    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.s32 %0, [%1]; }"
-                 : "+r"(r)
+    asm volatile(SPG_IF(3) SPG_STREAM ".v2.f64 {%0, %1}, [%2]; }"
+                 : "+d"(r.x), "+d"(r.y)
                  : "l"(p), "r"((int)wanted));
     return r;
 }
 
-__device__ __forceinline__ long long spg_gather_if(const long long* p, bool wanted)
-{
-    long long r = 0;
-    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.s64 %0, [%1]; }"
-                 : "+l"(r)
-                 : "l"(p), "r"((int)wanted));
-    return r;
-}
-
-__device__ __forceinline__ float spg_gather_if(const float* p, bool wanted)
-{
-    float r = 0;
-    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.f32 %0, [%1]; }"
-                 : "+f"(r)
-                 : "l"(p), "r"((int)wanted));
-    return r;
-}
-
-__device__ __forceinline__ double spg_gather_if(const double* p, bool wanted)
-{
-    double r = 0;
-    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.f64 %0, [%1]; }"
-                 : "+d"(r)
-                 : "l"(p), "r"((int)wanted));
-    return r;
-}
+#define SPG_GATHER_IF(type, ptx, reg)                                                                           \
+    __device__ __forceinline__ type spg_gather_if(const type* p, bool wanted)                                   \
+    {                                                                                                           \
+        type r = 0;                                                                                             \
+        asm volatile(SPG_IF(2) "ld.global.nc." ptx " %0, [%1]; }"                                               \
+                     : "+" reg(r)                                                                               \
+                     : "l"(p), "r"((int)wanted));                                                               \
+        return r;                                                                                               \
+    }
+SPG_GATHER_IF(int, "s32", "r")
+SPG_GATHER_IF(long long, "s64", "l")
+SPG_GATHER_IF(float, "f32", "f")
+SPG_GATHER_IF(double, "f64", "d")
 
 // Copies from global to shared memory that need no registers and that nothing waits for until spg_copy_wait:
 // cp.async, from compute capability 8.0 on; before, an ordinary copy. BYTES is 4, 8 or 16.
