@@ -8,7 +8,7 @@ import pkgutil
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -268,8 +268,10 @@ class Generated(Configurable, Protocol):
 class Reorderable(Problem, Protocol):
     """A problem whose matrix may be put in another order before packing (``--reorder``)."""
 
-    axes: Mapping[str, Literal["rows", "cols"]]
-    """What the first axis of each input and output runs along: it is put in the same order."""
+    @property
+    def axes(self) -> Mapping[str, tuple[str, ...]]:
+        """What each axis of each input and output runs along: ``rows`` and ``cols`` are put in that order."""
+        ...
 
 
 def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int | float | str]:

@@ -55,6 +55,12 @@ class SpMM:
     def __init__(self, k: int = 32, layout: str = "row") -> None:
         self.k, self.layout = k, layout
 
+    @property
+    def axes(self) -> Mapping[str, tuple[str, ...]]:
+        if self.layout == "row":
+            return {"x": ("cols", "k"), "y": ("rows", "k")}
+        return {"x": ("k", "cols"), "y": ("k", "rows")}
+
     def configured(self, options: Mapping[str, Any]) -> SpMM:
         """This problem with these options (defaults for those not given). Raises UsageError for bad ones."""
         filled = filled_options(self, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ class SpMV:
     outputs: tuple[str, ...] = ("y",)
     dtypes: tuple[str, ...] = ("float32", "float64")
     is_graph = False
-    axes: Mapping[str, Literal["rows", "cols"]] = MappingProxyType({"x": "cols", "y": "rows"})
+    axes: Mapping[str, tuple[str, ...]] = MappingProxyType({"x": ("cols",), "y": ("rows",)})
 
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any

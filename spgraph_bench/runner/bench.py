@@ -404,14 +404,20 @@ class Bench:
             self._matrices[reorder] = csr, row_stats(csr)
         return self._matrices[reorder]
 
-    def _order(self, cell: Cell, buffer: str) -> npt.NDArray[np.int32] | None:
-        """Which place each place of `buffer` (x, y) has in the matrix's own order; None if the same."""
+    def _order(self, cell: Cell, buffer: str) -> tuple[npt.NDArray[np.int32], int] | None:
+        """Which place each place of `buffer` (x, y) has in the matrix's own order, and which axis of it runs
+        over places; None if they are the same."""
         assert self._task is not None
-        problem = get_problem(self._task.problem)
+        problem = get_problem(self._task.problem, self._task.options)
         if cell.reorder == "none" or not isinstance(problem, Reorderable):
             return None
-        order: npt.NDArray[np.int32] = self._arrays[f"{cell.reorder}.{problem.axes[buffer]}"]
-        return order
+        axis, along = next((i, a) for i, a in enumerate(problem.axes[buffer]) if a in ("rows", "cols"))
+        return self._arrays[f"{cell.reorder}.{along}"], axis
+
+    def _input(self, cell: Cell, name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Input `array` in the order of the cell's matrix; contiguous, as libraries on the CPU want it."""
+        found = self._order(cell, name)
+        return array if found is None else np.take(array, *found)
 
     def _refusal(self, variant: Variant, cell: Cell) -> str | None:
         assert self._task is not None
@@ -479,9 +485,10 @@ class Bench:
         else:
             output = self._run_once(prepared, variant, outcome)
             self._emit(("stage", f"comparing {cell.key}", False))
-            if (order := self._order(cell, problem.outputs[0])) is not None:
+            if (found := self._order(cell, problem.outputs[0])) is not None:
+                order, axis = found
                 moved, output = output, np.empty_like(output)
-                output[order] = moved
+                output[(slice(None),) * axis + (order,)] = moved
             oracle = self._named(f"oracle.{cell.dtype}.")
             if problem.is_graph:  # as in the matrix's own order
                 oracle |= {name: self._arrays[f"csr.{name}"] for name in ("row_ptr", "col_idx")}
@@ -683,8 +690,7 @@ class Bench:
         self._emit(("stage", f"preparing {cell.key}", True))
         outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
         inputs = {
-            name: array if (order := self._order(cell, name)) is None else array[order]
-            for name, array in self._named(f"in.{cell.dtype}.").items()
+            name: self._input(cell, name, array) for name, array in self._named(f"in.{cell.dtype}.").items()
         }
         params = task.params_of(variant.name)
         prepared = prepare(
