@@ -113,6 +113,8 @@ def test_paths_that_cannot_be_read(tmp_path, mtx):
     fails(tmp_path, "folder")
     assert str(mtx) in fails(tmp_path / "a.mxt", "no such file").remedy
     assert "no folder" in fails(tmp_path / "none" / "a.mtx", "no such file").remedy
+    (tmp_path / "link.mtx").symlink_to("gone.mtx")
+    assert "link to gone.mtx" in fails(tmp_path / "link.mtx", "no such file").remedy
     fails("/dev/null", "device")
     fails("a\0b", "cannot be read")
     fails(mtx / "x", "cannot be read")

@@ -206,6 +206,8 @@ def _load(path: str, progress: Progress) -> bytes | mmap.mmap:
 
 def _similar(path: str) -> str:
     folder, name = os.path.split(path)
+    if os.path.islink(path):
+        return f"it is a link to {os.readlink(path)}, which is not there"
     try:
         near = difflib.get_close_matches(name, os.listdir(folder or "."), n=1)
     except OSError:
