@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +17,29 @@ from hypothesis import strategies as st
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Source
-from spgraph_bench.readers import read
+from spgraph_bench.readers import compiled, read
 from spgraph_bench.readers.assemble import assemble, random_values
 from spgraph_bench.readers.common import RawEntries, ReadOptions
 
 SOURCE = Source("file", "x.el", "test")
+INDEX: type[np.integer] = np.int64
+
+
+@pytest.fixture(scope="module", params=["compiled", "python"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Everything twice: with compiled passes for the smallest of inputs too, and with scipy's."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "compiled":
+            if compiled.library() is None:
+                pytest.skip("no compiler")
+            patch.setattr(compiled, "WORTH_ENTRIES", 0)
+            patch.setattr(compiled, "_most_threads", lambda: 3)
+            patch.setattr(sys.modules[__name__], "INDEX", np.int32)
+        yield
 
 
 def build(rows, cols, entries, *, symmetry="general", dtype=np.float64, base=None, **options):
-    row, col = (np.array([e[k] for e in entries], np.int64) for k in (0, 1))
+    row, col = (np.array([e[k] for e in entries], INDEX) for k in (0, 1))
     values = None if entries and len(entries[0]) == 2 else np.array([e[2] for e in entries], dtype)
     raw = RawEntries(
         rows, cols, row, col, values, "test", symmetry=symmetry, base=base, line_of=lambda k: k + 10

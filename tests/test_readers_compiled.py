@@ -1,4 +1,5 @@
-"""The compiled parser of entries: it reads what is plainly sound, bit by bit as scipy, and nothing else."""
+"""The compiled parser reads what is plainly sound, bit by bit as scipy, and nothing else; the passes that
+sort entries do what scipy's do."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.readers import compiled, read
+from spgraph_bench.readers.assemble import _by_row, _Rows, _with_sorted_rows
 from spgraph_bench.readers.common import Input
 from spgraph_bench.readers.matrix_market import _coordinate
 from spgraph_bench.readers.matrix_market_text import Body, Header, read_body, read_header, text_end
@@ -34,6 +37,7 @@ def any_size() -> Iterator[None]:
         pytest.skip("no compiler for the parser")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "WORTH_BYTES", 0)
+        patch.setattr(compiled, "WORTH_ENTRIES", 0)
         patch.setattr(compiled, "_PIECE", 16)
         yield
 
@@ -261,15 +265,50 @@ def test_any_number_of_threads_gives_the_same(monkeypatch, threads):
     assert same(parsed(source, head), read_body(source, read_header(source), quiet))
 
 
-def test_where_no_thread_can_be_started_one_reads_alone(monkeypatch):
+def test_a_fault_that_one_thread_finds_is_not_lost_on_another():
+    source, head = opened("real general", "50 7 50", long_body(50))
+    work = compiled._Work(compiled.library(), source.data, head.body, len(source.data), head, quiet)
+
+    class Meanwhile:
+        def spg_lines(self, *arguments: int) -> int:
+            work.sound = False  # another thread meets a fault while this one counts lines
+            return int(compiled.library().spg_lines(*arguments))
+
+    work.library = Meanwhile()
+    work.take()
+    assert not work.sound
+    assert work.take() is None
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_where_no_thread_can_be_started_one_does_all(monkeypatch, most):
+    started, start = [], threading.Thread.start
+
     def refuse(self):
-        raise RuntimeError("can't start new thread")
+        if len(started) == most:
+            raise RuntimeError("can't start new thread")
+        started.append(self)
+        start(self)
 
     source, head = opened("real general", "5000 7 5000", long_body(5000))
+    done = []
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
+        patch.setattr(compiled, "_most_threads", lambda: 4)
         found = parsed(source, head)
+        started.clear()
+        compiled._together(done.append, 4)
     assert same(found, read_body(source, read_header(source), quiet))
+    assert sorted(done) == [0, 1, 2, 3]
+
+
+def test_what_goes_wrong_in_a_thread_is_not_lost():
+    def fail(number):
+        if number:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        compiled._together(fail, 2)
 
 
 def test_progress_rises_and_an_interrupt_ends_all_threads():
@@ -285,6 +324,83 @@ def test_progress_rises_and_an_interrupt_ends_all_threads():
 
     with pytest.raises(KeyboardInterrupt):
         compiled.read_entries(source.data, head.body, end, head, interrupt)
+
+
+# ---- sorting ------------------------------------------------------------------------------------------
+
+
+@st.composite
+def entries_of(draw: st.DrawFn) -> tuple[int, int, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Rows, columns and entries in no order, with duplicates; square half of the time."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    rows, count = draw(st.integers(1, 30)), draw(st.integers(0, 200))
+    cols = rows if draw(st.booleans()) else draw(st.integers(1, 30))
+    row = rng.integers(0, draw(st.integers(1, rows)), count, np.int32)
+    col = rng.integers(0, draw(st.integers(1, cols)), count, np.int32)
+    return rows, cols, row, col, rng.standard_normal(count) if draw(st.booleans()) else None
+
+
+def as_scipy_does(*arguments: Any) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "library", lambda: None)
+        return arguments[0](*arguments[1:])
+
+
+@given(given_=entries_of(), mirror=st.sampled_from([0, 1, -1]), threads=st.integers(1, 5))
+@settings(max_examples=300, deadline=None)
+def test_entries_are_sorted_by_row_as_scipy_does(given_, mirror, threads):
+    rows, cols, row, col, values = given_
+    mirror = mirror if rows == cols else 0
+    expected = as_scipy_does(_by_row, rows, cols, row, col, values, mirror)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "_most_threads", lambda: threads)
+        ptr, to_col, to_values = compiled.by_row(rows, row, col, values, mirror)
+    assert (ptr.dtype, to_col.dtype) == (np.int64, np.int32)
+    assert np.array_equal(ptr, expected.ptr)
+    assert np.array_equal(to_col, expected.col)
+    assert (to_values is None) == (values is None)
+    assert values is None or to_values.tobytes() == expected.values.tobytes()
+
+
+@given(given_=entries_of(), threads=st.integers(1, 5))
+@settings(max_examples=200, deadline=None)
+def test_rows_are_sorted(given_, threads):
+    rows, cols, row, col, values = given_
+    if values is not None:
+        values = (row * 1000 + col).astype(float)  # duplicates may change places
+    ptr, to_col, to_values = compiled.by_row(rows, row, col, values)
+    expected = as_scipy_does(_with_sorted_rows, _Rows(ptr, to_col.copy(), to_values), cols)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "_most_threads", lambda: threads)
+        assert compiled.sort_rows(ptr, to_col, to_values)
+    assert np.array_equal(to_col, expected.col)
+    assert values is None or np.array_equal(to_values, expected.values)
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 1000, 50_000])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_long_rows_are_sorted(length, weighted):
+    col = np.random.default_rng(length).permutation(length).astype(np.int32)
+    values = col * 0.5 if weighted else None
+    assert compiled.sort_rows(np.array([0, 0, length, length]), col, values)
+    assert np.array_equal(col, np.arange(length))
+    assert values is None or np.array_equal(values, np.arange(length) * 0.5)
+
+
+def test_what_is_left_to_scipy(monkeypatch):
+    row, values = np.array([0, 1], np.int32), np.array([1.0, 2.0])
+    assert compiled.by_row(2, row, row, values) is not None
+    for odd in (
+        (row.astype(np.int64), row, values),
+        (row, row, values.astype(complex)),
+        (row[::-1], row, values),
+    ):
+        assert compiled.by_row(2, *odd) is None
+    assert not compiled.sort_rows(np.array([0, 2]), row, values.astype(complex))
+    monkeypatch.setattr(compiled, "WORTH_ENTRIES", 3)
+    monkeypatch.setattr(compiled, "library", lambda: pytest.fail("loaded"))
+    assert compiled.by_row(2, row, row, values) is None
+    assert not compiled.sort_rows(np.array([0, 2]), row, values)
 
 
 # ---- files, and machines without a compiler ------------------------------------------------------------

@@ -33,6 +33,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
         elif compiled.library() is None:
             pytest.skip("no compiler for the parser")
         patch.setattr(compiled, "WORTH_BYTES", 0)
+        patch.setattr(compiled, "WORTH_ENTRIES", 0)
         patch.setattr(compiled, "_PIECE", 64)
         yield request.param
 

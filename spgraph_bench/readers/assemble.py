@@ -4,8 +4,8 @@ The order matters. Entries of a symmetric (skew, Hermitian) file are first folde
 that (i, j) and (j, i) are seen as what they are, duplicates; they are merged there; the triangle then gets
 its values (so random ones are symmetric too) and is mirrored last.
 
-Most of the time goes into moving entries to their rows, one by one, all over memory (scipy's COO to CSR, a
-counting pass; 20 ns an entry). So there is one such pass at most, and none for a file in row-major order; a
+Most of the time goes into moving entries to their rows, one by one, all over memory (a counting pass, 10 to
+20 ns an entry: for many entries on all cores by `compiled`, else scipy's COO to CSR). So there is one such pass at most, and none for a file in row-major order; a
 triangle in either order is mirrored in that very pass. Where a file has no order, the rows are sorted after
 it, and those with duplicates once more, stably: sums and "first" follow the file's order. (Where these are
 many, two more passes are faster.)
@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import CSR, Finding, Matrix, Policies, Source
+from spgraph_bench.readers import compiled
 from spgraph_bench.readers.common import Progress, RawEntries, ReadOptions, require_memory, whole
 
 __all__ = ["assemble", "random_values"]
@@ -91,7 +92,9 @@ def assemble(
         and not options.drop_zeros
     ):
         policies = replace(policies, mirrored=True, explicit_zeros=_stored_zeros(row, col, values))
-        rows = _mirrored_at_once(raw.rows, row, col, _chosen(values, len(row), options), sign)
+        # The entries of a row follow each other, and so do those of a column, which are the ones that the row
+        # gets from the other triangle: a stable pass over one after the other leaves rows sorted.
+        rows = _by_row(raw.rows, raw.cols, row, col, _chosen(values, len(row), options), mirror=sign)
         return _finished(raw, rows, name, source, policies, findings)
 
     rows = _sorted(raw.rows, raw.cols, row, col, values, order)
@@ -290,10 +293,9 @@ def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, o
         np.maximum.accumulate(ptr, out=ptr)  # empty rows end where the one before does
         kept = None if values is None else np.ascontiguousarray(values)
         return _Rows(ptr, np.ascontiguousarray(col, np.int32), kept)
-    csr = _by_row(rows, cols, row, col, values)
+    out = _by_row(rows, cols, row, col, values)
     if not order.by_col:
-        csr.sort_indices()  # not stable
-    out = _from_scipy(csr, values is not None)
+        out = _with_sorted_rows(out, cols)
     if order.by_col or values is None or not (same := _repeats(out)).any():
         return out
     mixed = np.zeros(rows, np.bool_)
@@ -304,21 +306,50 @@ def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, o
         at = at[np.lexsort((col[at], row[at]))]  # stable
         out.values[np.repeat(mixed, np.diff(out.ptr))] = values[at]
         return out
-    del csr, out, same
-    return _from_scipy(_by_row(cols, rows, col, row, values).T.tocsr(), True)
+    del out, same
+    return _from_scipy(_as_scipy(_by_row(cols, rows, col, row, values), rows).T.tocsr(), True)
 
 
-def _by_row(rows: int, cols: int, row: Ints, col: Ints, values: Values | None) -> Any:
-    """A scipy CSR array by one stable counting pass; columns in input order, duplicates kept."""
+def _by_row(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, mirror: int = 0) -> _Rows:
+    """The entries by one stable counting pass; columns in input order, duplicates kept.
+
+    `mirror`: 1 puts every entry off the diagonal of a square matrix once more behind all of them, as
+    (col, row); -1 with its value negated.
+    """
     import scipy.sparse as sp
 
+    if (sorted_ := compiled.by_row(rows, row, col, values, mirror)) is not None:
+        return _Rows(*sorted_)
+    if mirror:
+        off = row != col
+        if values is not None:
+            values = np.concatenate([values, -values[off] if mirror < 0 else values[off]])
+        row, col = np.concatenate([row, col[off]]), np.concatenate([col, row[off]])
     carried = np.zeros(len(row), np.int8) if values is None else values
     coo = sp.coo_array((carried, (row, col)), shape=(rows, cols))
     coo.has_canonical_format = True  # do not merge duplicates: they are ours to count
     csr = coo.tocsr()
     csr.has_canonical_format = False  # which the CSR takes over, and with it that its rows are sorted
     csr.has_sorted_indices = False
-    return csr
+    return _from_scipy(csr, values is not None)
+
+
+def _with_sorted_rows(rows: _Rows, cols: int) -> _Rows:
+    """`rows`, its memory taken over, with columns rising within rows; not stable."""
+    if compiled.sort_rows(rows.ptr, rows.col, rows.values):
+        return rows
+    csr = _as_scipy(rows, cols)
+    csr.has_sorted_indices = False
+    csr.sort_indices()
+    return _from_scipy(csr, rows.values is not None)
+
+
+def _as_scipy(rows: _Rows, cols: int) -> Any:
+    """A scipy CSR array of the same memory; zeros of a byte as values of a pattern."""
+    import scipy.sparse as sp
+
+    carried = np.zeros(len(rows.col), np.int8) if rows.values is None else rows.values
+    return sp.csr_array((carried, rows.col, rows.ptr), shape=(len(rows.ptr) - 1, cols))
 
 
 def _from_scipy(csr: Any, weighted: bool) -> _Rows:
@@ -457,28 +488,6 @@ def _side_by_side(left: _Rows, right: _Rows) -> _Rows:
         out.values = np.empty(len(from_left), left.values.dtype)
         out.values[from_left], out.values[~from_left] = left.values, right.values
     return out
-
-
-def _mirrored_at_once(size: int, row: Ints, col: Ints, values: Values | None, sign: int) -> _Rows:
-    """The whole of a matrix from its lower triangle in row-major or column-major order.
-
-    In either order the entries of a row follow each other, and so do those of a column, which are the ones
-    that the row gets from the other triangle; so a stable pass over one after the other leaves rows sorted.
-    """
-    off = row != col
-    count = len(row) + int(np.count_nonzero(off))
-
-    def followed_by(first: Values, second: Values) -> Values:
-        out = np.empty(count, first.dtype)
-        out[: len(first)] = first
-        out[len(first) :] = second[off]
-        return out
-
-    both = None if values is None else followed_by(values, values)
-    if both is not None and sign < 0:
-        np.negative(both[len(row) :], out=both[len(row) :])
-    csr = _by_row(size, size, followed_by(row, col), followed_by(col, row), both)
-    return _from_scipy(csr, values is not None)
 
 
 def _mirrored(lower: _Rows, sign: int) -> _Rows:

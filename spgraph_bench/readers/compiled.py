@@ -1,13 +1,13 @@
-"""Entries of large Matrix Market files by a compiled parser, where there is a C++ compiler.
+"""What takes time with large inputs, in compiled code and on all cores, where there is a C++ compiler.
 
-``entries.cpp`` is compiled once, by the host device's compiler and into its cache. It reads what is to the
-letter an entry in every line, in bounds and finite, and nothing else: for any other text, and where it cannot
-be compiled, there is no answer, and the readers in Python say what they say. Numbers are the same, bit by bit
-(both are correctly rounded).
+``entries.cpp`` is compiled once, by the host device's compiler and into its cache. Where it cannot be
+compiled, and for what it does not do, there is no answer, and numpy and scipy do the same, bit by bit.
 
-A thread takes the next piece of the text, counts its lines, which tells where the entries after it go, and
-parses it while it is in cache and the next thread is at the next piece: 0.8 ns a byte and thread for real
-values, half of scipy's parser with its check.
+The parser reads Matrix Market bodies that are to the letter an entry in every line, in bounds and finite, and
+nothing else: what is wrong is for the readers in Python to say. A thread takes the next piece of the text,
+counts its lines, which tells where the entries after it go, and parses it while it is in cache and the next
+thread is at the next piece. That takes 0.8 ns of CPU time a byte for real values; scipy takes 1.4, and
+the check that keeps from it what it would misread 0.6.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import itertools
 import os
 import platform
 import shlex
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from mmap import mmap
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,12 @@ from spgraph_bench.errors import SpgraphError
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.readers.matrix_market_text import Body, Header
 
-__all__ = ["WORTH_BYTES", "library", "read_entries"]
+__all__ = ["WORTH_BYTES", "WORTH_ENTRIES", "by_row", "library", "read_entries", "sort_rows"]
 
 WORTH_BYTES = 1 << 24
 """For less, finding and loading the library (10 ms; 0.2 s to compile it, once) takes what it saves."""
+WORTH_ENTRIES = 1 << 20
+"""The same for entries that are sorted."""
 _PIECE = 1 << 20  # in cache while it is counted and parsed
 _MAX_THREADS = 8
 _MAX_LINE = 1 << 12
@@ -71,7 +74,44 @@ def library() -> ctypes.CDLL | None:
         pointer, count, count, count, count, pointer, pointer, pointer, ctypes.c_char,
     ]  # fmt: skip
     found.spg_entries.restype = ctypes.c_int
+    integer = ctypes.c_int
+    found.spg_count.argtypes = [pointer, pointer, count, integer, pointer]
+    found.spg_move.argtypes = [
+        pointer, pointer, pointer, count, integer, integer, pointer, pointer, pointer,
+    ]  # fmt: skip
+    found.spg_sort.argtypes = [pointer, count, count, pointer, pointer, pointer]
+    found.spg_count.restype = found.spg_move.restype = found.spg_sort.restype = None
     return found
+
+
+def _most_threads() -> int:
+    return min(len(os.sched_getaffinity(0)), _MAX_THREADS)
+
+
+def _together(task: Callable[[int], None], count: int) -> None:
+    """``task(0)`` in this thread, ``task(1)`` to ``task(count - 1)`` beside it in others."""
+    failures: list[BaseException] = []
+
+    def attempt(number: int) -> None:
+        try:
+            task(number)
+        except BaseException as failure:
+            failures.append(failure)
+
+    others: list[threading.Thread] = []
+    with contextlib.suppress(RuntimeError):  # no more threads to be had: this one does what is left
+        for number in range(1, count):
+            thread = threading.Thread(target=attempt, args=(number,))
+            thread.start()
+            others.append(thread)
+    try:
+        for number in (0, *range(len(others) + 1, count)):
+            task(number)
+    finally:
+        for thread in others:
+            thread.join()
+    if failures:
+        raise failures[0]
 
 
 def read_entries(data: bytes | mmap, begin: int, end: int, head: Header, progress: Progress) -> Body | None:
@@ -87,18 +127,8 @@ def read_entries(data: bytes | mmap, begin: int, end: int, head: Header, progres
     if end - last > _MAX_LINE or (found := library()) is None:
         return None
     work = _Work(found, data, begin, last, head, progress)
-    threads = min(len(os.sched_getaffinity(0)), _MAX_THREADS, 1 + size // _PIECE)
-    others: list[Future[None]] = []
-    with ThreadPoolExecutor(max(1, threads - 1)) as pool:
-        try:
-            with contextlib.suppress(RuntimeError):  # no more threads to be had: then with those there are
-                others += (pool.submit(work.run) for _ in range(threads - 1))
-            work.run(telling=True)
-        except BaseException:
-            work.sound = False  # Ctrl-C: the other threads stop at their next piece
-            raise
-        for other in others:
-            other.result()
+    threads = min(_most_threads(), 1 + size // _PIECE)
+    _together(work.run, threads)
     line = np.frombuffer(data[last:end] + b"\n", np.uint8)
     if (
         not work.sound
@@ -121,15 +151,21 @@ class _Work:
         self.row, self.col = np.empty(head.count, np.int32), np.empty(head.count, np.int32)
         dtype = _DTYPES[head.field]
         self.values: npt.NDArray[Any] | None = None if dtype is None else np.empty(head.count, dtype)
-        self.entries, self.sound, self.lock = 0, True, threading.Lock()
+        self.entries, self.lock = 0, threading.Lock()
+        self.sound = True
+        """Any thread may set it to False, none to True."""
 
-    def run(self, telling: bool = False) -> None:
-        """Read pieces until there is none left, or one that is not sound."""
-        while (piece := self.take()) is not None:
-            if not self.parse(self.text, *piece):
-                self.sound = False
-            if telling:
-                self.progress("reading entries", (piece[0] - self.begin) / (self.end - self.begin))
+    def run(self, thread: int) -> None:
+        """Read pieces until there is none left, or one that is not sound; thread 0 tells how far it is."""
+        try:
+            while (piece := self.take()) is not None:
+                if not self.parse(self.text, *piece):
+                    self.sound = False
+                if thread == 0:
+                    self.progress("reading entries", (piece[0] - self.begin) / (self.end - self.begin))
+        except BaseException:
+            self.sound = False  # Ctrl-C: the other threads stop at their next piece
+            raise
 
     def take(self) -> tuple[int, int, int, int] | None:
         """The next piece: its first byte and its bytes, its first entry and its entries."""
@@ -138,18 +174,109 @@ class _Work:
                 return None
             at, first = self.at, self.entries
             self.at = self.data.find(b"\n", min(at + _PIECE, self.end) - 1, self.end) + 1
-            count = self.library.spg_lines(self.text.ctypes.data + at, self.at - at)
+            count = self.library.spg_lines(_at(self.text, at), self.at - at)
             self.entries += count
-            self.sound = self.entries < self.head.count  # the last one is not among them
-            return (at, self.at - at, first, count) if self.sound else None
+            if self.entries < self.head.count:  # the last one is not among them
+                return at, self.at - at, first, count
+            self.sound = False
+            return None
 
     def parse(self, text: npt.NDArray[np.uint8], at: int, size: int, first: int, count: int) -> bool:
         """Parse ``text[at : at + size]`` into `count` entries from `first` on; whether they are sound."""
         values = self.values
         return bool(
             self.library.spg_entries(
-                text.ctypes.data + at, size, count, self.head.rows, self.head.cols,
-                self.row.ctypes.data + 4 * first, self.col.ctypes.data + 4 * first,
-                None if values is None else values.ctypes.data + 8 * first, self.head.field[:1].encode(),
+                _at(text, at), size, count, self.head.rows, self.head.cols, _at(self.row, first),
+                _at(self.col, first), None if values is None else _at(values, first),
+                self.head.field[:1].encode(),
             )
         )  # fmt: skip
+
+
+def by_row(
+    rows: int, row: npt.NDArray[Any], col: npt.NDArray[Any], values: npt.NDArray[Any] | None, mirror: int = 0
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64] | None] | None:
+    """Entries sorted by row, those of a row in input order, on all cores; None where scipy has to do it.
+
+    Parameters
+    ----------
+    rows : rows of the matrix; square if mirrored.
+    row, col : int ``[entries]``, within the matrix: int32 is what is done here.
+    values : float64 ``[entries]`` is what is done here, or None.
+    mirror : 1: every entry off the diagonal once more after all of them, as (col, row); -1: with its value
+        negated.
+
+    Returns offsets int64 ``[rows + 1]``, columns and values ``[entries]`` (up to twice as many if mirrored).
+    """
+    entries = len(row)
+    plain = all(a.dtype == np.int32 and a.flags.c_contiguous for a in (row, col)) and (
+        values is None or (values.dtype == np.float64 and values.flags.c_contiguous)
+    )
+    if not plain or not WORTH_ENTRIES <= entries < 2**30 or (found := library()) is None:
+        return None
+    # Each thread counts its part of the entries, and so knows where they go among those of the others.
+    threads = max(1, min(_most_threads(), 2 * entries // max(1, rows)))
+    cuts = [entries * k // threads for k in range(threads + 1)]
+    parts = [(a, b, False) for a, b in itertools.pairwise(cuts)]
+    parts += [(a, b, True) for a, b, _ in parts] if mirror else []
+    next_of = np.zeros((len(parts), rows), np.int32)
+
+    def count(thread: int) -> None:
+        for k in range(thread, len(parts), threads):
+            a, b, mirrored = parts[k]
+            keys = (col, row) if mirrored else (row, col)
+            found.spg_count(*(_at(x, a) for x in keys), b - a, mirrored, _at(next_of[k]))
+
+    _together(count, threads)
+    ptr = np.zeros(rows + 1, np.int64)
+    for counts in next_of:
+        ptr[1:] += counts
+    np.cumsum(ptr, out=ptr)
+    at = ptr[:-1].astype(np.int32)
+    for counts in next_of:
+        at, counts[:] = at + counts, at
+    total = int(ptr[-1])
+    to_col = np.empty(total, np.int32)
+    to_values = None if values is None else np.empty(total, np.float64)
+
+    def move(thread: int) -> None:
+        for k in range(thread, len(parts), threads):
+            a, b, mirrored = parts[k]
+            keys = (col, row) if mirrored else (row, col)
+            given = None if values is None else _at(values, a)
+            to = (_at(to_col), None if to_values is None else _at(to_values))
+            negate = mirrored and mirror < 0
+            found.spg_move(*(_at(x, a) for x in keys), given, b - a, mirrored, negate, _at(next_of[k]), *to)
+
+    _together(move, threads)
+    return ptr, to_col, to_values
+
+
+def sort_rows(
+    ptr: npt.NDArray[np.int64], col: npt.NDArray[np.int32], values: npt.NDArray[Any] | None
+) -> bool:
+    """Sort each row by column, in place, not stably, on all cores; False where scipy has to do it.
+
+    `ptr`, `col` and `values` are as :func:`by_row` gives them.
+    """
+    if (values is not None and values.dtype != np.float64) or len(col) < WORTH_ENTRIES:
+        return False
+    if (found := library()) is None:
+        return False
+    threads = _most_threads()
+    cuts = np.searchsorted(ptr, [len(col) * k // threads for k in range(threads + 1)])
+    cuts[0], cuts[-1] = 0, len(ptr) - 1
+    longest = 0 if values is None else int(np.diff(ptr).max())
+    room = np.empty((threads, longest), np.dtype([("col", np.int64), ("value", np.float64)]))
+
+    def sort(thread: int) -> None:
+        begin, end = cuts[thread : thread + 2].tolist()
+        given = None if values is None else _at(values)
+        found.spg_sort(_at(ptr), begin, end, _at(col), given, _at(room[thread]))
+
+    _together(sort, threads)
+    return True
+
+
+def _at(array: npt.NDArray[Any], first: int = 0) -> int:
+    return array.ctypes.data + first * array.itemsize

@@ -1,7 +1,9 @@
-// Entries of a Matrix Market body, one in each line, by the strictest reading of the format: see compiled.py.
+// What readers do with every one of many entries: see compiled.py.
 //
-// Whatever is not plainly an entry in its bounds is left to the readers in Python, which know what to call it.
+// Entries of a Matrix Market body are read, one in each line, by the strictest reading of the format. Whatever is
+// not plainly an entry in its bounds is left to the readers in Python, which know what to call it.
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -60,6 +62,41 @@ bool read_entries(const char* at, const char* end, std::int64_t entries, std::in
     return at == end;
 }
 
+template <bool kWeighted, bool kMirrored>
+void move_entries(const std::int32_t* row, const std::int32_t* col, const double* values, std::int64_t entries,
+                  bool negate, std::int32_t* next, std::int32_t* to_col, double* to_values) {
+    for (std::int64_t k = 0; k < entries; ++k) {
+        if (kMirrored && row[k] == col[k]) continue;
+        const std::int32_t at = next[row[k]]++;
+        to_col[at] = col[k];
+        if (kWeighted) to_values[at] = negate ? -values[k] : values[k];
+    }
+}
+
+struct entry {
+    std::int32_t col;
+    double value;
+};
+
+// Rows [begin, end) with columns rising; `room` is for the entries of the longest. Not stable.
+template <bool kWeighted>
+void sort_rows(const std::int64_t* ptr, std::int64_t begin, std::int64_t end, std::int32_t* col, double* values,
+               entry* room) {
+    for (std::int64_t i = begin; i < end; ++i) {
+        std::int32_t *const first = col + ptr[i], *const last = col + ptr[i + 1];
+        if (std::is_sorted(first, last)) continue;
+        if constexpr (kWeighted) {
+            const std::int64_t length = last - first;
+            double* const value = values + ptr[i];
+            for (std::int64_t k = 0; k < length; ++k) room[k] = {first[k], value[k]};
+            std::sort(room, room + length, [](const entry& a, const entry& b) { return a.col < b.col; });
+            for (std::int64_t k = 0; k < length; ++k) first[k] = room[k].col, value[k] = room[k].value;
+        } else {
+            std::sort(first, last);
+        }
+    }
+}
+
 }  // namespace
 
 #define SPG_EXPORT extern "C" __attribute__((visibility("default")))
@@ -87,4 +124,34 @@ SPG_EXPORT int spg_entries(const char* at, std::int64_t size, std::int64_t entri
     if (field == 'i')
         return read_entries(at, end, entries, rows, cols, row, col, static_cast<std::int64_t*>(values));
     return read_entries(at, end, entries, rows, cols, row, col, static_cast<nothing*>(values));
+}
+
+// How many of the entries are in each row; `mirrored`: without those on the diagonal.
+SPG_EXPORT void spg_count(const std::int32_t* row, const std::int32_t* col, std::int64_t entries, int mirrored,
+                          std::int32_t* counts) {
+    if (mirrored) {
+        for (std::int64_t k = 0; k < entries; ++k) counts[row[k]] += row[k] != col[k];
+    } else {
+        for (std::int64_t k = 0; k < entries; ++k) ++counts[row[k]];
+    }
+}
+
+// Moves the entries that spg_count counts to their rows: the next one of row i to next[i], which is raised.
+SPG_EXPORT void spg_move(const std::int32_t* row, const std::int32_t* col, const double* values,
+                         std::int64_t entries, int mirrored, int negate, std::int32_t* next, std::int32_t* to_col,
+                         double* to_values) {
+    const auto move = values ? (mirrored ? move_entries<true, true> : move_entries<true, false>)
+                             : (mirrored ? move_entries<false, true> : move_entries<false, false>);
+    move(row, col, values, entries, negate, next, to_col, to_values);
+}
+
+// Sorts rows [begin, end) by column, not stably. `room`: 16 bytes for each entry of the longest row, if there are
+// values.
+SPG_EXPORT void spg_sort(const std::int64_t* ptr, std::int64_t begin, std::int64_t end, std::int32_t* col,
+                         double* values, void* room) {
+    if (values) {
+        sort_rows<true>(ptr, begin, end, col, values, static_cast<entry*>(room));
+    } else {
+        sort_rows<false>(ptr, begin, end, col, values, nullptr);
+    }
 }
