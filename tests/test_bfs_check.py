@@ -168,7 +168,8 @@ def test_directed_sources_have_out_edges() -> None:
 @pytest.mark.parametrize(
     ("a", "options", "error", "said"),
     [
-        (csr(0, 0, [], []), {}, InputError, "no vertex to start from"),
+        (csr(0, 0, [], []), {}, InputError, "0 x 0\n  remedy: take a graph of one vertex or more"),
+        (csr(0, 0, [], []), {"source": 0}, InputError, "no vertex to start from"),
         (csr(2, 3, [0], [1]), {}, InputError, "2 x 3"),
         (csr(3, 3, [1], [1]), {}, InputError, "no vertex has an edge to another one"),
         (csr(3, 3, [1], [2]), {"source": 3}, UsageError, "there is no vertex 3"),

@@ -199,7 +199,9 @@ def draw_sources(
     """
     check_square(csr)
     if not csr.rows:
-        raise InputError("the graph has no vertex to start from")
+        raise InputError(
+            "the graph has no vertex to start from: it is 0 x 0", remedy="take a graph of one vertex or more"
+        )
     if source != -1:
         if not 0 <= source < csr.rows:
             raise UsageError(f"there is no vertex {source}", remedy=f"--source 0 to {csr.rows - 1}")
