@@ -112,10 +112,32 @@ def test_every_way_through_the_adaptive_modes(
 
 @pytest.mark.parametrize("name", ["skewed", "random-directed", "lattice"])
 @pytest.mark.parametrize(
-    "params", [{"alpha": 1e9, "beta": 1e9}, {"alpha": 0.0}, {"rule": "plain"}, {"alpha": 1e9, "beta": 12.0}]
-)
+    "params",
+    [
+        {"alpha": 1e9, "beta": 1e9}, {"alpha": 0.0}, {"rule": "plain"}, {"alpha": 1e9, "beta": 12.0},
+        {"rule": "textbook"}, {"rule": "textbook", "alpha": 15.0, "beta": 18.0},
+    ],
+)  # fmt: skip
 def test_direction_by_every_rule(device: Device, params: dict[str, Any], name: str) -> None:
     _check(device, get_variant("bfs", "direction"), name, **params)
+
+
+@pytest.mark.parametrize("name", ["skewed", "random-directed", "lattice", "star-of-chains"])
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 18.0), (2.0, 200.0), (15.0, 18.0), (1e9, 3.0)])
+def test_the_textbook_rule_is_meant_literally(device: Device, alpha: float, beta: float, name: str) -> None:
+    """Bottom-up when frontier edges > unexplored edges / alpha, back when the frontier < n / beta."""
+    a, sources = graphs()[name]
+    params = {"rule": "textbook", "alpha": alpha, "beta": beta}
+    prepared = _prepare(device, get_variant("bfs", "direction"), a, sources[:1], **params)
+    work = level_work(prepared.job.packed, plain_levels(a, sources[0]))
+    expected, pulled, unexplored = [], False, a.nnz
+    for vertices, edges in zip(work.vertices.tolist(), work.edges.tolist(), strict=True):
+        unexplored -= edges
+        pulled = vertices >= a.rows / beta if pulled else bool(alpha) and edges > unexplored / alpha
+        expected.append("pull" if pulled else "push")
+    prepared.launch.reset()
+    assert prepared.launch.trace is not None
+    assert [level.how for level in prepared.launch.trace()][: len(expected)] == expected
 
 
 @pytest.mark.parametrize("name", ["hub-of-5000", "skewed", "complete"])

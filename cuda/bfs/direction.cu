@@ -5,6 +5,7 @@
 //          Top-down: edges of the frontier cut into equal parts. Bottom-up: a warp per word of the bitmap.
 //          The host reads the tally back after each level and chooses (variants/bfs.py): to bottom-up when
 //          frontier edges x alpha > the looks it would take (levels.cuh) and growing, back when frontier < n / beta.
+//          Other rules to compare with: `rule`. The textbook's turns when frontier edges > unexplored edges / alpha.
 // Wins     on graphs of few levels, where one or two of them hold most edges: bottom-up looks at few of those.
 // Loses    against one launch for all levels (auto): a read-back for each.
 // Idea     Beamer, Asanovic and Patterson, SC 2012.

@@ -221,8 +221,9 @@ def edge_balanced(job: Job) -> Launch:
 _RULE = {
     "rule": Tunable(
         "edges",
-        "edges: by alpha and beta; plain: bottom-up while frontier vertices x mean degree > unvisited ones",
-        ("edges", "plain"),
+        "edges: alpha is of the looks it would take; textbook: bottom-up once frontier edges > unexplored"
+        " edges / alpha; plain: bottom-up while frontier vertices x mean degree > unvisited ones",
+        ("edges", "textbook", "plain"),
     )
 }
 
@@ -280,6 +281,8 @@ def direction(job: Job) -> Launch:
                 pull_now = count * nnz > unvisited * n
             elif pulled:
                 pull_now = count * p["beta"] >= n
+            elif p["rule"] == "textbook":
+                pull_now = edges * p["alpha"] > unexplored
             else:
                 # As bottom_up_pays in graph/levels.cuh.
                 looks = min(unexplored, unvisited * (edges + unexplored) / edges)
