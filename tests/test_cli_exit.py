@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -88,6 +89,9 @@ def test_1_nothing_ran(tmp_path: Path) -> None:
     [
         (("bench", "spmv", "no-such-file.mtx"), "no such file"),
         (("bench", "spmw"), "Did you mean spmv?"),
+        (("bench",), "`spgraph bench --help`"),
+        (("bench", "spmv", "--no-such-option"), "No such option"),
+        (("info", "--base"), "`spgraph info --help`"),
         ((*BENCH, "--variant", "csr-vectr"), "csr-vector"),
         ((*BENCH, "--format", "nope"), "no variant of spmv reads a format 'nope'"),
         ((*BENCH, "--param", "blok=128"), "blok"),
@@ -101,6 +105,7 @@ def test_2_usage_and_input(args: tuple[str, ...], said: str, tmp_path: Path) -> 
     assert status == 2, err
     assert said in err
     assert out == ""
+    assert re.fullmatch(r"(no .*\n)?error: .*\n  remedy: .*\n", err)  # a cause and a remedy, a line each
 
 
 def test_2_an_index_out_of_range_is_one_line_with_its_place(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -151,6 +151,7 @@ def _close_stdout() -> None:
         os.close(null)
 
 
+_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # of click 8.2 and later
 _NEEDED = ("numpy", "scipy", "rich")
 """Packages without which commands cannot do, imported when they are wanted."""
 
@@ -160,11 +161,11 @@ _OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMF
 
 def run(args: Sequence[str] | None = None) -> int:
     """Run one command line (default: sys.argv) and return its exit status; never raises."""
+    arguments = list(sys.argv[1:] if args is None else args)
     try:
         _ready_streams()
         if (completed := _complete_shell()) is not None:
             return completed
-        arguments = list(sys.argv[1:] if args is None else args)
         with group.make_context("spgraph", arguments) as context:
             status = group.invoke(context)
         sys.stdout.flush()
@@ -172,8 +173,11 @@ def run(args: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        with contextlib.suppress(OSError):
-            error.show()
+        if isinstance(error, _NO_ARGUMENTS):
+            _say(error.format_message())  # which is the help
+        else:
+            command = " ".join(["spgraph", *(name for name in arguments[:1] if name in COMMANDS)])
+            _say(f"error: {error.format_message()}\n  remedy: `{command} --help` shows what it takes")
         return 2
     except SpgraphError as error:
         _say(f"error: {error}")
