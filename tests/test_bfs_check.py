@@ -13,6 +13,7 @@ import pytest
 from battery import csr, matrix
 from graph_battery import graphs
 
+from spgraph_bench.cli.main import run
 from spgraph_bench.errors import InputError, UsageError
 from spgraph_bench.measure.sampling import Entry, Sample, sample_interleaved
 from spgraph_bench.measure.stopping import StoppingRule
@@ -300,6 +301,68 @@ def test_bfs_without_a_file() -> None:
     assert "levels of auto from vertex" in done.stdout
     assert "pull" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+ALL_MODES = ("bfs", "rmat:scale=7,symmetrize=1", "--device", "host", "--no-save", "--trace", "--all-modes")
+
+
+def test_the_other_modes_are_watched_from_the_first_source_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their level times are wanted; slow ones from all sources would take minutes. The graph is read once."""
+    from spgraph_bench.cli import traversal
+
+    read: list[str] = []
+    real = traversal.load_matrix
+    monkeypatch.setattr(traversal, "load_matrix", lambda *args: (read.append("once"), real(*args))[1])
+    limits = ("--pending-launches", "4096")  # are for those modes that launch something
+    assert run([*ALL_MODES, "--mode", "pull", "--sources", "3", "--json", *limits]) == 0
+    first, *others = map(json.loads, capsys.readouterr().out.splitlines())
+    assert read == ["once"]
+    assert (first["variant"], len(first["cases"]), first["options"]["sources"]) == ("pull", 3, 3)
+    assert {r["status"] for r in others} <= {"ok", "skipped"}
+    watched = [r for r in others if r["status"] == "ok"]
+    assert len(watched) >= 12
+    assert all(r["options"]["sources"] == 1 and r["cases"] == first["cases"][:1] for r in watched)
+    assert {r["limits"].get("pending_launches") for r in watched} == {4096}
+    assert all(len(r["trace"]) == len(first["trace"]) for r in watched if r["trace"])
+    # A vertex that was named is the one source of all.
+    assert run([*ALL_MODES, "--mode", "auto", "--source", "5", "--json"]) == 0
+    found = [r for r in map(json.loads, capsys.readouterr().out.splitlines()) if r["status"] == "ok"]
+    assert {tuple(case["source"] for case in r["cases"]) for r in found} == {(5,)}
+
+
+def test_modes_that_cannot_be_watched_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(list(ALL_MODES)) == 0
+    assert "cannot be watched level by level: tail-launch" in capsys.readouterr().out
+
+
+def test_all_modes_interrupted_show_what_is_finished(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import spgraph_bench.runner.run as runner
+
+    real, calls = runner.run, []
+
+    def interrupted(session, matrix, problem, variants, settings, on_record, *more) -> None:
+        calls.append([v.name for v in variants])
+
+        def record(each: Record) -> None:
+            on_record(each)
+            if each.variant == "edge":
+                raise KeyboardInterrupt
+
+        real(session, matrix, problem, variants, settings, record, *more)
+
+    monkeypatch.setattr(runner, "run", interrupted)
+    assert run([*ALL_MODES, "--mode", "pull"]) == 130
+    said = capsys.readouterr()
+    assert calls[0] == ["pull"]
+    assert "edge" in calls[1]
+    assert "pull" not in calls[1]
+    assert "levels checked against a plain search from 4 sources" in said.out
+    assert "levels of pull from vertex" in said.out
+    assert said.err.endswith("interrupted\n")
 
 
 def test_bench_bfs_on_a_directed_graph_with_parents() -> None:

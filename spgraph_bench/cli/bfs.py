@@ -25,7 +25,11 @@ __all__ = ["command"]
 @click.option("--mode", type=ModeName("bfs"), default="auto", show_default=True, help="How to search.")
 @source_options
 @click.option("--trace", is_flag=True, help="Show every level of the search from the first source.")
-@click.option("--all-modes", is_flag=True, help="With --trace: which mode is fastest in each level.")
+@click.option(
+    "--all-modes",
+    is_flag=True,
+    help="With --trace: the other modes too, from that source; which is fastest in each level.",
+)
 @click.option(
     "--parents", is_flag=True, help="Find a parent of every vertex too; checked by Graph500's rules."
 )
@@ -74,23 +78,27 @@ def command(
     params = {**options.params, "parents": int(parents), "reorder": reorder}
     if tune:
         return _tune(argument, mode, sources, params, options, read_options)
-    names = [mode]
+    others: list[str] = []
     if all_modes:
         from spgraph_bench.variants import variants
 
-        names += [v.name for v in variants("bfs") if v.kernel and v.name != mode]
+        others = [v.name for v in variants("bfs") if v.kernel and v.name != mode]
     own = functools.partial(source_settings, sources)
     records: list[Record] = []
     try:
-        run_modes("bfs", argument, names, own, params, options, read_options, into=records, trace=trace)
+        run_modes(
+            "bfs", argument, [mode], own, params, options, read_options,
+            into=records, trace=trace, then=others,
+        )  # fmt: skip
     finally:  # an interrupt ends with what is finished
         found = next((r for r in records if r.variant == mode), None)
         if found is not None and not options.json:
             out = console()
             click.echo(render_result(found, out.width, out.is_terminal), nl=False)
-            if trace and found.status == "ok":
-                others = [r for r in records if r is not found and r.status == "ok"]
-                text = render_trace(found, out.width, out.is_terminal, others)
+            if trace and found.check.get("ok"):
+                # An interrupt may leave modes that were watched, but not timed.
+                watched = [r for r in records if r is not found and r.check.get("ok")]
+                text = render_trace(found, out.width, out.is_terminal, watched)
                 click.echo(f"\n{text}", nl=False)
     return statuses(records)
 

@@ -236,14 +236,16 @@ def run_modes(
     change: Callable[[Matrix], Matrix] | None = None,
     reads: Sequence[str] = (),
     sweep: Callable[[Callable[[Mapping[str, Any]], Record]], None] | None = None,
+    then: Sequence[str] = (),
 ) -> list[Record]:
     """Read the graph, check and time the modes `names` on it, keep and return their records.
 
     They are put into `into` as they come, so that a caller has them after an interrupt too. The graph goes
     through `change` when it was read, and the first right answer is written to `output`, which is neither the
-    graph nor one of `reads`. With `sweep` it is
-    called instead, with a function that runs the one mode with the parameters it is given; the first such
-    run is checked against plain searches as far as asked for, later ones from one source.
+    graph nor one of `reads`. With `sweep` it is called instead, with a function that runs the one mode with
+    the parameters it is given; the first such run is checked against plain searches as far as asked for,
+    later ones from one source. The modes `then` follow, on the same graph, from the first source only: their
+    traces are wanted, and from where child launches pay is not measured for them.
     """
     from spgraph_bench.cli.bench import dtypes_for, show_progress
     from spgraph_bench.device.probe import choose_device
@@ -255,13 +257,14 @@ def run_modes(
 
     if output is not None:
         _check_output(output, [name for name in (argument, *reads) if name])
-    modes = [get_variant(problem, name) for name in names]
-    known = {name for v in modes for name in (*v.tunables, *formats()[v.format].tunables)}
+    modes, later = ([get_variant(problem, name) for name in each] for each in (names, then))
+    known = {name for v in (*modes, *later) for name in (*v.tunables, *formats()[v.format].tunables)}
     for name in options.params:
         if name not in known:
             raise UsageError(f"no parameter is called {name!r}", remedy=f"one of {', '.join(sorted(known))}")
-    for mode in modes:
+    for mode in (*modes, *later):
         filled_params(mode, params)
+    launching = any(v.limits for v in (*modes, *later))
     choice = choose_device(options.device)
     if choice.warning:
         warn(choice.warning)
@@ -287,26 +290,32 @@ def run_modes(
             if options.json and sweep is None:
                 click.echo(to_json_lines([record]), nl=False)
 
-        def go(settings_params: Mapping[str, Any]) -> Record:
+        def go(settings_params: Mapping[str, Any], chosen: Mapping[str, Any], first: bool = True) -> Record:
+            group = modes if first else later
+            # Limits that were asked for go to the modes that launch something; if none does, run refuses them.
+            limited = not launching or any(v.limits for v in group)
             settings = Settings(
                 dtypes=dtypes_for(problem, options),
                 params=settings_params,
                 seed=options.seed,
                 force_format=options.force_format,
                 time_limit_s=options.time_limit,
-                options={**chosen, "check_seconds": 0} if records and sweep else chosen,
+                options=chosen,
                 trace=trace,
-                pending_launches=options.pending_launches,
-                heap_bytes=options.heap_bytes,
+                pending_launches=options.pending_launches if limited else None,
+                heap_bytes=options.heap_bytes if limited else None,
+                break_even=first,
             )
             with show_progress() as progress:
-                run(session, matrix, problem, modes, settings, on_record, progress, write)
+                run(session, matrix, problem, group, settings, on_record, progress, write if first else None)
             return records[-1]
 
         if sweep is None:
-            go(params)
+            go(params, chosen)
         else:
-            sweep(go)
+            sweep(lambda each: go(each, {**chosen, "check_seconds": 0} if records else chosen))
+        if later:
+            go(params, {**chosen, "sources": 1}, first=False)
     return records
 
 

@@ -226,6 +226,8 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         parts.append(
             Text(f"taking the fastest mode in each level: {significant(ideal)} ms; regret {percent(regret)}")
         )
+    if dark := [clean(r.variant) for r in others if not r.trace]:
+        parts.append(Text(f"cannot be watched level by level: {', '.join(dark)}"))
     return to_text(parts, width, terminal)
 
 

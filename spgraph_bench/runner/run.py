@@ -69,6 +69,8 @@ class Settings:
     """How many launches from the device may wait at once; None: as many as the variants' bounds ask for."""
     heap_bytes: int | None = None
     """The heap of ``malloc`` on the device; None: as the variants' bounds ask for."""
+    break_even: bool = True
+    """Measure from where child launches pay, where a variant made some."""
 
     def limits(self) -> dict[Limit, int]:
         """The limits that were asked for."""
@@ -563,7 +565,7 @@ class _Run:
     def _measure_break_even(self, cells: Sequence[Cell]) -> None:
         """From where child launches pay, if any of `cells` made some."""
         launched = ((self.outcomes[cell.key].children or {}).get("launched", 0) for cell in cells)
-        if self.info.kind != "cuda" or not any(launched):
+        if not self.settings.break_even or self.info.kind != "cuda" or not any(launched):
             return
         self.progress("measuring from where child launches pay")
         try:
