@@ -6,7 +6,7 @@ its values (so random ones are symmetric too) and is mirrored last.
 
 Most of the time goes into moving entries to their rows, one by one, all over memory (a counting pass, 10 to
 20 ns an entry: for many entries on all cores by `compiled`, else scipy's COO to CSR). So there is one such
-pass at most, and none for a file in row-major order; a triangle in either order is mirrored in that very pass.
+pass at most, none for a file in row-major order; a triangle in either order is mirrored in that very pass.
 Where a file has no order, the rows are sorted after it, and those with duplicates once more, stably: sums and
 "first" follow the file's order. (Where these are many, two more passes are faster.)
 """
