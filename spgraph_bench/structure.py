@@ -17,11 +17,12 @@ from spgraph_bench.stats import Lengths, length_stats, row_blocks
 
 __all__ = [
     "BLOCK_FILL", "DISTINCT_LIMIT", "BlockFill", "Diagonals", "Structure", "Symmetry", "Values", "analyse",
-    "count_blocks", "distinct_pairs", "transposed",
+    "by_alignment", "count_blocks", "distinct_pairs", "transposed",
 ]  # fmt: skip
 
-BLOCK_SIZES = (2, 3, 4, 8)
-_ALIGN = 24  # a multiple of all of them: no block of entries straddles two blocks of rows
+BLOCK_SIZES = (2, 3, 4, 5, 6, 7, 8)
+_ALIGN = 24
+"""No block of a height that divides this straddles two blocks of rows."""
 BLOCK_FILL = 0.6
 """Blocks (and diagonals) at least this full are called well filled."""
 DISTINCT_LIMIT = 65_536
@@ -127,6 +128,7 @@ def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Stru
     column_lengths = np.zeros(csr.cols, np.int64)
     diagonal_lengths = np.zeros(max(csr.rows + csr.cols - 1, 0), np.int64)  # index: col - row + rows - 1
     squares = [(size, size) for size in BLOCK_SIZES]
+    (_, together), *others = by_alignment(squares)
     blocks = dict.fromkeys(squares, 0)
     distance = 0
     for block in row_blocks(csr, align=_ALIGN):
@@ -136,9 +138,14 @@ def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Stru
         distance += int(np.abs(offsets).sum())
         offsets += csr.rows - 1
         np.add.at(diagonal_lengths, offsets, 1)
-        for size, count in count_blocks(rows, cols, squares).items():
+        for size, count in count_blocks(rows, cols, together).items():
             blocks[size] += count
         progress("places", block.entries.stop / max(1, csr.nnz))
+    for align, sizes in others:
+        for block in row_blocks(csr, align=align):
+            for size, count in count_blocks(block.row_ids(), block.cols.astype(np.int64), sizes).items():
+                blocks[size] += count
+            progress(f"blocks of {align}", block.entries.stop / max(1, csr.nnz))
     occupied = np.flatnonzero(diagonal_lengths) - (csr.rows - 1)
     first, last, at = _row_ends(csr)
     spans = last - first + 1
@@ -183,6 +190,15 @@ def _diagonals(csr: CSR, counts: npt.NDArray[np.int64]) -> Diagonals:
         main=int(held[offset == 0].sum()),
         main_length=min(csr.rows, csr.cols),
     )
+
+
+def by_alignment(sizes: Sequence[tuple[int, int]]) -> list[tuple[int, list[tuple[int, int]]]]:
+    """`sizes` (rows, columns) in groups that can be counted in one walk: the ``align`` of :func:`row_blocks`,
+    and the sizes. One walk for all would need chunks of 840 rows and more, however long those are."""
+    groups: dict[int, list[tuple[int, int]]] = {}
+    for r, c in sizes:
+        groups.setdefault(_ALIGN if _ALIGN % r == 0 else r, []).append((r, c))
+    return list(groups.items())
 
 
 def count_blocks(

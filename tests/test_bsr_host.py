@@ -9,15 +9,17 @@ from battery import battery, csr, matrix
 from spgraph_bench.device.base import Device
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats import bsr, get_format
-from spgraph_bench.formats.bsr import choose_block_size
+from spgraph_bench.formats.bsr import _counted, choose_block_size
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
+from spgraph_bench.recipes import make
 from spgraph_bench.runner.prepare import prepare
 from spgraph_bench.stats import row_ranges, row_stats
 from spgraph_bench.structure import count_blocks
 from spgraph_bench.variants import get_variant
 
 SPMV = get_problem("spmv")
+SIZES = [(2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (2, 4), (4, 2)]
 
 
 def _blocks(places: list[tuple[int, int]], r: int, c: int, rows: int, cols: int) -> CSR:
@@ -35,7 +37,7 @@ def _scattered(r: int, c: int, seed: int = 3) -> CSR:
     return _blocks(sorted(places | {(69, 39)}), r, c, 70 * r - (r > 1), 40 * c - (c > 1))
 
 
-@pytest.mark.parametrize("size", [(2, 2), (3, 3), (4, 4), (8, 8), (2, 4), (4, 2)])
+@pytest.mark.parametrize("size", SIZES)
 def test_size_is_found(size: tuple[int, int]) -> None:
     a = _scattered(*size)
     found = choose_block_size(a)
@@ -50,6 +52,40 @@ def test_blocks_are_counted_over_chunks(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(row_ranges, "__defaults__", (50, 1))
     assert choose_block_size(a) == whole
     assert choose_block_size(a, "2x4").blocks == len(set(zip(*(_places(a, 2, 4)), strict=True)))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_size_is_found_in_a_large_matrix_from_a_sample(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = _scattered(*size)
+    exact = choose_block_size(a)
+    counted = []
+    monkeypatch.setattr(bsr, "SAMPLE", a.nnz // 3)
+    monkeypatch.setattr(bsr, "_counted", lambda *given: counted.extend(given[1]) or _counted(*given))
+    assert choose_block_size(a) == exact
+    assert size in counted
+    assert len(counted) <= 4
+    assert get_format("bsr").refuse(row_stats(a), None) is None
+
+
+def test_what_a_sample_says_of_no_size_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks where the sample does not look: the refusal would not be true."""
+    a = _blocks([(i, i) for i in range(300)], 3, 3, 900, 900)
+    monkeypatch.setattr(bsr, "SAMPLE", 200)
+    monkeypatch.setattr(bsr, "_likely", lambda csr, sizes: ((8, 8),))
+    found = choose_block_size(a)
+    assert (found.rows, found.cols) == (3, 3)
+    assert get_format("bsr").refuse(row_stats(a), None) is None
+    assert get_format("bsr").refuse(row_stats(battery()["random-1024"]), None) is not None
+
+
+def test_a_larger_block_has_to_be_worth_it() -> None:
+    """On a band of 27 blocks of 7 x 7 save 1 % against 2 x 4, in float32."""
+    band = make("banded:n=4000").csr
+    found = choose_block_size(band)
+    assert (found.rows, found.cols) == (2, 4)
+    assert choose_block_size(band, "7x7").bytes(4) < found.bytes(4)
 
 
 def _places(a: CSR, r: int, c: int) -> tuple[list[int], list[int]]:
@@ -83,12 +119,14 @@ def test_a_matrix_is_counted_once_for_predictions_and_refusals(monkeypatch: pyte
     assert form.refuse(stats, None) is None
     sizes = [form.predict_bytes(stats, width) for width in (4, 8, 4)]
     assert sizes[0] == sizes[2] != sizes[1]
-    assert counted == [bsr.SIZES]
+    assert sorted(size for sizes in counted for size in sizes) == sorted(bsr.SIZES)
+    before = len(counted)
     assert form.refuse(row_stats(battery()["arrow"]), None) is not None
     assert form.predict_bytes(stats) == sizes[0]  # a refusal that stopped early is not remembered
-    assert len(counted) == 2
+    assert len(counted) > before
+    before = len(counted)
     form.predict_bytes(stats, block_size=2)
-    assert counted[2:] == [((2, 2),)]
+    assert counted[before:] == [[(2, 2)]]
 
 
 def test_plain_layout() -> None:
@@ -127,7 +165,9 @@ def test_sliced_layout_is_what_its_docstring_says() -> None:
         assert s == plain.blocks
 
 
-@pytest.mark.parametrize("size", ["1x1", "2x2", "3x3", "1x3", "5x1", "2x4", "7x2", "8x8"])
+@pytest.mark.parametrize(
+    "size", ["1x1", "2x2", "3x3", "1x3", "5x1", "2x4", "7x2", "5x5", "6x6", "7x7", "8x8"]
+)
 @pytest.mark.parametrize("name", ["bsr", "bsr-sliced"])
 def test_kernels_with_blocks_of_any_size(device: Device, name: str, size: str) -> None:
     r, c = map(int, size.split("x"))

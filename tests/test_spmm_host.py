@@ -143,7 +143,7 @@ def test_every_choice_of_every_tunable(
         assert result.ok, f"{layout}: {result.message}"
 
 
-@pytest.mark.parametrize("size", ["1x1", "2x3", 5, "8x8", "1x8"])
+@pytest.mark.parametrize("size", ["1x1", "2x3", 5, 6, 7, "8x8", "1x8"])
 @pytest.mark.parametrize("layout", ["row", "column"])
 def test_bsr_with_any_block(device: Device, size: Any, layout: str) -> None:
     for name in ("every-length-to-70", "wide", "nan-and-inf"):

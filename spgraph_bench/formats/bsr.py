@@ -16,18 +16,30 @@ from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, reg
 from spgraph_bench.formats.common import csr_from_loose, offset_type, quiet_overflow, ranges, value_type
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges
-from spgraph_bench.structure import BLOCK_FILL, count_blocks, distinct_pairs
+from spgraph_bench.structure import BLOCK_FILL, by_alignment, count_blocks, distinct_pairs
 
 __all__ = ["BSR", "SlicedBSR", "choose_block_size"]
 
-SIZES = ((2, 2), (3, 3), (2, 4), (4, 2), (4, 4), (8, 8))
+SIZES = ((2, 2), (3, 3), (2, 4), (4, 2), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8))
 """Block sizes (rows, columns) that "auto" chooses from."""
+
+SAMPLE = 1 << 20
+"""Entries that tell which sizes are worth counting in the whole matrix; of fewer entries all are."""
+
+PIECES = 16
+"""Places that the sample is taken from, spread evenly over the rows."""
+
+CLOSE = 1.1
+"""Sizes that need up to so many times the least bytes in the sample are counted in the whole matrix."""
+
+WORTH = 0.98
+"""A larger block has to save this much of the bytes: its kernels hold more in registers, in fewer threads."""
+
+DOUBTFUL = 0.9
+"""A size may be well filled in the matrix if it is at least so far in the sample."""
 
 MOST = 8
 """Rows or columns of a block at most: a thread keeps a block in its registers."""
-
-ALIGN = 24
-"""A multiple of all block heights of SIZES, for counting in chunks."""
 
 SLICE = 32
 """Block rows that a warp takes together."""
@@ -52,8 +64,8 @@ class _Size(NamedTuple):
     def bytes(self, value_bytes: int) -> int:
         return self.blocks * (4 + self.rows * self.cols * value_bytes)
 
-    def fills(self, nnz: int) -> bool:
-        return nnz >= BLOCK_FILL * self.blocks * self.rows * self.cols
+    def fills(self, nnz: int, share: float = 1.0) -> bool:
+        return nnz >= share * BLOCK_FILL * self.blocks * self.rows * self.cols
 
 
 def _given(text: Any) -> tuple[int, int] | None:
@@ -71,19 +83,61 @@ def _given(text: Any) -> tuple[int, int] | None:
 
 
 def _counts(csr: CSR, sizes: _Sizes, until_none_fills: bool = False) -> list[_Size]:
-    """Occupied blocks of each of `sizes`.
+    """Occupied blocks of `sizes`, exactly; of those that cannot be the best ones, it may leave out any.
 
-    With `until_none_fills` counting ends, with an empty list, as soon as all sizes have so many blocks that
-    the entries of the whole matrix could not fill them well.
+    Of a large matrix a sample says which are close to the best. Where none of these turns out to be well
+    filled, the others are counted too, so that "no size is" is never said on the word of a sample. With
+    `until_none_fills` only well filled sizes are wanted, and counting ends when there can be none.
     """
-    blocks = dict.fromkeys(sizes, 0)
-    align = ALIGN if len(sizes) > 1 else sizes[0][0]
-    for block in row_blocks(csr, align=align):
-        for size, count in count_blocks(block.row_ids(), block.cols.astype(np.int64), sizes).items():
-            blocks[size] += count
-        if until_none_fills and not any(_Size(r, c, n).fills(csr.nnz) for (r, c), n in blocks.items()):
-            return []
-    return [_Size(r, c, n) for (r, c), n in blocks.items()]
+    likely = _likely(csr, sizes) if len(sizes) > 1 and csr.nnz > SAMPLE else sizes
+    found = _counted(csr, likely, until_none_fills)
+    if not any(size.fills(csr.nnz) for size in found):
+        found += _counted(csr, tuple(size for size in sizes if size not in likely), True)
+    return found
+
+
+def _counted(csr: CSR, sizes: _Sizes, only_filled: bool) -> list[_Size]:
+    """Occupied blocks of each of `sizes`; with `only_filled` of those that are well filled.
+
+    These are given up as soon as they have so many blocks that all entries of the matrix could not fill them.
+    """
+    found: list[_Size] = []
+    for align, group in by_alignment(sizes):
+        blocks = dict.fromkeys(group, 0)
+        for part in row_blocks(csr, align=align):
+            for size, count in count_blocks(part.row_ids(), part.cols.astype(np.int64), [*blocks]).items():
+                blocks[size] += count
+            if only_filled:
+                blocks = {s: n for s, n in blocks.items() if _Size(*s, n).fills(csr.nnz)}
+                if not blocks:
+                    break
+        found += [_Size(r, c, n) for (r, c), n in blocks.items()]
+    return found
+
+
+def _likely(csr: CSR, sizes: _Sizes) -> _Sizes:
+    """Those of `sizes` that, in a sample of rows, need little more than the fewest bytes (in either type) of
+    all that are about full enough; of all, if none is."""
+    found: list[tuple[int, _Size]] = []
+    for align, group in by_alignment(sizes):
+        cut = list(row_ranges(csr.row_ptr, SAMPLE // PIECES, align))
+        picked = np.unique(np.linspace(0, len(cut) - 1, PIECES).astype(np.int64))
+        entries, blocks = 0, dict.fromkeys(group, 0)
+        for first, last in (cut[at] for at in picked):
+            begin, end = int(csr.row_ptr[first]), int(csr.row_ptr[last])
+            rows = np.repeat(np.arange(first, last), np.diff(csr.row_ptr[first : last + 1]))
+            for size, count in count_blocks(rows, csr.col_idx[begin:end].astype(np.int64), group).items():
+                blocks[size] += count
+            entries += end - begin
+        # Groups meet other rows, so that only what is counted for each entry can be compared.
+        found += [(max(entries, 1), _Size(r, c, n)) for (r, c), n in blocks.items()]
+    good = [(entries, size) for entries, size in found if size.fills(entries, DOUBTFUL)] or found
+    kept = set()
+    for width in (4, 8):
+        bytes_of = {size: size.bytes(width) / entries for entries, size in good}
+        least = min(bytes_of.values())
+        kept |= {(s.rows, s.cols) for s, need in bytes_of.items() if need <= CLOSE * least}
+    return tuple(size for size in sizes if size in kept)
 
 
 _last: tuple[weakref.ref[npt.NDArray[np.int32]], _Sizes, list[_Size]] | None = None
@@ -110,14 +164,17 @@ def choose_block_size(
     value_bytes: int = 4,
     count: Callable[[CSR, _Sizes], list[_Size]] = _counts,
 ) -> _Size:
-    """The size (rows, cols, blocks): the one given, or of those at least 60 % full the one of least bytes.
+    """The size (rows, cols, blocks): the one given, or of those at least 60 % full the one of least bytes, or
+    a smaller one that needs hardly more.
 
-    Where none is that full: the one of least bytes. Raises UsageError for what is no size.
+    Where none is that full: chosen from all in the same way. Raises UsageError for what is no size.
     """
     given = _given(block_size)
     found = count(csr, (given,) if given else SIZES)
     good = [size for size in found if size.fills(csr.nnz)] or found
-    return min(good, key=lambda size: size.bytes(value_bytes))
+    least = min(size.bytes(value_bytes) for size in good)
+    near = [size for size in good if WORTH * size.bytes(value_bytes) <= least]
+    return min(near, key=lambda size: (size.rows * size.cols, size.bytes(value_bytes)))
 
 
 @register
