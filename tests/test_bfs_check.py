@@ -411,6 +411,83 @@ def test_tuning_needs_times() -> None:
     assert "timed on a GPU only" in done.stderr
 
 
+class _Tuning:
+    """Stands for run_modes: settings take the time that `ms` says; Ctrl-C in the one numbered `stop`."""
+
+    def __init__(self, ms, stop: int = 10**6) -> None:
+        self.ms, self.stop, self.settings = ms, stop, []
+
+    def __call__(
+        self, problem, argument, names, own, params, options, read_options, *, sweep
+    ) -> list[Record]:
+        sweep(self.measure)
+        return []
+
+    def measure(self, params) -> Record:
+        if len(self.settings) == self.stop:
+            raise KeyboardInterrupt
+        self.settings.append(dict(params))
+        one = _record("auto", (self.ms(params),) * 12)
+        device = {"kind": "cuda", "name": "GPU", "arch": "sm_90", "memory_bytes": 1, "multiprocessors": 1,
+                  "l2_bytes": 1, "uuid": "GPU-1"}  # fmt: skip
+        return dataclasses.replace(one, matrix={"sha256": "ab" * 32}, device=device)
+
+
+def _tuned_ms(params) -> float:
+    return 1.0 + (params["alpha"] != 2) + 0.5 * (params["probes"] != 8) + (params["small_vertices"] == 0)
+
+
+def _tune(monkeypatch: pytest.MonkeyPatch, cache: Path, tuning: _Tuning, *args: str) -> int:
+    monkeypatch.setenv("SPGRAPH_CACHE", str(cache))
+    monkeypatch.setattr("spgraph_bench.cli.bfs.run_modes", tuning)
+    return run(["bfs", "grid:n=5", "--tune", "--no-save", *args])
+
+
+def test_tuning_shows_a_column_for_each_tunable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _tune(monkeypatch, tmp_path, _Tuning(_tuned_ms)) == 0
+    said = capsys.readouterr()
+    head, names, _, *rows = said.out.splitlines()
+    assert head == "auto: settings tried"
+    assert names.split() == ["alpha", "beta", "vertices", "edges", "probes", "bitmap", "ms", "regret"]
+    assert rows[0].split()[:9] == ["4", "200", "1024", "4096", "8", "1", "2.000", "100%", "default"]
+    assert [row.split()[:2] for row in rows if row.endswith(" best")] == [["2", "200"]]
+    assert rows[-1] == "vertices, edges, bitmap: small_vertices, small_edges, shared_bitmap"
+    assert all(len(row) <= 100 for row in rows)
+    assert len(rows) == 1 + len({tuple(p[k] for k in sorted(p)) for p in _settings(said.out)})
+    assert "kept for this graph and GPU" in said.err
+    (kept,) = (tmp_path / "tuned").glob("*.json")
+    assert json.loads(kept.read_text())["auto"]["alpha"] == 2
+
+
+def _settings(out: str) -> list[dict[str, str]]:
+    """The rows of a tuning table."""
+    _, names, _, *rows = out.splitlines()
+    heads = names.split()[:6]
+    return [dict(zip(heads, row.split(), strict=False)) for row in rows if row[:8].split()[0][0].isdigit()]
+
+
+@pytest.mark.parametrize("stop", [0, 1, 9])
+def test_tuning_interrupted_shows_what_was_tried_and_keeps_nothing(
+    stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _tune(monkeypatch, tmp_path, _Tuning(_tuned_ms, stop)) == 130
+    said = capsys.readouterr()
+    assert said.out.startswith("auto: settings tried") if stop else not said.out
+    assert len(_settings(said.out) if stop else []) == stop
+    assert "nothing was kept, since tuning was interrupted: auto goes on with what it had" in said.err
+    assert said.err.endswith("interrupted\n")
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_tuning_interrupted_with_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _tune(monkeypatch, tmp_path, _Tuning(_tuned_ms, 3), "--json") == 130
+    assert len([json.loads(line) for line in capsys.readouterr().out.splitlines()]) == 3
+
+
 def test_tuned_parameters_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from spgraph_bench.device import open_device
     from spgraph_bench.recipes import make

@@ -127,7 +127,10 @@ def _tune(
     argument: str | None, mode: str, sources: Mapping[str, Any], params: Mapping[str, Any],
     options: RunOptions, read_options: ReadOptions,
 ) -> int:  # fmt: skip
-    """One setting after another, each at its best before the next: the whole grid would take hours."""
+    """One setting after another, each at its best before the next: the whole grid would take hours.
+
+    An interrupt shows what was tried so far and keeps nothing: what comes later in the sweep may undo it.
+    """
     from spgraph_bench.device.base import DeviceInfo
     from spgraph_bench.report.traversal import render_tuning
     from spgraph_bench.results.traversal import traversal
@@ -156,8 +159,20 @@ def _tune(
             if timed:
                 best.update(min(timed, key=lambda pair: pair[0])[1])
 
+    def show() -> None:
+        if options.json:
+            click.echo(to_json_lines(kept), nl=False)
+        elif tried:
+            out, rows = console(), list(tried.values())
+            click.echo(render_tuning(mode, rows, out.width, out.is_terminal, defaults), nl=False)
+
     own = functools.partial(source_settings, sources)
-    run_modes("bfs", argument, [mode], own, params, options, read_options, sweep=measure)
+    try:
+        run_modes("bfs", argument, [mode], own, params, options, read_options, sweep=measure)
+    except KeyboardInterrupt:
+        show()
+        note(f"nothing was kept, since tuning was interrupted: {mode} goes on with what it had")
+        raise
     if not any(ms for _, ms in tried.values()):
         bad = next((r for r in kept if r.status in ("wrong", "failed")), None)
         if bad is not None:
@@ -166,11 +181,7 @@ def _tune(
             "nothing to tune by: kernels are timed on a GPU only",
             remedy="--device cuda, on a machine with one",
         )
-    if options.json:
-        click.echo(to_json_lines(kept), nl=False)
-    else:
-        out = console()
-        click.echo(render_tuning(mode, list(tried.values()), out.width, out.is_terminal), nl=False)
+    show()
     device = {k: v for k, v in kept[0].device.items() if k in DeviceInfo.__dataclass_fields__}
     path = save_tuned("bfs", str(kept[0].matrix["sha256"]), DeviceInfo(**device), mode, best)
     note(f"kept for this graph and GPU in {path}; {mode} takes it from now on")

@@ -292,7 +292,7 @@ def run_modes(
 
         def go(settings_params: Mapping[str, Any], chosen: Mapping[str, Any], first: bool = True) -> Record:
             group = modes if first else later
-            # Limits that were asked for go to the modes that launch something; if none does, run refuses them.
+            # Limits that were asked for go to modes that launch something; if none does, run refuses them.
             limited = not launching or any(v.limits for v in group)
             settings = Settings(
                 dtypes=dtypes_for(problem, options),

@@ -240,27 +240,52 @@ def _said(found: tuple[str, float] | None) -> str:
     return f"{found[0]} {significant(found[1] * 1e3)}" if found else "-"
 
 
+def _short(name: str) -> str:
+    """A tunable's name as the head of a narrow column."""
+    return name.removeprefix("small_").removeprefix("shared_").removesuffix("_from")
+
+
 def render_tuning(
-    name: str, tried: Sequence[tuple[Mapping[str, Any], float | None]], width: int, terminal: bool
+    name: str,
+    tried: Sequence[tuple[Mapping[str, Any], float | None]],
+    width: int,
+    terminal: bool,
+    default: Mapping[str, Any],
 ) -> str:
-    """The regret curve of a sweep: each setting's time over the best one's, as a table with bars."""
+    """The regret curve of a sweep: each setting's time over the best one's, as a table with bars.
+
+    Settings name the same tunables, a column each; the `default` one and the best are marked.
+    """
     from rich.text import Text
 
     best = min((ms for _, ms in tried if ms), default=None)
-    shown = [
-        ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in p.items()) for p, _ in tried
-    ]
     regret = [ms / best - 1 if ms and best else None for _, ms in tried]
     most = max((r for r in regret if r), default=1.0)
+    first = regret.index(0) if best else None  # of equal ones the one that is kept
+    marks = [
+        ", ".join(word for word, holds in (("default", p == default), ("best", k == first)) if holds)
+        for k, (p, _) in enumerate(tried)
+    ]
+    swept = list(tried[0][0])
+
+    def shown(tunable: str) -> list[str]:
+        return [f"{p[tunable]:g}" if isinstance(p[tunable], float) else str(p[tunable]) for p, _ in tried]
+
     columns = [
-        Column("setting", shown, "left", fold=True),
+        *(Column(_short(tunable), shown(tunable)) for tunable in swept),
         Column("ms", [milliseconds(ms) for _, ms in tried]),
         Column("regret", [percent(r) for r in regret]),
-        Column("", ["" if not r else "#" * max(1, round(_BAR * r / most)) for r in regret], "left", keep=5),
+        Column("", marks, "left", fold=True),
+        Column(
+            "", ["" if not r else "#" * max(1, round(_BAR / 2 * r / most)) for r in regret], "left", keep=5
+        ),
     ]
-    styles = ["bold green" if r == 0 else "" for r in regret]
-    return to_text(
-        [Text(f"{name}: settings tried", style="bold"), fit(columns, styles, width, terminal)],
-        width,
-        terminal,
-    )
+    styles = ["bold green" if k == first else "" for k in range(len(tried))]
+    long = [tunable for tunable in swept if _short(tunable) != tunable]
+    parts: list[RenderableType] = [
+        Text(f"{name}: settings tried", style="bold"),
+        fit(columns, styles, width, terminal),
+    ]
+    if long:
+        parts.append(Text(f"{', '.join(map(_short, long))}: {', '.join(long)}"))
+    return to_text(parts, width, terminal)
