@@ -283,6 +283,18 @@ def test_rates_are_harmonic_means_over_sources() -> None:
     assert (fast.to_cpu, cpu.to_cpu) == (10.0, 1.0)
 
 
+def test_a_table_of_a_gpu_says_why_it_has_no_atomics() -> None:
+    from spgraph_bench.report import render
+
+    rows = [_record("frontier", (4.0, 8.0) * 6), _record("frontier-private", (1.0, 2.0) * 6)]
+    said = " ".join(render(rows).split())
+    assert "atomics are not counted on a GPU (--device host counts them exactly)" in said
+    counted = [dataclasses.replace(r, counters={"global_atomics": 492}) for r in rows]
+    said = " ".join(render(counted).split())
+    assert "not counted on a GPU" not in said
+    assert "492" in said
+
+
 # ---- the command line ------------------------------------------------------------------------------------
 
 

@@ -138,6 +138,9 @@ class TraversalGroup(Group):
             )
             if any(t.cycle is None and t.median is not None for t in self.compared):
                 said.append("?: fewer than 6 rounds through all sources, no interval (--time-limit)")
+        ours = [t.record for t in self.compared if t.record.where == "gpu"]
+        if len(ours) > 1 and not any("global_atomics" in (r.counters or {}) for r in ours):
+            said.append("atomics are not counted on a GPU (--device host counts them exactly)")
         if parts := [
             f"{self._mode(t)} {milliseconds(t.record.times['parents_ms'])}"
             for t in self.compared
