@@ -174,3 +174,10 @@ def test_reader_of_stdout_gone() -> None:
 def test_completion_for_shells() -> None:
     environment = {"_SPGRAPH_COMPLETE": "bash_complete", "COMP_WORDS": "spgraph li", "COMP_CWORD": "1"}
     assert "plain,list" in spgraph(env=environment).stdout
+
+
+def test_commands_do_without_what_only_late_versions_of_click_have() -> None:
+    modules = ", ".join(f"spgraph_bench.cli.{main_module._MODULES.get(name, name)}" for name in COMMANDS)
+    code = f"import click; click.ParamType.__class_getitem__ = None; import {modules}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ import click
 
 from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
 from spgraph_bench.cli.keeping import kept_records
-from spgraph_bench.cli.options import RunOptions, input_options, matrix_argument, run_options
+from spgraph_bench.cli.options import RunOptions, TextParam, input_options, matrix_argument, run_options
 from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
 
@@ -30,7 +30,7 @@ __all__ = ["command", "dtypes_for", "show_progress"]
 _DEFAULT_RECIPE = {"cuda": "rmat:scale=18", "host": "rmat:scale=11"}
 
 
-class _ProblemName(click.ParamType[str]):
+class _ProblemName(TextParam):
     name = "problem"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -174,6 +174,7 @@ def command(
                 watchdog=options.watchdog,
                 gate=gate,
                 variants=chosen,
+                seed=options.seed,
             )
         )
         kind = choice.name.partition(":")[0]

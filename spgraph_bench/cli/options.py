@@ -27,9 +27,16 @@ from spgraph_bench.errors import UsageError
 if TYPE_CHECKING:
     from spgraph_bench.readers.common import ReadOptions
 
+    TextParam = click.ParamType[str]
+    WholeParam = click.ParamType[int]
+else:
+    TextParam = WholeParam = click.ParamType  # only late versions of click can be told what it converts to
+
 __all__ = [
     "Decorator",
     "RunOptions",
+    "TextParam",
+    "WholeParam",
     "collected",
     "device_option",
     "input_options",
@@ -145,7 +152,7 @@ class _Seconds(click.FloatRange):
         return seconds
 
 
-class _Size(click.ParamType[int]):
+class _Size(WholeParam):
     """A whole number above 0: 5000, 5k, 1.5M."""
 
     name = "size"

@@ -26,7 +26,7 @@ import click
 
 from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
 from spgraph_bench.cli.keeping import kept_records
-from spgraph_bench.cli.options import Decorator, RunOptions, collected
+from spgraph_bench.cli.options import Decorator, RunOptions, TextParam, collected
 from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
 
@@ -58,7 +58,7 @@ SOURCES = {"cuda": 64, "host": 4}
 """Sources where none are asked for; emulated kernels are slow, and their times are not taken."""
 
 
-class ModeName(click.ParamType[str]):
+class ModeName(TextParam):
     """A variant of a problem, ours or a library's."""
 
     name = "mode"
@@ -275,7 +275,9 @@ def run_modes(
     records: list[Record] = [] if into is None else into
     with ExitStack() as stack:
         session = stack.enter_context(
-            Session(choice.name, in_process=options.in_process, watchdog=options.watchdog)
+            Session(
+                choice.name, in_process=options.in_process, watchdog=options.watchdog, seed=options.seed
+            )
         )
         matrix = load_matrix(argument, read_options, DEFAULT_RECIPE[kind])
         if change is not None:
