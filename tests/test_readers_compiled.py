@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.readers import compiled, read
-from spgraph_bench.readers.assemble import _by_row, _Rows, _with_sorted_rows
+from spgraph_bench.readers.assemble import _by_row, _order, _sorted
 from spgraph_bench.readers.common import Input
 from spgraph_bench.readers.matrix_market import _coordinate
 from spgraph_bench.readers.matrix_market_text import Body, Header, read_body, read_header, text_end
@@ -362,29 +362,15 @@ def test_entries_are_sorted_by_row_as_scipy_does(given_, mirror, threads):
     assert values is None or to_values.tobytes() == expected.values.tobytes()
 
 
-@given(given_=entries_of(), threads=st.integers(1, 5))
+@given(given_=entries_of())
 @settings(max_examples=200, deadline=None)
-def test_rows_are_sorted(given_, threads):
+def test_entries_without_an_order_are_sorted_stably(given_):
     rows, cols, row, col, values = given_
-    if values is not None:
-        values = (row * 1000 + col).astype(float)  # duplicates may change places
-    ptr, to_col, to_values = compiled.by_row(rows, row, col, values)
-    expected = as_scipy_does(_with_sorted_rows, _Rows(ptr, to_col.copy(), to_values), cols)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "_most_threads", lambda: threads)
-        assert compiled.sort_rows(ptr, to_col, to_values)
-    assert np.array_equal(to_col, expected.col)
-    assert values is None or np.array_equal(to_values, expected.values)
-
-
-@pytest.mark.parametrize("length", [1, 15, 16, 17, 1000, 50_000])
-@pytest.mark.parametrize("weighted", [True, False])
-def test_long_rows_are_sorted(length, weighted):
-    col = np.random.default_rng(length).permutation(length).astype(np.int32)
-    values = col * 0.5 if weighted else None
-    assert compiled.sort_rows(np.array([0, 0, length, length]), col, values)
-    assert np.array_equal(col, np.arange(length))
-    assert values is None or np.array_equal(values, np.arange(length) * 0.5)
+    found = _sorted(rows, cols, row, col, values, _order(row, col))
+    at = np.lexsort((col, row))
+    assert np.array_equal(found.ptr, np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]))
+    assert np.array_equal(found.col, col[at])
+    assert values is None or found.values.tobytes() == values[at].tobytes()
 
 
 def test_what_is_left_to_scipy(monkeypatch):
@@ -396,11 +382,9 @@ def test_what_is_left_to_scipy(monkeypatch):
         (row[::-1], row, values),
     ):
         assert compiled.by_row(2, *odd) is None
-    assert not compiled.sort_rows(np.array([0, 2]), row, values.astype(complex))
     monkeypatch.setattr(compiled, "WORTH_ENTRIES", 3)
     monkeypatch.setattr(compiled, "library", lambda: pytest.fail("loaded"))
     assert compiled.by_row(2, row, row, values) is None
-    assert not compiled.sort_rows(np.array([0, 2]), row, values)
 
 
 # ---- files, and machines without a compiler ------------------------------------------------------------

@@ -7,8 +7,9 @@ its values (so random ones are symmetric too) and is mirrored last.
 Most of the time goes into moving entries to their rows, one by one, all over memory (a counting pass, 10 to
 20 ns an entry: for many entries on all cores by `compiled`, else scipy's COO to CSR). So there is one such
 pass at most, none for a file in row-major order; a triangle in either order is mirrored in that very pass.
-Where a file has no order, the rows are sorted after it, and those with duplicates once more, stably: sums and
-"first" follow the file's order. (Where these are many, two more passes are faster.)
+Where a file has no order, a pass by column comes before it; or, by scipy, the rows are sorted after it, and
+those with duplicates once more, stably: sums and "first" follow the file's order. (Where these are many, two
+more passes are faster.)
 """
 
 from __future__ import annotations
@@ -293,10 +294,17 @@ def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, o
         np.maximum.accumulate(ptr, out=ptr)  # empty rows end where the one before does
         kept = None if values is None else np.ascontiguousarray(values)
         return _Rows(ptr, np.ascontiguousarray(col, np.int32), kept)
+    by_col = order.by_col
+    if not by_col and (passed := compiled.by_row(cols, col, row, values)) is not None:
+        ptr, row, values = passed  # a second pass takes no longer than sorting the rows, and is stable
+        col, by_col = np.repeat(np.arange(cols, dtype=np.int32), np.diff(ptr)), True
     out = _by_row(rows, cols, row, col, values)
-    if not order.by_col:
-        out = _with_sorted_rows(out, cols)
-    if order.by_col or values is None or not (same := _repeats(out)).any():
+    if not by_col:
+        csr = _as_scipy(out, cols)
+        csr.has_sorted_indices = False
+        csr.sort_indices()  # not stable
+        out = _from_scipy(csr, values is not None)
+    if by_col or values is None or not (same := _repeats(out)).any():
         return out
     mixed = np.zeros(rows, np.bool_)
     mixed[out.row_of(np.flatnonzero(same))] = True
@@ -332,16 +340,6 @@ def _by_row(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, m
     csr.has_canonical_format = False  # which the CSR takes over, and with it that its rows are sorted
     csr.has_sorted_indices = False
     return _from_scipy(csr, values is not None)
-
-
-def _with_sorted_rows(rows: _Rows, cols: int) -> _Rows:
-    """`rows`, its memory taken over, with columns rising within rows; not stable."""
-    if compiled.sort_rows(rows.ptr, rows.col, rows.values):
-        return rows
-    csr = _as_scipy(rows, cols)
-    csr.has_sorted_indices = False
-    csr.sort_indices()
-    return _from_scipy(csr, rows.values is not None)
 
 
 def _as_scipy(rows: _Rows, cols: int) -> Any:

@@ -32,10 +32,10 @@ from spgraph_bench.errors import SpgraphError
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.readers.matrix_market_text import Body, Header
 
-__all__ = ["WORTH_BYTES", "WORTH_ENTRIES", "by_row", "library", "read_entries", "sort_rows"]
+__all__ = ["WORTH_BYTES", "WORTH_ENTRIES", "by_row", "library", "read_entries"]
 
 WORTH_BYTES = 1 << 24
-"""For less, finding and loading the library (10 ms; 0.5 s to compile it, once) takes what it saves."""
+"""For less, finding and loading the library (10 ms; 0.3 s to compile it, once) takes what it saves."""
 WORTH_ENTRIES = 1 << 20
 """The same for entries that are sorted."""
 _PIECE = 1 << 20  # in cache while it is counted and parsed
@@ -79,8 +79,7 @@ def library() -> ctypes.CDLL | None:
     found.spg_move.argtypes = [
         pointer, pointer, pointer, count, integer, integer, pointer, pointer, pointer,
     ]  # fmt: skip
-    found.spg_sort.argtypes = [pointer, count, count, pointer, pointer, pointer]
-    found.spg_count.restype = found.spg_move.restype = found.spg_sort.restype = None
+    found.spg_count.restype = found.spg_move.restype = None
     return found
 
 
@@ -250,32 +249,6 @@ def by_row(
 
     _together(move, threads)
     return ptr, to_col, to_values
-
-
-def sort_rows(
-    ptr: npt.NDArray[np.int64], col: npt.NDArray[np.int32], values: npt.NDArray[Any] | None
-) -> bool:
-    """Sort each row by column, in place, not stably, on all cores; False where scipy has to do it.
-
-    `ptr`, `col` and `values` are as :func:`by_row` gives them.
-    """
-    if (values is not None and values.dtype != np.float64) or len(col) < WORTH_ENTRIES:
-        return False
-    if (found := library()) is None:
-        return False
-    threads = _most_threads()
-    cuts = np.searchsorted(ptr, [len(col) * k // threads for k in range(threads + 1)])
-    cuts[0], cuts[-1] = 0, len(ptr) - 1
-    longest = 0 if values is None else int(np.diff(ptr).max())
-    room = np.empty((threads, longest), np.dtype([("col", np.int64), ("value", np.float64)]))
-
-    def sort(thread: int) -> None:
-        begin, end = cuts[thread : thread + 2].tolist()
-        given = None if values is None else _at(values)
-        found.spg_sort(_at(ptr), begin, end, _at(col), given, _at(room[thread]))
-
-    _together(sort, threads)
-    return True
 
 
 def _at(array: npt.NDArray[Any], first: int = 0) -> int:

@@ -3,9 +3,7 @@
 // Entries of a Matrix Market body are read, one in each line, by the strictest reading of the format. Whatever is
 // not plainly an entry in its bounds is left to the readers in Python, which know what to call it.
 
-#include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <system_error>
 #include <type_traits>
@@ -33,12 +31,12 @@ const char* read_index(const char* at, std::int64_t count, std::int32_t* out) {
     return at;
 }
 
-// A finite number without a plus sign, which from_chars does not take.
+// A finite number (for others x - x is no 0) without a plus sign, which from_chars does not take.
 template <class Value>
 const char* read_value(const char* at, const char* end, Value* out) {
     if (!is_digit(*at) && *at != '-' && *at != '.') return nullptr;
     const auto [after, error] = std::from_chars(at, end, *out);
-    return error == std::errc() && std::isfinite(static_cast<double>(*out)) ? after : nullptr;
+    return error == std::errc() && *out - *out == 0 ? after : nullptr;
 }
 
 struct nothing {};
@@ -70,30 +68,6 @@ void move_entries(const std::int32_t* row, const std::int32_t* col, const double
         const std::int32_t at = next[row[k]]++;
         to_col[at] = col[k];
         if (kWeighted) to_values[at] = negate ? -values[k] : values[k];
-    }
-}
-
-struct entry {
-    std::int32_t col;
-    double value;
-};
-
-// Rows [begin, end) with columns rising; `room` is for the entries of the longest. Not stable.
-template <bool kWeighted>
-void sort_rows(const std::int64_t* ptr, std::int64_t begin, std::int64_t end, std::int32_t* col, double* values,
-               entry* room) {
-    for (std::int64_t i = begin; i < end; ++i) {
-        std::int32_t *const first = col + ptr[i], *const last = col + ptr[i + 1];
-        if (std::is_sorted(first, last)) continue;
-        if constexpr (kWeighted) {
-            const std::int64_t length = last - first;
-            double* const value = values + ptr[i];
-            for (std::int64_t k = 0; k < length; ++k) room[k] = {first[k], value[k]};
-            std::sort(room, room + length, [](const entry& a, const entry& b) { return a.col < b.col; });
-            for (std::int64_t k = 0; k < length; ++k) first[k] = room[k].col, value[k] = room[k].value;
-        } else {
-            std::sort(first, last);
-        }
     }
 }
 
@@ -143,15 +117,4 @@ SPG_EXPORT void spg_move(const std::int32_t* row, const std::int32_t* col, const
     const auto move = values ? (mirrored ? move_entries<true, true> : move_entries<true, false>)
                              : (mirrored ? move_entries<false, true> : move_entries<false, false>);
     move(row, col, values, entries, negate, next, to_col, to_values);
-}
-
-// Sorts rows [begin, end) by column, not stably. `room`: 16 bytes for each entry of the longest row, if there are
-// values.
-SPG_EXPORT void spg_sort(const std::int64_t* ptr, std::int64_t begin, std::int64_t end, std::int32_t* col,
-                         double* values, void* room) {
-    if (values) {
-        sort_rows<true>(ptr, begin, end, col, values, static_cast<entry*>(room));
-    } else {
-        sort_rows<false>(ptr, begin, end, col, values, nullptr);
-    }
 }
