@@ -174,7 +174,6 @@ def command(
                 watchdog=options.watchdog,
                 gate=gate,
                 variants=chosen,
-                seed=options.seed,
             )
         )
         kind = choice.name.partition(":")[0]
