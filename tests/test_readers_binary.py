@@ -166,6 +166,11 @@ def test_matlab_variables(save):
     assert dense(save("f.mat", matlab(A=A * 1j)), part="imag") == A.toarray().tolist()
 
 
+def test_matlab_variables_as_earlier_versions_of_scipy_give_them(save, monkeypatch):
+    monkeypatch.setattr("scipy.io.loadmat", lambda file: {"A": sp.coo_matrix(A)})
+    assert dense(save("a.mat", matlab(A=A))) == A.toarray().tolist()
+
+
 @pytest.mark.parametrize(
     ("content", "cause"),
     [
