@@ -52,6 +52,36 @@ def bench(*args: str, plugin: bool = False) -> tuple[dict[str, Record], subproce
     return found, done
 
 
+# ---- order -----------------------------------------------------------------------------------------------
+
+
+def _counts_of(seed: int, *args: str) -> dict[str, int]:
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "spgraph_bench", *args, "--device", "host", "--seed", str(seed), "--json",
+            "--no-save",
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    told = json.loads(done.stdout)
+    order = 0 if seed == 1 else seed  # the default leaves the natural one
+    assert (told["status"], told["seed"], told["device"]["extra"]["seed"]) == ("ok", seed, order)
+    counts: dict[str, int] = told["counters"]
+    return counts
+
+
+def test_the_seed_of_the_command_line_varies_the_order() -> None:
+    """The same search from the same vertex: only the order differs, and so how many claims are in vain."""
+    graph = ("bfs", "rmat:scale=8,symmetrize=1", "--source", "3")
+    found = [
+        _counts_of(seed, *graph, "--mode", "child-launch", "--param", "hub_from=4") for seed in (1, 2, 7, 7)
+    ]
+    assert len({each["global_atomics"] for each in found}) == 3
+    assert {each["child_launches"] for each in found} == {183}
+    assert found[2] == found[3]
+    _counts_of(7, "bench", "quadtree", "--variant", "child-launch")
+
+
 # ---- limits too small ------------------------------------------------------------------------------------
 
 

@@ -174,6 +174,7 @@ def command(
                 watchdog=options.watchdog,
                 gate=gate,
                 variants=chosen,
+                seed=options.order_seed,
             )
         )
         kind = choice.name.partition(":")[0]

@@ -74,6 +74,14 @@ class RunOptions:
     pending_launches: int | None = None
     heap_bytes: int | None = None
 
+    @property
+    def order_seed(self) -> int:
+        """Of the order of blocks and child grids on the host device.
+
+        The default --seed leaves the natural one, in which the most children wait at once.
+        """
+        return 0 if self.seed == RunOptions.seed else self.seed
+
     def with_param(self, name: str, text: str) -> RunOptions:
         """These with one more parameter. Raises UsageError where it is there already."""
         if name in self.params:

@@ -275,7 +275,12 @@ def run_modes(
     records: list[Record] = [] if into is None else into
     with ExitStack() as stack:
         session = stack.enter_context(
-            Session(choice.name, in_process=options.in_process, watchdog=options.watchdog)
+            Session(
+                choice.name,
+                in_process=options.in_process,
+                watchdog=options.watchdog,
+                seed=options.order_seed,
+            )
         )
         matrix = load_matrix(argument, read_options, DEFAULT_RECIPE[kind])
         if change is not None:

@@ -91,6 +91,7 @@ class Session:
     watchdog : seconds that a launch may take before its worker is ended.
     gate : see :class:`spgraph_bench.measure.cuda_clock.CudaClock`.
     variants : what is going to run; a GPU's worker loads their libraries while the matrix is read.
+    seed : of the order of blocks, threads and child grids on the host device; 0 is the natural order.
     """
 
     def __init__(
@@ -101,11 +102,14 @@ class Session:
         watchdog: float = 60.0,
         gate: bool | None = None,
         variants: Sequence[Variant] = (),
+        seed: int = 0,
     ) -> None:
         self.device = device
         self.in_process = in_process
         self._watchdog = watchdog
-        self._options = {"gate": gate}
+        self._options: dict[str, Any] = {"gate": gate}
+        if device == "host":
+            self._options["device_options"] = {"seed": seed}
         self._early = () if device == "host" else loaders(variants)
         self._worker: Worker | None = None
         self._limits: Mapping[Limit, int] | None = None
