@@ -96,6 +96,7 @@ def battery() -> dict[str, CSR]:
         "around-2048": random_rows([2047, 0, 2048, 2049, 1, 1, 1, 4095, 4096, 4097, 0, 3], 5000, 6),
         "hub-5000": random_rows([3] * 70 + [5000] + [0, 1, 2] * 40 + [1], 6000, 7),
         "two-hubs": random_rows([3000] + [2] * 200 + [3000], 3100, 8),
+        "full-tiles-then-empty-rows": random_rows([2] * 128 + [0] * 3000, 70, 11),
         "row-beyond-65536": random_rows([2, 0, 65_600, 1], 65_700, 9),
         # What was done upstream: entries given twice are one entry.
         "duplicates-merged": csr(

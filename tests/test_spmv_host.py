@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from battery import battery, csr, matrix
+from battery import battery, csr, matrix, random_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -142,6 +142,16 @@ def test_binned_fused_in_many_chunks(device: Device, name: str, buffers: int) ->
         assert result.ok, result.message
 
 
+@pytest.mark.parametrize("launches", [1, 2])
+@pytest.mark.parametrize("name", [name for name in battery() if "random" not in name])
+def test_csr_segmented_in_one_launch_or_two(device: Device, name: str, launches: int) -> None:
+    for dtype, steps in (("float32", 8), ("float64", 4)):
+        result = _check(
+            device, get_variant("spmv", "csr-segmented"), name, dtype, launches=launches, steps=steps
+        )
+        assert result.ok, result.message
+
+
 @pytest.mark.parametrize("k", [0, 1, "median", 10_000])
 @pytest.mark.parametrize(
     "name", ["hub-5000", "every-length-to-70", "first-and-last-row-empty", "tridiagonal"]
@@ -149,6 +159,16 @@ def test_binned_fused_in_many_chunks(device: Device, name: str, buffers: int) ->
 def test_hyb_with_any_k(device: Device, name: str, k: Any) -> None:
     result = _check(device, get_variant("spmv", "hyb"), name, "float64", hyb_k=k)
     assert result.ok, result.message
+
+
+def test_csr_segmented_takes_one_launch_where_zeroing_is_a_good_part(device: Device) -> None:
+    def operations(a: CSR) -> int:
+        return _prepare(device, get_variant("spmv", "csr-segmented"), a, "float32").launch.operations
+
+    assert operations(battery()["row-beyond-65536"]) == 1
+    assert operations(battery()["no-nonzeros"]) == 2
+    assert operations(random_rows([1] + [0] * 1000 + [5], 9, 1)) == 2  # a tile would have all rows to zero
+    assert operations(random_rows([1025] * 1025, 1100, 1)) == 2  # more than 2^20 entries
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)

@@ -62,11 +62,14 @@ SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ con
         return curve_point(curve[at], point - offset[at], offset[at + 1] - offset[at]);
     };
     float2 ahead[SPG_AHEAD];
+    scan_word_t seen = 0;
 #pragma unroll
-    for (int k = 0; k < SPG_AHEAD; ++k)
+    for (int k = 0; k < SPG_AHEAD; ++k) {
+        if (k == SPG_AHEAD / 2) seen = first_look(state);
         if (from + 32 * k + lane < to) ahead[k] = next_point(from + 32 * k + lane);
+    }
 
-    const long long begin = look_back(state, this_launch, points);
+    const long long begin = look_back(state, this_launch, points, seen);
     if (me < held) {
         count[first + me] = mine;
         start[first + me] = begin + before;

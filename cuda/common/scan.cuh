@@ -102,10 +102,18 @@ __device__ __forceinline__ void publish(scan_word_t* state, scan_word_t epoch, l
     scan_store(state + 1 + blockIdx.x, epoch | (blockIdx.x == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
 }
 
-// Sum of all tiles before this one, whose own is `sum` and was published. All threads of a block of whole warps come,
-// with the same arguments, and each looks at a tile: in a grid of no more tiles than a block has threads, one look is
-// enough.
-__device__ __forceinline__ long long look_back(scan_word_t* state, scan_word_t epoch, long long sum)
+// What this thread sees of the tile that it looks at first in look_back. Asked for while there is still something to
+// compute, a trip to L2 costs nothing; a tile that had not published by then is looked at again.
+__device__ __forceinline__ scan_word_t first_look(const scan_word_t* state)
+{
+    const long long at = (long long)blockIdx.x - 1 - threadIdx.x;
+    return at >= 0 ? scan_load(state + 1 + at) : 0;
+}
+
+// Sum of all tiles before this one, whose own is `sum` and was published; `seen` is this thread's first_look. All
+// threads of a block of whole warps come, and each looks at a tile: in a grid of no more tiles than a block has threads,
+// one look is enough.
+__device__ __forceinline__ long long look_back(scan_word_t* state, scan_word_t epoch, long long sum, scan_word_t seen)
 {
     SPG_SHARED(long long, parts, 32);
     SPG_SHARED(unsigned, knows, 32);
@@ -117,9 +125,10 @@ __device__ __forceinline__ long long look_back(scan_word_t* state, scan_word_t e
     for (long long last = tile - 1; !done; last -= blockDim.x) {
         const long long at = last - threadIdx.x;
         scan_word_t word = epoch | SPG_SCAN_PREFIX;  // nothing comes before the first tile
-        if (at >= 0)
-            do word = scan_load(status + at);
-            while ((word ^ epoch) >> 56 != 0);
+        if (at >= 0) {
+            word = last == tile - 1 ? seen : scan_load(status + at);
+            while ((word ^ epoch) >> 56 != 0) word = scan_load(status + at);
+        }
         const unsigned known = __ballot_sync(0xffffffffu, (word & SPG_SCAN_PREFIX) != 0);
         const int stop = known ? __ffs((int)known) - 1 : 31;  // the nearest tile that knows its prefix
         long long part = lane <= stop ? (long long)(word & SPG_SCAN_VALUE) : 0;
@@ -130,10 +139,12 @@ __device__ __forceinline__ long long look_back(scan_word_t* state, scan_word_t e
             knows[warp] = known;
         }
         __syncthreads();
-        for (int w = 0; w < warps && !done; ++w) {
-            before += parts[w];
-            done = knows[w] != 0;
-        }
+        const unsigned tell = __ballot_sync(0xffffffffu, lane < warps && knows[lane] != 0);
+        const int nearest = tell ? __ffs((int)tell) - 1 : warps - 1;  // the nearest warp that met such a tile
+        part = lane <= nearest ? parts[lane] : 0;
+        for (int distance = 16; distance > 0; distance /= 2) part += __shfl_xor_sync(0xffffffffu, part, distance);
+        before += part;
+        done = tell != 0;
     }
     if (threadIdx.x == 0 && tile > 0)
         scan_store(status + tile, epoch | SPG_SCAN_PREFIX | (scan_word_t)(before + sum));

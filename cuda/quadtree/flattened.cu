@@ -87,7 +87,7 @@ SPG_KERNEL find_split(int n, int leaf, int depth, const unsigned* __restrict__ c
     int of_tile = 0;
     const int before = block_exclusive_sum(sum, of_tile);
     if (threadIdx.x == 0) publish(state, this_launch, of_tile);
-    long long number = look_back(state, this_launch, of_tile);
+    long long number = look_back(state, this_launch, of_tile, first_look(state));
     if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) *total = number + of_tile;
     number += before;
 #pragma unroll

@@ -3,12 +3,17 @@
 // Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols], y [rows], zeroed before the launch
 //          (that is part of the work, and of the timed run).
 //          tile_row int32 [tiles + 1]: the first row that begins in each tile or after it, made once per matrix.
+//          With SPG_ONE_LAUNCH y need not be zeroed; parts scan_word_t [tiles * WORDS], zero when made and left zero.
 // Mapping  a warp takes a tile of 32 * SPG_STEPS consecutive entries, a lane per entry and step. Where they lie needs
 //          no look-up, so entries and table are asked for at once, and x and row offsets at once when those are
 //          there. Where a row begins in the tile, its number goes to the entry's place in shared memory (rows without
 //          entries begin nowhere). Then step by step a scan that stops at row begins leaves, in the last lane of each
 //          row, the sum of the row's entries; a row that goes on in the next step is carried there. Rows that lie in
 //          one tile are stored; of others each tile adds its part by an atomic.
+//          SPG_ONE_LAUNCH, for matrices so small that zeroing y is a good part of the time: each tile leaves its part
+//          of a row that goes on in `parts`, and the tile where the row ends waits for the parts, adds them up and
+//          takes them away again. It waits for tiles of lower number only, and blocks start in the order of their
+//          number. Part and flag are in one word, so that a relaxed store publishes both.
 // Wins     where rows are of very different lengths: every warp has the same work whatever the rows are like, waits
 //          for no other warp, and little shared memory leaves L1 to x.
 // Loses    where rows are even: a kernel that gives rows to threads has less to do per entry.
@@ -18,6 +23,9 @@
 // Idea     the segmented reduction of Bell and Garland, SC 2009; row numbers from row begins as in load-balancing
 //          search (Baxter, moderngpu, 2013).
 #include "../common/stream.cuh"
+#ifdef SPG_ONE_LAUNCH
+#include "../common/scan.cuh"
+#endif
 
 #ifndef SPG_STEPS
 #define SPG_STEPS 4
@@ -35,6 +43,54 @@
 #define SPG_WIDE 2048
 #define FULL_WARP 0xffffffffu
 
+#ifdef SPG_ONE_LAUNCH
+constexpr int WORDS = sizeof(value_t) / 4;  // flag << 32 | 32 bits of a part
+// Parts that a lane asks for at once.
+#define SPG_PARTS 4
+
+__device__ __forceinline__ void publish_part(scan_word_t* parts, long long tile, value_t part) {
+    unsigned bits[WORDS];
+    memcpy(bits, &part, sizeof part);
+#pragma unroll
+    for (int w = 0; w < WORDS; ++w) scan_store(parts + tile * WORDS + w, 1ull << 32 | bits[w]);
+}
+
+// Whoever waits for a part would first wait for memory, where the L2 has lost the word.
+__device__ __forceinline__ void ask_for_part(const scan_word_t* p) {
+#ifndef SPG_HOST
+    asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
+#endif
+}
+
+// Sum of the parts of tiles from `tile` on in steps of 32 below `end`: each is waited for, and taken away.
+__device__ __forceinline__ value_t take_parts(scan_word_t* parts, long long tile, long long end) {
+    value_t sum = 0;
+    for (; tile < end; tile += 32 * SPG_PARTS) {
+        scan_word_t word[SPG_PARTS][WORDS];
+#pragma unroll
+        for (int u = 0; u < SPG_PARTS; ++u)
+#pragma unroll
+            for (int w = 0; w < WORDS; ++w)
+                word[u][w] = tile + 32 * u < end ? scan_load(parts + (tile + 32 * u) * WORDS + w) : 1ull << 32;
+#pragma unroll
+        for (int u = 0; u < SPG_PARTS; ++u) {
+            unsigned bits[WORDS];
+#pragma unroll
+            for (int w = 0; w < WORDS; ++w) {
+                scan_word_t* const at = parts + (tile + 32 * u) * WORDS + w;
+                while (word[u][w] == 0) word[u][w] = scan_load(at);
+                if (tile + 32 * u < end) scan_store(at, 0ull);
+                bits[w] = (unsigned)word[u][w];
+            }
+            value_t part;
+            memcpy(&part, bits, sizeof part);
+            sum += part;
+        }
+    }
+    return sum;
+}
+#endif
+
 // The first row from `low` on that begins at entry `e` or later; `high` if none below does.
 __device__ __forceinline__ index_t first_row_from(const offset_t* __restrict__ row_ptr, index_t low, index_t high,
                                                   long long e) {
@@ -51,13 +107,22 @@ __device__ __forceinline__ index_t first_row_from(const offset_t* __restrict__ r
 // The table: entry t is the first row that begins at entry t * TILE or later.
 SPG_KERNEL csr_segmented_table(index_t rows, index_t tiles, const offset_t* __restrict__ row_ptr, index_t* tile_row) {
     const long long tile = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (tile <= tiles) tile_row[tile] = first_row_from(row_ptr, 0, rows, tile * TILE);
+#ifdef SPG_ONE_LAUNCH
+    const index_t end = tile == tiles ? rows : 0;  // the last tile also has the empty rows at the end
+#else
+    const index_t end = 0;
+#endif
+    if (tile <= tiles) tile_row[tile] = first_row_from(row_ptr, end, rows, tile * TILE);
 }
 
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
 csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t* __restrict__ row_ptr,
               const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
-              value_t* y) {
+              value_t* y
+#ifdef SPG_ONE_LAUNCH
+              , scan_word_t* parts
+#endif
+) {
     SPG_SHARED(unsigned, heads, SPG_BLOCK * SPG_STEPS / 2);  // two numbers of 16 bits in each
     const unsigned lane = threadIdx.x % 32;
     const long long tile = ((long long)blockIdx.x * SPG_BLOCK + threadIdx.x) / 32;
@@ -68,6 +133,10 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
     unsigned short* const head = reinterpret_cast<unsigned short*>(words);
 
     const index_t row_0 = tile_row[tile], row_1 = tile_row[tile + 1];
+#ifdef SPG_ONE_LAUNCH
+    value_t leading = 0;  // this tile's part of a row that began before and ends here, in one lane
+    if (lane == 0) ask_for_part(parts + tile * WORDS);
+#endif
     index_t c[SPG_STEPS];
     value_t v[SPG_STEPS];
 #pragma unroll
@@ -83,18 +152,41 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
     index_t row = row_0 + (index_t)lane;
     const offset_t begin = spg_gather_if(row_ptr + row, row < row_1);
     const offset_t next = spg_gather_if(row_ptr + row + 1, row < row_1);
+#ifdef SPG_ONE_LAUNCH
+    const offset_t came_from = row_0 > 0 ? row_ptr[row_0 - 1] : 0;
+    const bool goes_on = row_ptr[row_1] > first + (offset_t)count;
+#endif
     value_t factor[SPG_STEPS];
 #pragma unroll
     for (int s = 0; s < SPG_STEPS; ++s) factor[s] = spg_gather_if(x + c[s], 32 * s + lane < count);
 
+    const auto empty_row = [&](index_t r) {
+#ifdef SPG_ONE_LAUNCH
+        y[r] = 0;
+#endif
+    };
+    // The part of a row that began before this tile and ends in it, of which this lane has the sum.
+    const auto end_of_leading = [&](value_t part) {
+#ifdef SPG_ONE_LAUNCH
+        leading = part;
+#else
+        atomicAdd(y + row_0 - 1, part);
+#endif
+    };
     // An empty row begins where the next one does, and is left out. Rows are counted from 1 for row_0; 0 is the row
     // that goes on from the tile before.
     if (row_1 - row_0 <= SPG_WIDE) {
-        if (next > begin) head[begin - first] = (unsigned short)(lane + 1);
+        if (next > begin)
+            head[begin - first] = (unsigned short)(lane + 1);
+        else if (row < row_1)
+            empty_row(row);
 #pragma unroll 1
         while ((row += 32) < row_1) {
             const offset_t from = row_ptr[row];
-            if (row_ptr[row + 1] > from) head[from - first] = (unsigned short)(row - row_0 + 1);
+            if (row_ptr[row + 1] > from)
+                head[from - first] = (unsigned short)(row - row_0 + 1);
+            else
+                empty_row(row);
         }
     } else {
         // The number is the place itself here, so that 16 bits hold it; see row_of.
@@ -104,6 +196,11 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
             if (after > row_0 && row_ptr[after - 1] == first + (offset_t)place)
                 head[place] = (unsigned short)(place + 1);
         }
+#ifdef SPG_ONE_LAUNCH
+#pragma unroll 1
+        for (; row < row_1; row += 32)
+            if (row_ptr[row + 1] == row_ptr[row]) empty_row(row);
+#endif
     }
     __syncwarp();
     const auto row_of = [&](unsigned number) -> index_t {
@@ -124,7 +221,7 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
             else if (carried_number)
                 y[row_of(carried_number)] = carried;
             else if (s > 0)
-                atomicAdd(y + row_0 - 1, carried);
+                end_of_leading(carried);
         }
         const unsigned upto = begins & (FULL_WARP >> (31 - lane));
         const int since = upto ? 31 - __clz(upto) : 0;  // where the lane's row begins in this step
@@ -139,10 +236,29 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
             if (mine)
                 y[row_of(mine)] = sum;
             else
-                atomicAdd(y + row_0 - 1, sum);
+                end_of_leading(sum);
         }
         carried_number = __shfl_sync(FULL_WARP, mine, 31);
         carried = __shfl_sync(FULL_WARP, sum, 31);
     }
+#ifdef SPG_ONE_LAUNCH
+    // First what others wait for, then what this tile waits for.
+    if (lane == 0) {
+        if (goes_on)
+            publish_part(parts, tile, carried);
+        else if (carried_number)
+            y[row_of(carried_number)] = carried;
+        else
+            leading = carried;
+    }
+    if (row_0 > 0 && row_ptr[row_0] > first && !(goes_on && carried_number == 0)) {
+        // Where the row began a tile may also hold the end of another; only the row's own parts are summed.
+        leading += take_parts(parts, came_from / TILE + lane, tile);
+#pragma unroll
+        for (int distance = 16; distance > 0; distance /= 2) leading += __shfl_xor_sync(FULL_WARP, leading, distance);
+        if (lane == 0) y[row_0 - 1] = leading;
+    }
+#else
     if (lane == 0) atomicAdd(y + row_of(carried_number), carried);
+#endif
 }

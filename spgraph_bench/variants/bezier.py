@@ -112,26 +112,30 @@ def uniform(job: Job) -> Launch:
          about="counts, their prefix sum, and points cut into equal parts, all in one launch",
          tunables={
              "tile": Tunable(
-                 0, "curves that a block takes; 0: 32 if the blocks can all be on the GPU at once, else 128",
-                 choices=(0, 32, 64, 128, 256),
+                 0, "curves that a block takes; 0: for two blocks a multiprocessor, if that is few, else 128",
+                 between=(0, 256),
              ),
-             "block": Tunable(256, "threads per block", choices=(256, 512, 1024)),
+             "block": Tunable(
+                 0, "threads per block; 0: 512 for two blocks a multiprocessor, else 256", choices=(0, 256, 512, 1024)
+             ),
          })  # fmt: skip
 def flattened(job: Job) -> Launch:
     """Vertices one curve after another, `start` says where each begins. How many there will be is not known
     before, so there is room for 256 of each; the part beyond the total is never touched."""
     curves = _Curves(job)
     device = curves.device
-    # Few curves leave the GPU half empty, and its last points are waited for: small tiles are even.
-    few = curves.curves <= 4 * 32 * device.info().multiprocessors
-    tile = int(job.params["tile"]) or (32 if few else 128)
+    # With few curves all blocks are on the GPU at once, and the last one is waited for: all get the same.
+    few = curves.curves <= 128 * device.info().multiprocessors
+    even = -(-curves.curves // (2 * device.info().multiprocessors))
+    tile = int(job.params["tile"]) or (max(even, 1) if few else 128)
+    block = int(job.params["block"]) or (512 if few and not job.params["tile"] else 256)
     tiles = -(-curves.curves // tile)
     vertices, start = curves.room()
     total = device.empty(1, np.int64)
     state = device.upload(np.zeros(1 + tiles, np.uint64))
     run = job.kernel("flattened").bind(
         tiles,
-        job.params["block"],
+        block,
         curves.n,
         np.int32(tile),
         curves.control,

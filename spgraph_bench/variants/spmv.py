@@ -198,7 +198,19 @@ _SEGMENTED = {
     "block": Tunable(256, "threads per block", (64, 128, 256, 512)),
     "steps": Tunable(4, "entries per lane of the segmented sum", (4, 8)),
     "resident": Tunable("auto", "threads per SM to leave registers for", ("auto", 1024, 1280, 1536, 2048)),
+    "launches": Tunable(
+        "auto", "two: y is zeroed first; one: tiles pass on their parts of cut rows", ("auto", 1, 2)
+    ),
 }
+
+
+def _one_launch(row_ptr: np.ndarray, tile: int) -> bool:
+    """Whether zeroing y is worth avoiding: where there is little else to do, and no tile has many rows to zero."""
+    nnz = int(row_ptr[-1])
+    if not 0 < nnz <= 1 << 20:
+        return False
+    first = np.searchsorted(row_ptr[:-1], np.arange(0, nnz, tile))
+    return int(np.diff(first, append=len(row_ptr) - 1).max()) <= 4 * tile
 
 
 @variant("spmv", "csr-segmented", format="csr", source="spmv/csr_segmented.cu", tunables=_SEGMENTED,
@@ -210,6 +222,13 @@ def csr_segmented(job: Job) -> Launch:
         resident = 2048 if steps == 4 and a.dtype.itemsize == 4 else 1536
     defines = {"SPG_BLOCK": str(block), "SPG_STEPS": str(steps), "SPG_PER_SM": str(resident)}
     tiles = _blocks(a.nnz, 32 * steps)
+    one = job.params["launches"] == 1 and tiles > 0
+    if job.params["launches"] == "auto":
+        one = _one_launch(a.arrays["row_ptr"], 32 * steps)
+    parts = device.empty(tiles * a.dtype.itemsize // 4 if one else 0, np.uint64)
+    if one:
+        defines["SPG_ONE_LAUNCH"] = "1"
+        device.fill(parts, 0)
     tile_row = device.empty(tiles + 1, np.int32)
     table = job.kernel("csr_segmented_table", **defines).bind(
         _blocks(tiles + 1, 256), 256, np.int32(a.rows), np.int32(tiles), arrays["row_ptr"], tile_row
@@ -218,6 +237,7 @@ def csr_segmented(job: Job) -> Launch:
     add = job.kernel("csr_segmented", **defines).bind(
         _blocks(32 * tiles, block), block,
         a.offsets.type(a.nnz), tile_row, arrays["row_ptr"], arrays["col"], arrays["val"], job.buffers["x"], y,
+        *((parts,) if one else ()),
     )  # fmt: skip
 
     def run() -> None:
@@ -225,7 +245,11 @@ def csr_segmented(job: Job) -> Launch:
         add()
 
     return job.launch(
-        run, operations=2, preprocess_ms=preprocess_ms, extra_bytes=tile_row.nbytes, keep=tile_row
+        add if one else run,
+        operations=1 if one else 2,
+        preprocess_ms=preprocess_ms,
+        extra_bytes=tile_row.nbytes + parts.nbytes,
+        keep=(tile_row, parts),
     )
 
 
