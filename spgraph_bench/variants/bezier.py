@@ -116,7 +116,8 @@ def uniform(job: Job) -> Launch:
                  between=(0, 256),
              ),
              "block": Tunable(
-                 0, "threads per block; 0: 512 for two blocks a multiprocessor, else 256", choices=(0, 256, 512, 1024)
+                 0, "threads per block; 0: 512 for two blocks a multiprocessor, else 256",
+                 choices=(0, 256, 512, 1024),
              ),
          })  # fmt: skip
 def flattened(job: Job) -> Launch:
