@@ -205,7 +205,7 @@ _SEGMENTED = {
 
 
 def _one_launch(row_ptr: np.ndarray, tile: int) -> bool:
-    """Whether not to zero y first: where that is a good part of the time, and no tile has many rows to zero."""
+    """Whether not to zero y first: where that is a good part of the time, and no tile has many to zero."""
     nnz = int(row_ptr[-1])
     if not 0 < nnz <= 1 << 20:
         return False
