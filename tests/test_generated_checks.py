@@ -128,7 +128,7 @@ def plain_tree(codes: np.ndarray, leaf: int, depth: int) -> tuple[np.ndarray, np
 
 def _tree(points: int = 400, leaf: int = 5, depth: int = 7, shape: str = "clustered") -> tuple[Any, ...]:
     codes = point_codes(draw_points(4, points, shape))
-    return *plain_tree(codes, leaf, depth), codes, split_nodes(codes, leaf, depth), leaf, depth
+    return *plain_tree(codes, leaf, depth), codes, split_nodes(codes, leaf, depth)[0], leaf, depth
 
 
 @pytest.mark.parametrize("shape", ["uniform", "clustered", "line", "equal"])
@@ -141,6 +141,19 @@ def test_a_plain_tree_passes(shape: str, points: int, leaf: int, depth: int) -> 
     assert result.ok, result.message
     assert result.facts["nodes"] == len(tree[0])
     assert len(tree[0]) <= 1 + 4 * most_split(points, leaf, depth)
+
+
+@pytest.mark.parametrize("shape", ["uniform", "clustered", "line", "equal"])
+@pytest.mark.parametrize(("points", "leaf", "depth"), [(1, 1, 1), (400, 5, 7), (300, 1, 16), (50, 60, 9)])
+def test_nodes_that_are_split_are_counted(shape: str, points: int, leaf: int, depth: int) -> None:
+    """Those of each depth, and those with a child that is split: as a plain tree has them."""
+    codes = point_codes(draw_points(4, points, shape))
+    nodes, _ = plain_tree(codes, leaf, depth)
+    split, parents = split_nodes(codes, leaf, depth)
+    inner = nodes[nodes[:, 2] >= 0]
+    assert split.tolist() == np.bincount(inner[:, 3], minlength=depth).tolist()
+    launching = inner[[bool((nodes[child : child + 4, 2] >= 0).any()) for child in inner[:, 2]]]
+    assert parents.tolist() == np.bincount(launching[:, 3], minlength=depth).tolist()
 
 
 def test_codes_are_boxes() -> None:

@@ -142,6 +142,17 @@ def test_the_bound_of_child_launch_follows_from_the_nodes(shape: str, seed: int)
     _check(device, variant, options, inputs, 1, **params)
 
 
+@pytest.mark.parametrize("shape", ["uniform", "clustered", "line"])
+def test_the_bound_of_child_launch_is_what_it_launches(shape: str) -> None:
+    """Without large nodes: a grid for each node with a child that is split, and the root's."""
+    device, variant = open_device("host"), get_variant("quadtree", "child-launch")
+    options, params = {"points": 900, "leaf": 2, "depth": 16, "shape": shape}, {"large": 10_000}
+    inputs = inputs_of("quadtree", options)
+    _, children = solve(device, prepared(device, variant, options, inputs, **params))
+    assert children.launched > 100
+    assert _bound(variant, options, inputs, params) == children.launched + 1
+
+
 @pytest.mark.parametrize("variant", CHILDREN, ids=lambda v: v.name)
 def test_too_small_a_pool_is_told(variant: Variant) -> None:
     device = open_device("host")

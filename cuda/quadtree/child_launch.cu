@@ -4,7 +4,8 @@
 // Threads    A block per node; a grid of blocks for a large node. `grow` starts it all from one block.
 // Wins       The code says what a quadtree is, and the host takes no part.
 // Loses      Most nodes have some hundred points: a microsecond of work for a launch that costs a good part of one. And the
-//            pool of waiting launches must hold n / (leaf + 1) of them, some 9 KB each.
+//            pool of waiting launches must have a place, some 9 KB each, for every node with a child that is split, or for
+//            n / (leaf + 1), if that is less (grow.cuh).
 // Source     The idea of NVIDIA's sample cdpQuadtree, which launches a grid of four blocks per node; written anew.
 #define SPG_FINISH 0
 #include "grow.cuh"

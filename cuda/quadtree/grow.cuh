@@ -14,7 +14,8 @@
 // How many launches can be pending at once: those that are hold different points. A group holds its nodes' points; of a
 // large node one step at a time is pending, and its children are launched by the last one. So a pending launch below
 // another one's parent belongs to a child that was launched apart. Each has more than `leaf` points: at most n / (leaf + 1)
-// are pending. (And of groups at most 4^(depth - 1), besides n / large large nodes.)
+// are pending. (And of groups at most 4^(depth - 1), besides n / large large nodes; and in the whole run at most as many as
+// nodes have a child that is split.)
 #pragma once
 
 #include "../common/children.cuh"

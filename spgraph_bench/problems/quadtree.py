@@ -86,20 +86,23 @@ def point_codes(points: Points) -> Codes:
     return spread(cell[:, 0]) | spread(cell[:, 1]) << np.uint32(1)
 
 
-def split_nodes(codes: Codes, leaf: int, depth: int) -> npt.NDArray[np.int64]:
+def split_nodes(codes: Codes, leaf: int, depth: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """How many nodes of each depth are split, int64 ``[depth]``: the boxes that hold more than `leaf`
-    points."""
+    points; and how many of each depth have a child that is split in turn."""
     rising = np.sort(codes)
-    found = np.zeros(depth, np.int64)
+    found, parents = np.zeros(depth, np.int64), np.zeros(depth, np.int64)
     for d in range(depth):
         prefix = rising >> np.uint32(32 - 2 * d) if d else np.zeros(len(rising), np.uint32)
         # A box of more than `leaf` points: its first point and the one `leaf` places on share the prefix.
         starts = np.concatenate(([True], prefix[1:] != prefix[:-1])) if len(prefix) else np.zeros(0, bool)
         at = np.flatnonzero(starts[: max(len(prefix) - leaf, 0)])
-        found[d] = int((prefix[at] == prefix[at + leaf]).sum())
+        boxes = prefix[at][prefix[at] == prefix[at + leaf]]
+        found[d] = len(boxes)
         if not found[d]:
             break
-    return found
+        if d:  # boxes rise, so those of one parent are neighbours
+            parents[d - 1] = 1 + np.count_nonzero(np.diff(boxes >> np.uint32(2)))
+    return found, parents
 
 
 def most_split(points: int, leaf: int, depth: int) -> int:
@@ -234,10 +237,11 @@ class Quadtree:
     def oracle(
         self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **_: Any
     ) -> dict[str, npt.NDArray[Any]]:
-        """``codes`` uint32 ``[n]`` of the points, and ``split`` int64 ``[depth]``: nodes of each depth that
-        are split."""
+        """``codes`` uint32 ``[n]`` of the points; ``split`` and ``parents`` int64 ``[depth]``: nodes of each
+        depth that are split, and that have a child that is."""
         codes = point_codes(inputs["points"])
-        return {"codes": codes, "split": split_nodes(codes, self.leaf, self.depth)}
+        split, parents = split_nodes(codes, self.leaf, self.depth)
+        return {"codes": codes, "split": split, "parents": parents}
 
     def check(
         self,

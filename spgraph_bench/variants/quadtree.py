@@ -240,10 +240,9 @@ def _growth_limits(sizes: Sizes) -> Limits:
 
 
 def _child_launch_limits(sizes: Sizes) -> Limits:
-    """Besides, nodes that a block each can split are launched with their sisters: in the whole run as many
-    grids as nodes have a child that is split, of each depth no more than are split there, or one deeper."""
-    split, points = sizes.oracle["split"], len(sizes.inputs["points"])
-    families = int(np.minimum(split[1:], split[:-1]).sum()) + points // int(sizes.params["large"])
+    """Besides, nodes that a block each can split are launched with their sisters: in the whole run a grid for
+    each node that has a child that is split."""
+    families = int(sizes.oracle["parents"].sum()) + len(sizes.inputs["points"]) // int(sizes.params["large"])
     return Limits(pending_launches=min(families + 2, _growth_limits(sizes).pending_launches))
 
 
