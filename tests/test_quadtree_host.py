@@ -142,7 +142,7 @@ def test_the_bound_of_child_launch_follows_from_the_nodes(shape: str, seed: int)
     _check(device, variant, options, inputs, 1, **params)
 
 
-@pytest.mark.parametrize("shape", ["uniform", "clustered", "line"])
+@pytest.mark.parametrize("shape", ["uniform", "clustered"])
 def test_the_bound_of_child_launch_is_what_it_launches(shape: str) -> None:
     """Without large nodes: a grid for each node with a child that is split, and the root's."""
     device, variant = open_device("host"), get_variant("quadtree", "child-launch")
