@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from battery import battery, csr, matrix
+from battery import battery, csr, matrix, random_rows
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
@@ -16,12 +16,19 @@ from spgraph_bench.formats import get_format
 from spgraph_bench.formats.common import VALUES_DIFFER, one_value
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import CheckResult, get_problem
+from spgraph_bench.recipes import make
 from spgraph_bench.runner.prepare import prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants import get_variant
 
 SPMV = get_problem("spmv")
-PATTERN = ("pattern-csr", "pattern-sell")
+HUGE = 16_000_000
+PATTERN = (
+    "pattern-csr", "pattern-sell", "pattern-csr-16", "pattern-coo", "pattern-ell", "pattern-hyb",
+    "pattern-jds", "pattern-dia",
+)  # fmt: skip
+REFUSED = [name for name in PATTERN if name not in ("pattern-csr", "pattern-coo")]
+"""Those whose format says itself that values differ; the other two serve graph problems too."""
 
 
 def _check(
@@ -49,8 +56,11 @@ def _with_one_value(a: CSR, value: float) -> CSR:
 @pytest.mark.parametrize("name", PATTERN)
 def test_one_value(device: Device, name: str, matrix_name: str, offsets: str) -> None:
     a = battery()[matrix_name]
-    if name == "pattern-sell" and a.nnz > 20_000:
+    form, stats = get_format(get_variant("spmv", name).format), row_stats(_with_one_value(a, 0.75))
+    if form.predict_bytes(stats) > HUGE:
         pytest.skip("mostly padding")
+    if not form.packs_all and (why := form.refuse(stats, None, force=True)):
+        pytest.skip(why)
     for dtype, value in (("float32", 0.75), ("float64", -1 / 3)):
         result = _check(device, name, _with_one_value(a, value), dtype, offsets)
         assert result.ok, result.message
@@ -93,7 +103,7 @@ def test_any_order_of_blocks(name: str) -> None:
 @pytest.mark.parametrize("name", PATTERN)
 def test_values_that_differ_are_refused(device: Device, name: str) -> None:
     a = battery()["tridiagonal"]
-    if name == "pattern-sell":
+    if name in REFUSED:
         assert get_format(name).refuse(row_stats(a), None) == VALUES_DIFFER
         assert get_format(name).refuse(row_stats(_with_one_value(a, 3.0)), None) is None
     with pytest.raises(SkipError, match="its values differ"):
@@ -103,11 +113,81 @@ def test_values_that_differ_are_refused(device: Device, name: str) -> None:
     assert _check(device, name, _with_one_value(a, 1e300), "float64").ok
 
 
-def test_renumbered_patterns_are_refused(device: Device) -> None:
+@pytest.mark.parametrize("name", ["pattern-csr", "pattern-coo"])
+def test_renumbered_patterns_are_refused(device: Device, name: str) -> None:
+    a = _with_one_value(battery()["tridiagonal"], 2.0)
     with pytest.raises(SkipError, match="--param reorder=none"):
-        _check(
-            device, "pattern-csr", _with_one_value(battery()["tridiagonal"], 2.0), "float32", reorder="degree"
-        )
+        _check(device, name, a, "float32", reorder="degree")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_no_value_is_stored(name: str) -> None:
+    a = _with_one_value(battery()["tridiagonal"], -0.5)
+    form = get_format(name)
+    for dtype in (np.float32, np.float64):
+        packed = form.pack(a, dtype)
+        assert packed.value == -0.5
+        assert not packed.pattern
+        assert {array.dtype.kind for array in packed.arrays.values()} <= {"i", "u"}
+        assert packed.stored_bytes == form.predict_bytes(row_stats(a), np.dtype(dtype).itemsize)
+        assert packed.compulsory_bytes == form.pack(dataclasses.replace(a, values=None)).compulsory_bytes
+
+
+def test_pattern_hyb_weighs_slots_without_values() -> None:
+    lengths = np.repeat([1, 9], [700, 300])  # between a third and a quarter of the rows are long
+    a = _with_one_value(random_rows(lengths, 2000), 1.5)
+    assert get_format("hyb").pack(a).slots == 1
+    assert get_format("pattern-hyb").pack(a).slots == 9
+    assert get_format("pattern-hyb").pack(a, hyb_k=3).slots == 3
+
+
+# ---- diagonals as bits -----------------------------------------------------------------------------------
+
+
+def test_bits_of_diagonals_are_what_the_docstring_says() -> None:
+    a = csr(34, 40, [0, 1, 31, 32, 33, 33], [3, 4, 34, 35, 0, 39], 2.0)
+    packed = get_format("pattern-dia").pack(a)
+    assert packed.diag.tolist() == [-33, 3, 6]
+    assert packed.mask.tolist() == [[0, 1 << 0 | 1 << 1 | 1 << 31, 0], [1 << 1, 1 << 0, 1 << 1]]
+    assert packed.compulsory_bytes == packed.stored_bytes == 3 * 4 * 3
+
+
+def test_more_bits_than_columns_are_refused() -> None:
+    form = get_format("pattern-dia")
+    assert form.refuse(row_stats(make("poisson2d:n=12,values=ones").csr), None) is None
+    arrow = row_stats(_with_one_value(battery()["one-full-row"], 2.0))
+    assert form.refuse(arrow, None) == (
+        "pattern-dia stores 49 bits per nonzero (limit 32), 1.94 kB: 97 diagonals of 97 rows hold an entry; "
+        "--force-format overrides"
+    )
+    assert form.refuse(arrow, None, force=True) is None
+    assert "device has 1 kB free" in str(form.refuse(arrow, 1000, force=True))
+
+
+def test_gaps_of_a_diagonal_are_not_multiplied(device: Device) -> None:
+    a = csr(40, 40, np.arange(0, 40, 2), np.arange(0, 40, 2), 1.0)
+    entry = get_variant("spmv", "pattern-dia")
+    x = np.where(np.arange(40) % 2, np.inf, 1.0).astype(np.float32)
+    outputs = SPMV.output_arrays(matrix(a), np.dtype(np.float32))
+    prepared = prepare(device, entry, get_format("pattern-dia").pack(a), {"x": x}, outputs)
+    prepared.launch.reset()
+    prepared.launch.run()
+    device.synchronize()
+    assert prepared.launch.output().tolist() == [1.0, 0.0] * 20
+
+
+def test_one_value_transposed(device: Device) -> None:
+    problem, entry = get_problem("spmv-transposed"), get_variant("spmv-transposed", "pattern-csc")
+    for name in ("wide", "hub-5000", "pattern", "0x5"):
+        for dtype in ("float32", "float64"):
+            whole, kind = matrix(_with_one_value(battery()[name], -0.75)), np.dtype(dtype)
+            packed, inputs = get_format("pattern-csc").pack(whole.csr, kind), problem.inputs(whole, kind, 1)
+            prepared = prepare(device, entry, packed, inputs, problem.output_arrays(whole, kind))
+            prepared.launch.reset()
+            prepared.launch.run()
+            device.synchronize()
+            result = problem.check(prepared.launch.output(), problem.oracle(whole, inputs, kind), kind)
+            assert result.ok, result.message
 
 
 def test_one_value_of_a_matrix() -> None:

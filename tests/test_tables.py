@@ -309,6 +309,12 @@ def test_parameters_are_shown_where_they_tell_rows_apart() -> None:
 def test_nothing_but_failures_still_makes_a_table() -> None:
     text = render([cell("x", status="skipped", reason="not here")])
     assert "skipped  x  not here" in text
+    same = [cell(name, status="skipped", reason="not here") for name in ("x", "y")]
+    failed = [cell(name, status="failed", reason="not here") for name in ("v", "w")]
+    text = render([*same, *failed, cell("z", status="skipped", reason="nor there")])
+    assert text.count("skipped") == 2
+    assert "skipped  x, y  not here" in text
+    assert text.count("failed") == 2  # one by one: each may have its own cause
     assert "cold ms" not in text
     assert render([]) == "no records\n"
 

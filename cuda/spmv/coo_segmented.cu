@@ -11,7 +11,7 @@
 #include "segmented_sum.cuh"
 
 SPG_KERNEL coo_segmented(offset_t nnz, int steps, const index_t* __restrict__ row,
-                         const index_t* __restrict__ col, const value_t* __restrict__ val,
+                         const index_t* __restrict__ col, values_t val,
                          const value_t* __restrict__ x, value_t* y) {
     const long long warp = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const long long first = warp * 32 * steps;

@@ -17,6 +17,7 @@
 #define SPG_THREADS 1280  // 48 registers: where this format fits, gathers are local, and more warps do better
 #endif
 #include "adaptive.cuh"
+#include "values.cuh"
 
 #define GROUP 128
 
@@ -32,7 +33,7 @@ __device__ __forceinline__ index_t spg_gather(const index_t* p) {
 struct narrow_entries {
     const unsigned short* __restrict__ offset;
     const index_t* __restrict__ base;
-    const value_t* __restrict__ val;
+    values_t val;
     const value_t* __restrict__ x;
 
     struct quad {
@@ -43,14 +44,14 @@ struct narrow_entries {
 
     __device__ __forceinline__ quad load(long long e) const {
         const ushort4 o = spg_stream(reinterpret_cast<const ushort4*>(offset + e));
-        return {{o.x, o.y, o.z, o.w}, spg_gather(base + e / GROUP), stream_quad(val, e)};
+        return {{o.x, o.y, o.z, o.w}, spg_gather(base + e / GROUP), stream_values(val, e)};
     }
     __device__ __forceinline__ void multiply(quad& q) const {
 #pragma unroll
         for (int u = 0; u < 4; ++u) q.p.at[u] *= spg_gather(x + (q.base + q.offset[u]));
     }
     __device__ __forceinline__ value_t product(long long e) const {
-        return val[e] * x[base[e / GROUP] + offset[e]];
+        return value_of(val, e) * x[base[e / GROUP] + offset[e]];
     }
     __device__ __forceinline__ value_t finish(value_t sum) const { return sum; }
 };
@@ -64,7 +65,7 @@ SPG_KERNEL SPG_ADAPTIVE_BOUNDS
 csr_16(offset_t nnz, const index_t* __restrict__ block_row, const offset_t* __restrict__ block_entry,
        const index_t* __restrict__ reaches_in, value_t* partial, unsigned* arrived,
        const offset_t* __restrict__ row_ptr, const unsigned short* __restrict__ offset,
-       const index_t* __restrict__ base, const value_t* __restrict__ val, const value_t* __restrict__ x,
+       const index_t* __restrict__ base, values_t val, const value_t* __restrict__ x,
        value_t* __restrict__ y) {
     const narrow_entries a = {offset, base, val, x};
     adaptive_rows(a, nnz, {block_row, block_entry, reaches_in}, {partial, arrived}, row_ptr, y);

@@ -1,6 +1,6 @@
 // ell_row.cuh: the sum of one row whose entries lie a fixed stride apart; shared by ell.cu, hyb.cu and sell.cu.
 #pragma once
-#include "../common/stream.cuh"
+#include "values.cuh"
 
 // Sum of val[at] * x[col[at]] over at = first, first + stride, ... below end. Padding has column -1 and comes
 // last in its row. It is recognised and skipped, never multiplied: 0 * Inf would be NaN.
@@ -14,7 +14,7 @@
 #endif
 
 __device__ __forceinline__ value_t ell_row(long long first, long long end, long long stride,
-                                           const index_t* __restrict__ col, const value_t* __restrict__ val,
+                                           const index_t* __restrict__ col, values_t val,
                                            const value_t* __restrict__ x) {
     value_t sum = 0;
     for (long long at = first; at < end; at += SPG_AHEAD * stride) {
@@ -26,7 +26,7 @@ __device__ __forceinline__ value_t ell_row(long long first, long long end, long 
             c[u] = -1;
             if (slot < end) {
                 c[u] = spg_stream(col + slot);
-                v[u] = spg_stream(val + slot);
+                v[u] = stream_value(val, slot);
             }
         }
 #pragma unroll

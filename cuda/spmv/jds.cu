@@ -9,10 +9,11 @@
 //          and the writes to y are scattered.
 // Idea     Saad, "Krylov subspace methods on supercomputers", 1989.
 #include "../common/spg.cuh"
+#include "values.cuh"
 
 SPG_KERNEL jds(index_t rows, index_t slots, const index_t* __restrict__ perm,
                const offset_t* __restrict__ slot_start, const index_t* __restrict__ col,
-               const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+               values_t val, const value_t* __restrict__ x, value_t* __restrict__ y) {
     const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= rows) return;
     // The row's length is the number of slots wider than p; widths never rise, so bisection finds it. Knowing
@@ -29,7 +30,7 @@ SPG_KERNEL jds(index_t rows, index_t slots, const index_t* __restrict__ perm,
 #pragma unroll 4
     for (index_t k = 0; k < length; ++k) {
         const offset_t e = slot_start[k] + (offset_t)p;
-        sum += val[e] * x[col[e]];
+        sum += value_of(val, e) * x[col[e]];
     }
     y[perm[p]] = sum;
 }

@@ -1,6 +1,7 @@
 // segmented_sum.cuh: adds the products of consecutive entries, sorted by row, into y; one warp at a time.
 // Shared by coo_segmented.cu and hyb.cu.
 #pragma once
+#include "values.cuh"
 
 #define SPG_FULL_WARP 0xffffffffu
 
@@ -13,7 +14,7 @@
 __device__ __forceinline__ void segmented_sum(offset_t nnz, long long first, int steps,
                                               const index_t* __restrict__ row,
                                               const index_t* __restrict__ col,
-                                              const value_t* __restrict__ val,
+                                              values_t val,
                                               const value_t* __restrict__ x, value_t* y) {
     const int lane = threadIdx.x & 31;
     index_t carried_row = -1;  // the same in all lanes
@@ -24,7 +25,7 @@ __device__ __forceinline__ void segmented_sum(offset_t nnz, long long first, int
         value_t sum = 0;
         if (e < nnz) {
             r = row[e];
-            sum = val[e] * x[col[e]];
+            sum = value_of(val, e) * x[col[e]];
         }
         if (lane == 0 && carried_row >= 0) {
             if (r == carried_row)

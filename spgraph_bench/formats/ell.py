@@ -48,11 +48,11 @@ def fill_slots(
 
 
 def slot_entries(
-    col: npt.NDArray[np.int32], val: npt.NDArray[np.floating[Any]]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.floating[Any]]]:
-    """Row, column and value of every slot that is not padding, slot by slot."""
+    col: npt.NDArray[np.int32], val: npt.NDArray[np.floating[Any]] | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.floating[Any]] | None]:
+    """Row, column and value (None without `val`) of every slot that is not padding, slot by slot."""
     kept = col != PADDING
-    return np.nonzero(kept)[1], col[kept], val[kept]
+    return np.nonzero(kept)[1], col[kept], None if val is None else val[kept]
 
 
 @register
@@ -93,8 +93,8 @@ class ELL(Format):
         )
 
     def unpack(self, packed: Packed) -> CSR:
-        row, col, val = slot_entries(packed.col, packed.val)
-        return csr_from_entries(packed.rows, packed.cols, row, col, None if packed.pattern else val)
+        row, col, val = slot_entries(packed.col, None if packed.pattern else packed.val)
+        return csr_from_entries(packed.rows, packed.cols, row, col, val)
 
     def predict_bytes(
         self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any

@@ -119,14 +119,14 @@ class HYB(Format):
         )
 
     def unpack(self, packed: Packed) -> CSR:
-        row, col, val = slot_entries(packed.ell_col, packed.ell_val)
+        row, col, val = slot_entries(packed.ell_col, None if packed.pattern else packed.ell_val)
         # The tail comes last, and the sort by row is stable: each row's tail follows its slots.
         return csr_from_entries(
             packed.rows,
             packed.cols,
             np.concatenate((row, packed.coo_row)),
             np.concatenate((col, packed.coo_col)),
-            None if packed.pattern else np.concatenate((val, packed.coo_val)),
+            None if val is None else np.concatenate((val, packed.coo_val)),
         )
 
     def predict_bytes(

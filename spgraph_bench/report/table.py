@@ -350,10 +350,14 @@ class Group:
         return [self._line("before the first run", "bold"), self._fit(columns, [""] * len(rows))]
 
     def _lost_table(self) -> RenderableType:
-        told = [
-            (r.record.status, self._name(r), r.record.reason or "no reason was recorded") for r in self.lost
-        ]
-        return self._grid(told, [_STATE_STYLE[r.record.status] for r in self.lost])
+        """Rows without a time and why; those skipped for the same reason together."""
+        told: dict[Any, tuple[str, list[str], str]] = {}
+        for r in self.lost:
+            status, reason = r.record.status, r.record.reason or "no reason was recorded"
+            key = reason if status == "skipped" else id(r)
+            told.setdefault(key, (status, [], reason))[1].append(self._name(r))
+        rows = [(status, ", ".join(names), reason) for status, names, reason in told.values()]
+        return self._grid(rows, [_STATE_STYLE[status] for status, _, _ in rows])
 
     # -- what the table says of itself
 

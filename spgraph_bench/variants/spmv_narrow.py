@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,13 +11,19 @@ import numpy as np
 from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.formats.common import VALUES_DIFFER
-from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants import spmv
+from spgraph_bench.variants.base import Job, Launch, get_variant, variant
 from spgraph_bench.variants.spmv import ADAPTIVE, adaptive, changed
+from spgraph_bench.variants.spmv_transposed import turned
 
 __all__: list[str] = []
 
 # Default as in cuda/spmv/csr_16.cu.
 _CSR_16 = {**ADAPTIVE, "threads": Tunable(1280, ADAPTIVE["threads"].about, ADAPTIVE["threads"].choices)}
+_DIA = {
+    "block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024)),
+    "ahead": Tunable(4, "diagonals whose x is read before the first is added", (1, 2, 4, 8)),
+}
 _SELL = {
     "block": Tunable(128, "threads per block", (64, 128, 256, 512, 1024)),
     "ahead": Tunable(8, "slots of a row read before the first is used", (2, 4, 6, 8, 14)),
@@ -32,6 +40,18 @@ def _value(job: Job) -> Any:
     return one
 
 
+def _bare(job: Job, *names: str) -> Job:
+    """`job` with the one value in place of the arrays of values `names`, for kernels with SPG_ONE_VALUE."""
+    value = _value(job)
+    if job.packed.meta.get("reorder", "none") != "none":
+        raise SkipError("the rows of this pattern are renumbered for traversals: --param reorder=none")
+    return dataclasses.replace(job, arrays={**job.arrays, **dict.fromkeys(names, value)})
+
+
+def _tunables(name: str) -> Mapping[str, Tunable]:
+    return get_variant("spmv", name).tunables
+
+
 @variant("spmv", "csr-16", format="csr-16", source="spmv/csr_16.cu", tunables=_CSR_16,
          about="columns in 16 bits, blocks of equal work")  # fmt: skip
 def csr_16(job: Job) -> Launch:
@@ -41,10 +61,59 @@ def csr_16(job: Job) -> Launch:
 @variant("spmv", "pattern-csr", format="pattern-csr", source="spmv/pattern_csr.cu", tunables=ADAPTIVE,
          about="one value for all entries, blocks of equal work")  # fmt: skip
 def pattern_csr(job: Job) -> Launch:
+    job = _bare(job, "val")
+    return adaptive(job, "pattern_csr", [job.arrays["col"], job.arrays["val"]])
+
+
+@variant("spmv-transposed", "pattern-csc", format="pattern-csc", source="spmv/pattern_csr.cu",
+         tunables=ADAPTIVE, about="CSC as CSR of A^T: one value for all entries")  # fmt: skip
+def pattern_csc(job: Job) -> Launch:
+    return pattern_csr(turned(job))
+
+
+@variant("spmv", "pattern-csr-16", format="pattern-csr-16", source="spmv/pattern_csr_16.cu", tunables=_CSR_16,
+         about="columns in 16 bits, one value for all entries")  # fmt: skip
+def pattern_csr_16(job: Job) -> Launch:
+    return csr_16(_bare(job, "val"))
+
+
+@variant("spmv", "pattern-coo", format="pattern-coo", source="spmv/pattern_coo.cu",
+         tunables=_tunables("coo-segmented"),
+         about="as coo-segmented, one value for all entries")  # fmt: skip
+def pattern_coo(job: Job) -> Launch:
+    return spmv.coo_segmented(_bare(job, "val"))
+
+
+@variant("spmv", "pattern-ell", format="pattern-ell", source="spmv/pattern_ell.cu", tunables=_tunables("ell"),
+         about="as ell, one value for all entries")  # fmt: skip
+def pattern_ell(job: Job) -> Launch:
+    return spmv.ell(_bare(job, "val"))
+
+
+@variant("spmv", "pattern-hyb", format="pattern-hyb", source="spmv/pattern_hyb.cu", tunables=_tunables("hyb"),
+         about="as hyb, one value for all entries")  # fmt: skip
+def pattern_hyb(job: Job) -> Launch:
+    return spmv.hyb(_bare(job, "ell_val", "coo_val"))
+
+
+@variant("spmv", "pattern-jds", format="pattern-jds", source="spmv/pattern_jds.cu", tunables=_tunables("jds"),
+         about="as jds, one value for all entries")  # fmt: skip
+def pattern_jds(job: Job) -> Launch:
+    return spmv.jds(_bare(job, "val"))
+
+
+@variant("spmv", "pattern-dia", format="pattern-dia", source="spmv/pattern_dia.cu", tunables=_DIA,
+         about="a bit for each place on a diagonal, a warp for 32 rows")  # fmt: skip
+def pattern_dia(job: Job) -> Launch:
+    a, arrays, block = job.packed, job.arrays, job.params["block"]
     value = _value(job)
-    if job.packed.reorder != "none":
-        raise SkipError("the rows of this pattern are renumbered for traversals: --param reorder=none")
-    return adaptive(job, "pattern_csr", [job.arrays["col"], value])
+    return job.launch(
+        job.kernel("pattern_dia", **changed(job.params, _DIA, SPG_AHEAD="ahead")).bind(
+            -(-a.rows // block), block,
+            np.int32(a.rows), np.int32(a.diagonals), arrays["diag"], arrays["mask"], value,
+            job.buffers["x"], job.buffers["y"],
+        )
+    )  # fmt: skip
 
 
 @variant("spmv", "pattern-sell", format="pattern-sell", source="spmv/pattern_sell.cu", tunables=_SELL,

@@ -12,7 +12,7 @@ from spgraph_bench.formats.base import Tunable
 from spgraph_bench.variants import spmv
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
 
-__all__: list[str] = []
+__all__ = ["turned"]
 
 _SCATTER = {
     "block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024)),
@@ -53,7 +53,7 @@ def csr_scatter(job: Job) -> Launch:
 # A's columns are the rows of A^T: CSC of A is CSR of A^T, and the CSR kernels do without atomics.
 
 
-def _turned(job: Job) -> Job:
+def turned(job: Job) -> Job:
     """`job` with CSC read as CSR of the transpose."""
     names = {"col_ptr": "row_ptr", "row": "col", "val": "val"}
     a = job.packed
@@ -72,28 +72,28 @@ def _tunables(name: str) -> Mapping[str, Tunable]:
 @variant("spmv-transposed", "csc-scalar", format="csc", source="spmv/csr_scalar.cu",
          tunables=_tunables("csr-scalar"), about="CSC as CSR of A^T: a thread per column")  # fmt: skip
 def csc_scalar(job: Job) -> Launch:
-    return spmv.csr_scalar(_turned(job))
+    return spmv.csr_scalar(turned(job))
 
 
 @variant("spmv-transposed", "csc-vector", format="csc", source="spmv/csr_vector.cu",
          tunables=_tunables("csr-vector"), about="CSC as CSR of A^T: a warp per column")  # fmt: skip
 def csc_vector(job: Job) -> Launch:
-    return spmv.csr_vector(_turned(job))
+    return spmv.csr_vector(turned(job))
 
 
 @variant("spmv-transposed", "csc-subwarp", format="csc", source="spmv/csr_subwarp.cu",
          tunables=_tunables("csr-subwarp"), about="CSC as CSR of A^T: 2 to 32 threads a column")  # fmt: skip
 def csc_subwarp(job: Job) -> Launch:
-    return spmv.csr_subwarp(_turned(job))
+    return spmv.csr_subwarp(turned(job))
 
 
 @variant("spmv-transposed", "csc-adaptive", format="csc", source="spmv/csr_adaptive.cu",
          tunables=_tunables("csr-adaptive"), about="CSC as CSR of A^T: blocks of equal work")  # fmt: skip
 def csc_adaptive(job: Job) -> Launch:
-    return spmv.csr_adaptive(_turned(job))
+    return spmv.csr_adaptive(turned(job))
 
 
 @variant("spmv-transposed", "csc-merge", format="csc", source="spmv/csr_merge.cu",
          tunables=_tunables("csr-merge"), about="CSC as CSR of A^T: merge path")  # fmt: skip
 def csc_merge(job: Job) -> Launch:
-    return spmv.csr_merge(_turned(job))
+    return spmv.csr_merge(turned(job))
