@@ -12,7 +12,7 @@ all to CSR (scripts/bench_readers.py; real values, four million entries, 140 MB)
 order 0.16 against 0.15 and 0.24; eight million of a pattern, 108 MB, 0.07 against 0.12 and 0.15; as many of
 a symmetric pattern, 123 MB, 0.11 against 0.16 and 0.22. Of column-major's CPU time, 0.22 s, the parser
 takes 0.14, counting lines and the text's first touch 0.02, sorting 0.04, and checks of ranges, order and
-odd values 0.02. Without a compiler it takes 0.38 s of CPU time, of which the check in numpy is 0.09.
+odd values 0.02. Without a compiler it takes 0.42 s of CPU time, of which the check in numpy is 0.09.
 """
 
 from __future__ import annotations
