@@ -26,7 +26,7 @@ from spgraph_bench.problems import CheckResult, get_problem
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
-from spgraph_bench.variants.spmv import subwarp_shape
+from spgraph_bench.variants.spmv import lines_of, subwarp_shape
 
 SPMV = get_problem("spmv")
 VARIANTS = variants("spmv")
@@ -159,6 +159,41 @@ def test_csr_segmented_in_one_launch_or_two(device: Device, name: str, launches:
 def test_hyb_with_any_k(device: Device, name: str, k: Any) -> None:
     result = _check(device, get_variant("spmv", "hyb"), name, "float64", hyb_k=k)
     assert result.ok, result.message
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3, 64])
+@pytest.mark.parametrize(
+    ("rows", "cols", "diag"),
+    [
+        pytest.param(1500, 1500, (-200, -1, 0, 1, 200), id="lattice"),
+        pytest.param(1500, 1500, (0, 130, 700), id="above-only"),
+        pytest.param(1300, 1500, (-700, 3), id="far-below"),
+        pytest.param(900, 3000, (64, 2000), id="beyond-the-last-row"),
+        pytest.param(3000, 2900, tuple(range(-90, 91, 10)), id="two-batches"),
+    ],
+)
+def test_dia_with_far_diagonals(
+    device: Device, rows: int, cols: int, diag: tuple[int, ...], lines: int
+) -> None:
+    row = np.repeat(np.arange(rows), len(diag))
+    col = row + np.tile(diag, rows)
+    inside = (col >= 0) & (col < cols)
+    a = csr(rows, cols, row[inside], col[inside], np.random.default_rng(4).uniform(-1, 1, inside.sum()))
+    inputs = SPMV.inputs(matrix(a), np.dtype("float64"), 1)
+    oracle = SPMV.oracle(matrix(a), inputs, np.dtype("float64"))
+    for block, specialise in ((64, "always"), (256, "always"), (64, "never")):
+        prepared = _prepare(
+            device, get_variant("spmv", "dia"), a, "float64", lines=lines, block=block, specialise=specialise
+        )
+        result = SPMV.check(_run(device, prepared), oracle, np.dtype("float64"))
+        assert result.ok, result.message
+
+
+def test_dia_takes_as_many_lines_as_leave_multiprocessors_alike() -> None:
+    assert lines_of(1 << 22, 2048, 512, 528) == 8  # 1,024 blocks, two for each place
+    assert lines_of(1 << 22, 2048, 512, 1024) == 8
+    assert lines_of(4_000_000, 0, 512, 528) == 1  # no diagonal is far
+    assert lines_of(250_000, 512, 256, 1056) == 1  # all blocks run at once
 
 
 def test_csr_segmented_takes_one_launch_where_zeroing_is_a_good_part(device: Device) -> None:

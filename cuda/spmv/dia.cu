@@ -7,6 +7,8 @@
 //          There are no columns to read: x is read at row + diag[d], in runs, and comes from the L1 cache.
 //          One row a thread: with four, x is read in steps of 16 bytes, four times as many L1 wavefronts.
 // Compiled for the matrix (dia_fixed) where it is large enough to be worth a compilation.
+// Floors   (float32, H200) bytes: 27 diagonals of 4 M rows 464 MB, 5 of 2048^2 117 MB, at 4.6 TB/s 0.101 and 0.025 ms.
+//          What was slow was the end: the last rows went through their diagonals one by one (docs/notebook.md).
 // Wins     on stencils and bands: 4 bytes per nonzero instead of CSR's 8.
 // Loses    where diagonals have gaps, which are stored, read and multiplied (an Inf in x spreads).
 // Idea     Madsen, Rodrigue, Karush, 1976; on GPUs Bell and Garland, SC 2009.
@@ -52,6 +54,33 @@ __device__ __forceinline__ row_values stream_rows(const value_t* p) {
 #define BOUNDS  // up to 256 threads have registers enough, whatever it takes
 #endif
 
+// Of SPG_ROWS rows from `row` on; INSIDE: all diagonals meet them inside the matrix, no column needs to be looked at.
+template <bool INSIDE>
+__device__ __forceinline__ void add_diagonals(value_t (&sum)[SPG_ROWS], long long row, index_t cols, index_t diagonals,
+                                              const index_t* __restrict__ diag, const value_t* __restrict__ data,
+                                              const value_t* __restrict__ x) {
+    for (index_t d = 0; d < diagonals; d += SPG_AHEAD) {
+        row_values a[SPG_AHEAD];
+        index_t shift[SPG_AHEAD];
+#pragma unroll
+        for (int k = 0; k < SPG_AHEAD; ++k)
+            if (d + k < diagonals) a[k] = stream_rows(data + k * SLICE);
+#pragma unroll
+        for (int k = 0; k < SPG_AHEAD; ++k)
+            if (d + k < diagonals) shift[k] = diag[d + k];
+#pragma unroll
+        for (int k = 0; k < SPG_AHEAD; ++k)
+            if (d + k < diagonals) {
+#pragma unroll
+                for (int u = 0; u < SPG_ROWS; ++u) {
+                    const long long c = row + u + shift[k];
+                    if (INSIDE || (c >= 0 && c < cols)) sum[u] += a[k].of[u] * x[c];
+                }
+            }
+        data += SPG_AHEAD * SLICE;
+    }
+}
+
 SPG_KERNEL BOUNDS dia(index_t rows, index_t cols, index_t diagonals, index_t lowest, index_t highest,
                const index_t* __restrict__ diag, const value_t* __restrict__ data,
                const value_t* __restrict__ x, value_t* __restrict__ y) {
@@ -59,34 +88,10 @@ SPG_KERNEL BOUNDS dia(index_t rows, index_t cols, index_t diagonals, index_t low
     if (row >= rows) return;
     value_t sum[SPG_ROWS] = {};
     data += row / SLICE * SLICE * diagonals + row % SLICE;
-    if (row + lowest >= 0 && row + SPG_ROWS - 1 + highest < cols) {
-        // Every diagonal meets these rows inside the matrix: no column needs to be looked at.
-        x += row;
-        for (index_t d = 0; d < diagonals; d += SPG_AHEAD) {
-            row_values a[SPG_AHEAD];
-            index_t shift[SPG_AHEAD];
-#pragma unroll
-            for (int k = 0; k < SPG_AHEAD; ++k)
-                if (d + k < diagonals) a[k] = stream_rows(data + k * SLICE);
-#pragma unroll
-            for (int k = 0; k < SPG_AHEAD; ++k)
-                if (d + k < diagonals) shift[k] = diag[d + k];
-#pragma unroll
-            for (int k = 0; k < SPG_AHEAD; ++k)
-                if (d + k < diagonals) {
-#pragma unroll
-                    for (int u = 0; u < SPG_ROWS; ++u) sum[u] += a[k].of[u] * x[shift[k] + u];
-                }
-            data += SPG_AHEAD * SLICE;
-        }
-    } else {
-        for (index_t d = 0; d < diagonals; ++d, data += SLICE) {
-            for (int u = 0; u < SPG_ROWS; ++u) {
-                const long long c = row + u + diag[d];
-                if (c >= 0 && c < cols) sum[u] += data[u] * x[c];
-            }
-        }
-    }
+    if (row + lowest >= 0 && row + SPG_ROWS - 1 + highest < cols)
+        add_diagonals<true>(sum, row, cols, diagonals, diag, data, x);
+    else
+        add_diagonals<false>(sum, row, cols, diagonals, diag, data, x);
 #pragma unroll
     for (int u = 0; u < SPG_ROWS; ++u)
         if (row + u < rows) y[row + u] = sum[u];
@@ -94,8 +99,8 @@ SPG_KERNEL BOUNDS dia(index_t rows, index_t cols, index_t diagonals, index_t low
 
 #else
 
-// The same with the diagonals compiled in (-DSPG_DIAGS="D(-300)D(-1)D(0)D(1)D(300)"; nvcc takes no commas): no diagonal is looked up, so the
-// loads of x need not wait for anything, and nothing is predicated.
+// The same with the diagonals compiled in (-DSPG_DIAGS="D(-300)D(-1)D(0)D(1)D(300)"; nvcc takes no commas): no diagonal
+// is looked up, so the loads of x need not wait for anything, and nothing is predicated.
 #define D(offset) +1
 constexpr int COUNT = 0 SPG_DIAGS;
 #undef D
@@ -111,40 +116,54 @@ __host__ __device__ constexpr int fixed_diag(int k) {
 constexpr int BATCHES = (COUNT + SPG_AHEAD - 1) / SPG_AHEAD;
 constexpr int BATCH = (COUNT + BATCHES - 1) / BATCHES;  // even batches: 27 diagonals are 14 and 13, not 16 and 11
 
-template <int FIRST>
-__device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t* x, value_t sum) {
+// The sum of a row from diagonal FIRST on; `x` is where its diagonal 0 meets x. INSIDE: so do all others.
+template <int FIRST, bool INSIDE>
+__device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t* x, long long row, index_t cols,
+                                             value_t sum) {
     if constexpr (FIRST < COUNT) {
         constexpr int N = COUNT - FIRST < BATCH ? COUNT - FIRST : BATCH;
         value_t a[N], at[N];
 #pragma unroll
         for (int k = 0; k < N; ++k) a[k] = spg_stream(data + (FIRST + k) * SLICE);
 #pragma unroll
-        for (int k = 0; k < N; ++k) at[k] = spg_gather(x + fixed_diag(FIRST + k));
+        for (int k = 0; k < N; ++k) {
+            const long long c = row + fixed_diag(FIRST + k);
+            at[k] = INSIDE ? spg_gather(x + fixed_diag(FIRST + k))
+                           : spg_gather_if(x + fixed_diag(FIRST + k), c >= 0 && c < cols);
+        }
 #pragma unroll
         for (int k = 0; k < N; ++k) sum += a[k] * at[k];
-        return fixed_sum<FIRST + N>(data, x, sum);
+        return fixed_sum<FIRST + N, INSIDE>(data, x, row, cols, sum);
     }
     return sum;
 }
+
+// SPG_LINES > 1: a block takes so many runs of neighbouring rows, SPG_STRIDE rows apart, where the farthest diagonals of
+// one run meet x in about the places that the main diagonal of the next one does: then they are in L1, and an SM asks L2
+// for x but once, not once for each far diagonal.
+#ifndef SPG_LINES
+#define SPG_LINES 1
+#define SPG_STRIDE 0
+#endif
 
 // The launch bounds let the compiler keep the loads of a batch together: left alone it settles for 32 registers
 // and four loads at a time.
 SPG_KERNEL __launch_bounds__(1024, 1) dia_fixed(index_t rows, index_t cols, const value_t* __restrict__ data,
                      const value_t* __restrict__ x, value_t* __restrict__ y) {
-    const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= rows) return;
-    value_t sum = 0;
-    data += row / SLICE * (SLICE * COUNT) + row % SLICE;
-    if (row + fixed_diag(0) >= 0 && row + fixed_diag(COUNT - 1) < cols) {
-        sum = fixed_sum<0>(data, x + row, sum);
-    } else {
-#pragma unroll 1
-        for (int d = 0; d < COUNT; ++d) {
-            const long long c = row + fixed_diag(d);
-            if (c >= 0 && c < cols) sum += data[d * SLICE] * x[c];
-        }
+    long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if constexpr (SPG_LINES > 1) {
+        const unsigned runs = SPG_STRIDE / blockDim.x;  // side by side, each by a block
+        row = (long long)(blockIdx.x / runs) * SPG_LINES * SPG_STRIDE + blockIdx.x % runs * blockDim.x + threadIdx.x;
     }
-    y[row] = sum;
+#pragma unroll 1
+    for (int line = 0; line < SPG_LINES && row < rows; ++line, row += SPG_STRIDE) {
+        const value_t* mine = data + (row / SLICE * (SLICE * COUNT) + row % SLICE);
+        // The last rows of the matrix are the last to be done, so they, too, must ask for everything at once.
+        if (row + fixed_diag(0) >= 0 && row + fixed_diag(COUNT - 1) < cols)
+            y[row] = fixed_sum<0, true>(mine, x + row, row, cols, 0);
+        else
+            y[row] = fixed_sum<0, false>(mine, x + row, row, cols, 0);
+    }
 }
 
 #endif

@@ -11,7 +11,7 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.base import Tunable, human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
 
-__all__: list[str] = []
+__all__ = ["lines_of", "subwarp_shape"]
 
 _BLOCK = {"block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024))}
 _STEPS = {"steps": Tunable(8, "entries per lane of the segmented sum", (1, 2, 4, 8, 16, 32))}
@@ -356,29 +356,54 @@ def sell(job: Job) -> Launch:
     )  # fmt: skip
 
 
-_DIA = _BLOCK | {
+_DIA = {
+    "block": Tunable(
+        0, "threads per block; 0: 512, with less than a million rows 256", (0, 64, 128, 256, 512, 1024)
+    ),
     "rows": Tunable(1, "neighbouring rows per thread (where the diagonals are not compiled in)", (1, 2, 4)),
     "ahead": Tunable(14, "diagonals read before the first is used", (2, 4, 8, 14, 28)),
     "specialise": Tunable(
         "auto", "compile up to 64 diagonals in; auto: from 100,000 entries on", ("auto", "always", "never")
     ),
+    "lines": Tunable(
+        0,
+        "runs of rows a block takes, as far apart as the farthest diagonal, where diagonals are compiled in; "
+        "0: up to 8, as many as leave all multiprocessors the same",
+        between=(0, 64),
+    ),
 }  # fmt: skip
+
+
+def lines_of(rows: int, stride: int, block: int, resident: int) -> int:
+    """How many runs of `block` rows, `stride` rows apart, a block takes; `resident` blocks run at once."""
+    if stride == 0 or rows < 4 * resident * block:
+        return 1
+    side_by_side, lines = stride // block, _blocks(rows, stride)
+    steps = {n: _blocks(_blocks(lines, n) * side_by_side, resident) * n for n in range(1, 9)}
+    return max(n for n in steps if steps[n] <= 1.03 * min(steps.values()))
 
 
 @variant("spmv", "dia", format="dia", source="spmv/dia.cu", tunables=_DIA,
          about="by diagonals, a thread per row, no column indices")  # fmt: skip
 def dia(job: Job) -> Launch:
-    a, arrays, block, choice = job.packed, job.arrays, job.params["block"], job.params["specialise"]
+    a, arrays, choice = job.packed, job.arrays, job.params["specialise"]
     x, y = job.buffers["x"], job.buffers["y"]
+    block = job.params["block"] or (512 if a.rows >= 1_000_000 else 256)
     defines = changed(job.params, _DIA, SPG_ROWS="rows", SPG_AHEAD="ahead")
     if 0 < a.diagonals <= 64 and choice != "never" and (choice == "always" or a.nnz >= 100_000):
+        far = max(abs(a.diag[0]), abs(a.diag[-1]))
+        stride = (far + block // 2) // block * block
+        resident = job.device.info().multiprocessors * max(1, 2048 // block)
+        lines = (job.params["lines"] or lines_of(a.rows, stride, block, resident)) if stride else 1
+        if lines > 1:
+            defines |= {"SPG_LINES": str(lines), "SPG_STRIDE": str(stride)}
         fixed = job.kernel("dia_fixed", **defines, SPG_DIAGS="".join(f"D({d})" for d in a.diag))
-        return job.launch(
-            fixed.bind(
-                _blocks(a.rows, block), block,
-                np.int32(a.rows), np.int32(a.cols), arrays["data"], x, y,
-            )
-        )  # fmt: skip
+        blocks = (
+            _blocks(_blocks(a.rows, stride), lines) * (stride // block)
+            if lines > 1
+            else _blocks(a.rows, block)
+        )
+        return job.launch(fixed.bind(blocks, block, np.int32(a.rows), np.int32(a.cols), arrays["data"], x, y))
     lowest, highest = (a.diag[0], a.diag[-1]) if a.diagonals else (0, 0)
     if block > 256:  # a large block must not want more registers than there are
         defines["SPG_BLOCK"] = str(block)
