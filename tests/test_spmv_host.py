@@ -191,9 +191,9 @@ def test_dia_with_far_diagonals(
 
 def test_dia_takes_as_many_lines_as_leave_multiprocessors_alike() -> None:
     assert lines_of(1 << 22, 2048, 512, 528) == 8  # 1,024 blocks, two for each place
-    assert lines_of(1 << 22, 2048, 512, 1024) == 8
+    assert lines_of(8_000_000, 2048, 512, 1024) == 8
     assert lines_of(4_000_000, 0, 512, 528) == 1  # no diagonal is far
-    assert lines_of(250_000, 512, 256, 1056) == 1  # all blocks run at once
+    assert lines_of(2_250_000, 1536, 512, 528) == 1  # few rows: measured slower
 
 
 def test_csr_segmented_takes_one_launch_where_zeroing_is_a_good_part(device: Device) -> None:

@@ -376,7 +376,7 @@ _DIA = {
 
 def lines_of(rows: int, stride: int, block: int, resident: int) -> int:
     """How many runs of `block` rows, `stride` rows apart, a block takes; `resident` blocks run at once."""
-    if stride == 0 or rows < 4 * resident * block:
+    if stride == 0 or rows < 12 * resident * block:
         return 1
     side_by_side, lines = stride // block, _blocks(rows, stride)
     steps = {n: _blocks(_blocks(lines, n) * side_by_side, resident) * n for n in range(1, 9)}
