@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.matrix import CSR
-from spgraph_bench.stats import Lengths, length_stats, row_blocks
+from spgraph_bench.stats import Lengths, RowBlock, length_stats, row_blocks
 
 __all__ = [
     "BLOCK_FILL", "DISTINCT_LIMIT", "BlockFill", "Diagonals", "Structure", "Symmetry", "Values", "analyse",
-    "by_alignment", "count_blocks", "distinct_pairs", "transposed",
+    "block_places", "by_alignment", "count_blocks", "distinct_pairs", "transposed",
 ]  # fmt: skip
 
 BLOCK_SIZES = (2, 3, 4, 5, 6, 7, 8)
@@ -222,6 +222,27 @@ def count_blocks(
                 (keys >> 32) // (r // inner[0]), (keys & 0xFFFFFFFF) // (c // inner[1])
             )
     return {size: len(keys) for size, keys in found.items()}
+
+
+def block_places(part: RowBlock, r: int, c: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The occupied blocks of r x c in `part`, whose first row is a multiple of r: ``block row << 32 | block
+    column``, rising. And where each entry lies if these blocks are stored one after another, by rows."""
+    counts = np.diff(part.row_ptr)
+    row = np.arange(part.first, part.last)
+    block_row = row // r
+    block_col = part.cols // np.int32(c)
+    key = np.repeat(block_row << 32, counts)
+    key |= block_col
+    new = _changes(key)
+    runs = key[new]  # entries of a row in the same block lie together: one look-up for all of them
+    keys = np.sort(runs)
+    keys = keys[_changes(keys)]
+    place = np.searchsorted(keys, runs)
+    place *= r * c
+    at = np.repeat(place, np.diff(np.append(np.flatnonzero(new), len(key))))
+    at += np.repeat((row - block_row * r) * c, counts)
+    at += part.cols - block_col * np.int32(c)
+    return keys, at
 
 
 def distinct_pairs(rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

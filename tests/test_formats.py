@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from spgraph_bench.formats.common import VALUES_DIFFER
 from spgraph_bench.formats.hyb import choose_slots
 from spgraph_bench.formats.sell import choose_sigma
 from spgraph_bench.matrix import CSR
+from spgraph_bench.recipes import make
 from spgraph_bench.stats import row_ranges, row_stats
 
 HUGE = 64_000_000  # bytes; padded formats of larger matrices are left to their refusals
@@ -300,6 +302,22 @@ def test_every_format_refuses_what_does_not_fit(form: Format) -> None:
     assert "device has 100 B free" in str(form.refuse(stats, 100))
     assert form.refuse(stats, 10**9) is None or not form.keeps_zeros or not form.keeps_values
     assert form.refuse(row_stats(battery()["0x0"]), 10**6) is None
+
+
+@pytest.fixture(scope="module")
+def four_million() -> CSR:
+    return make("blocks:n=300").csr
+
+
+@pytest.mark.parametrize("form", formats().values(), ids=lambda f: f.name)
+def test_conversion_takes_at_most_three_times_input_and_output(form: Format, four_million: CSR) -> None:
+    a = four_million if form.keeps_values else dataclasses.replace(four_million, values=None)
+    tracemalloc.start()
+    packed = form.pack(a)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    source = a.row_ptr.nbytes + a.col_idx.nbytes + (0 if a.values is None else a.values.nbytes)
+    assert source + most <= 3 * (source + packed.stored_bytes)
 
 
 @pytest.mark.parametrize("form", _with_values_formats(), ids=lambda f: f.name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
+
+from spgraph_bench.formats import formats, get_format
+from spgraph_bench.recipes import make
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -93,6 +99,38 @@ def test_run_config_goes_on_and_gives_the_worst_status(
     assert script.main() == worst
     assert len(seen) == calls
     assert seen[0][-3:] == ["bench", "spmv", "--no-save"]
+
+
+def test_every_format_is_converted_and_its_memory_measured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script: Any = _script("bench_formats")
+    assert script.main(["blocks:n=8", "arrow:n=2000", "--repeat", "2"]) == 0
+    said = capsys.readouterr().out
+    blocks, skewed = said.split("arrow:n=2000:")
+    for name, form in formats().items():
+        assert re.search(rf"^{name} +\d+\.\d\d +\d+\.\d\d ", blocks, re.MULTILINE), form.name
+        assert re.search(rf"^{name} ", skewed, re.MULTILINE)
+    assert "ell stores" in skewed.lower()
+    # The peak holds the input, and what was taken on the way.
+    csr = make("dense:rows=2000,cols=2000").csr
+    form = get_format("coo")
+    real = form.pack
+
+    def greedy(*given: Any, **params: Any) -> Any:
+        wasted = np.ones(150_000_000, np.uint8)
+        packed = real(*given, **params)
+        del wasted
+        return packed
+
+    monkeypatch.setattr(form, "pack", greedy)
+    seconds, memory, stored = script.measured(form, csr, "float32", {})
+    assert seconds > 0
+    assert stored == 12 * csr.nnz
+    assert memory > 100_000_000
+    monkeypatch.setattr(form, "pack", lambda *given, **params: os._exit(9))
+    assert script.measured(form, csr, "float32", {}) is None
+    assert "out of memory?" in script.line(form, csr, "float32", {}, 1)
 
 
 def test_make_says_which_python_it_needs(tmp_path: Path) -> None:

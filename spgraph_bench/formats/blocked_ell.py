@@ -22,7 +22,7 @@ from spgraph_bench.formats.common import (
 )
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_blocks
-from spgraph_bench.structure import distinct_pairs
+from spgraph_bench.structure import block_places, distinct_pairs
 
 __all__ = ["BlockedELL"]
 
@@ -85,13 +85,12 @@ class BlockedELL(Format):
         block_val = np.zeros((len(lengths), width, side, side), value)
         flat = block_val.reshape(-1)
         for part in row_blocks(csr, align=side):
-            row, col = part.row_ids(), part.cols.astype(np.int64)
-            key = row // side << 32 | col // side
-            keys = distinct_pairs(key >> 32, key & _MASK)
+            keys, at = block_places(part, side, side)
             first, last = part.first // side, -(-part.last // side)
             slot = ranges(np.arange(first, last) * width, lengths[first:last])
             block_col.reshape(-1)[slot] = keys & _MASK
-            at = (slot[np.searchsorted(keys, key)] * side + row % side) * side + col % side
+            # From the places of blocks one after another to those of their slots.
+            at += ((slot - np.arange(len(slot))) * side**2)[at // side**2]
             flat[at] = 1 if csr.values is None else csr.values[part.entries]
         return Packed(
             self.name,

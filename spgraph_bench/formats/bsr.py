@@ -16,7 +16,7 @@ from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, reg
 from spgraph_bench.formats.common import csr_from_loose, offset_type, quiet_overflow, ranges, value_type
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges
-from spgraph_bench.structure import BLOCK_FILL, by_alignment, count_blocks, distinct_pairs
+from spgraph_bench.structure import BLOCK_FILL, block_places, by_alignment, count_blocks
 
 __all__ = ["BSR", "SlicedBSR", "choose_block_size"]
 
@@ -29,7 +29,7 @@ SAMPLE = 1 << 20
 PIECES = 16
 """Places that the sample is taken from, spread evenly over the rows."""
 
-CLOSE = 1.1
+CLOSE = 1.05
 """Sizes that need up to so many times the least bytes in the sample are counted in the whole matrix."""
 
 WORTH = 0.98
@@ -218,13 +218,11 @@ class BSR(Format):
         block_val = np.zeros((blocks, r, c), value)
         flat, done = block_val.reshape(-1), 0
         for part in row_blocks(csr, align=r):
-            row, col = part.row_ids(), part.cols.astype(np.int64)
-            key = row // r << 32 | col // c
-            keys = distinct_pairs(key >> 32, key & _MASK)
+            keys, at = block_places(part, r, c)
             first, last = part.first // r, -(-part.last // r)
             lengths[first:last] = np.bincount((keys >> 32) - first, minlength=last - first)
             block_col[done : done + len(keys)] = keys & _MASK
-            at = ((np.searchsorted(keys, key) + done) * r + row % r) * c + col % c
+            at += done * r * c
             flat[at] = 1 if csr.values is None else csr.values[part.entries]
             done += len(keys)
         block_ptr = np.zeros(block_rows + 1, offset)

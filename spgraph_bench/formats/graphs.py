@@ -34,7 +34,9 @@ def _turned(csr: CSR) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     import scipy.sparse as sp
 
     ones = np.ones(csr.nnz, np.int8)
-    turned = sp.csr_array((ones, csr.col_idx, csr.row_ptr), shape=csr.shape).tocsc()
+    # scipy widens both index arrays to the wider of the two; 32 bits halve its time and memory.
+    row_ptr = csr.row_ptr.astype(np.int32) if csr.nnz < 2**31 else csr.row_ptr
+    turned = sp.csr_array((ones, csr.col_idx, row_ptr), shape=csr.shape).tocsc()
     return turned.indptr.astype(np.int64, copy=False), turned.indices.astype(np.int32, copy=False)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.formats.base import Format, Packed, register
-from spgraph_bench.formats.common import VALUES_DIFFER, one_value, value_type
+from spgraph_bench.formats.common import VALUES_DIFFER, offset_type, one_value, value_type
 from spgraph_bench.formats.csc import CompressedColumns
 from spgraph_bench.formats.csr16 import CSR16
 from spgraph_bench.formats.ell import ELL
@@ -19,6 +19,7 @@ from spgraph_bench.formats.jds import JDS
 from spgraph_bench.formats.sell import SELL, choose_sigma
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_stats
+from spgraph_bench.structure import transposed
 
 __all__ = ["PatternCSC", "PatternCSR16", "PatternELL", "PatternHYB", "PatternJDS", "PatternSELL"]
 
@@ -157,3 +158,28 @@ class PatternCSC(_OneValue):
     title = "compressed sparse columns without values"
     order = 32
     whole = CompressedColumns()
+
+    def pack(
+        self,
+        csr: CSR,
+        dtype: npt.DTypeLike = np.float32,
+        offsets: npt.DTypeLike = np.int32,
+        **params: Any,
+    ) -> Packed:
+        """On its own: the turn through scipy needs no values as wide as those of csc."""
+        value, offset = value_type(dtype), offset_type(offsets, csr.nnz)
+        turned = transposed(dataclasses.replace(csr, values=None))
+        col_ptr = turned.row_ptr.astype(offset, copy=False)
+        row = turned.col_idx.astype(np.int32, copy=False)
+        return Packed(
+            self.name,
+            csr.rows,
+            csr.cols,
+            csr.nnz,
+            value,
+            MappingProxyType({"col_ptr": col_ptr, "row": row}),
+            MappingProxyType({"value": one_value(csr)}),
+            pattern=csr.values is None,
+            compulsory_bytes=col_ptr.nbytes + row.nbytes,
+            offsets=offset,
+        )
