@@ -46,6 +46,21 @@ COLUMNS = (
 )
 
 
+def rows_of(log: str) -> list[dict[str, str]]:
+    """The rows of what ``ncu --csv`` wrote, without what it says before and after them."""
+    return list(csv.DictReader(line for line in log.splitlines() if line.startswith('"')))
+
+
+def short_name(kernel: str) -> str:
+    """A kernel's name without its arguments, template's ones included."""
+    return kernel.removeprefix("void ").partition("<")[0].partition("(")[0] or kernel
+
+
+def need_ncu(parser: argparse.ArgumentParser) -> None:
+    if not shutil.which("ncu"):
+        parser.error("ncu is not on PATH: it comes with the CUDA toolkit and with Nsight Compute")
+
+
 def timed(recipe: str, globs: Sequence[str]) -> list[dict[str, Any]]:
     """spgraph's records of the variants that ran on the GPU."""
     chosen = [word for glob in globs for word in ("--variant", glob)]
@@ -106,15 +121,15 @@ def profiled(recipe: str, cache: str, count: int, names: Sequence[str]) -> dict[
             stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
         operations = json.loads(done.stdout.splitlines()[-1])
-        table = [line for line in log.read_text().splitlines() if line.startswith('"')]
+        table = rows_of(log.read_text())
     groups: list[list[tuple[str, float]]] = []
-    for row in csv.DictReader(table):
+    for row in table:
         kernel, grid = row["Kernel Name"], row["Grid Size"].replace(" ", "")
         if kernel.startswith("spg_empty") and grid.startswith(MARK):
             groups.append([])
         elif not kernel.startswith("spg_read"):
             us = float(row["Metric Value"].replace(",", "")) * UNITS[row["Metric Unit"]]
-            groups[-1].append((kernel.partition("(")[0], us))
+            groups[-1].append((short_name(kernel), us))
     found = {}
     for name, group in zip(operations, groups, strict=True):
         if operations[name] == 1 and len(group) == count and len({kernel for kernel, _ in group}) == 1:
@@ -154,8 +169,7 @@ def main() -> int:
     if arguments.launch:
         recipe, *names = arguments.recipe
         launch(recipe, arguments.launch, arguments.launches, names)
-    if not shutil.which("ncu"):
-        parser.error("ncu is not on PATH: it comes with the CUDA toolkit and with Nsight Compute")
+    need_ncu(parser)
     rows = [row for r in arguments.recipe for row in compared(r, arguments.variant, arguments.launches)]
     for row in rows:
         print("  ".join(f"{v:9.3f}" if isinstance(v, float) else str(v) for v in row.values()))

@@ -192,3 +192,102 @@ def test_durations_of_ncu_are_told_apart_by_the_marker(monkeypatch: pytest.Monke
     monkeypatch.setattr(script.subprocess, "run", run)
     found = script.profiled("poisson2d:n=300", "cold", 2, ["csr-scalar"])
     assert found == {"csr-scalar": ("csr_scalar", pytest.approx(4.344))}
+
+
+def _ncu_log() -> str:
+    """What ncu's raw page looks like: noise, a head, a row of units, launches."""
+    stall = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    percent, hit = "avg.pct_of_peak_sustained_elapsed", "t_sector_hit_rate.pct"
+    columns = {
+        "ID": ("", "0", "1", "2"),
+        "Host Name": ("", "10.0.0.7", "10.0.0.7", "10.0.0.7"),
+        "Kernel Name": ("", "dia_fixed", "void lib::spmv<(int)4, float>(int, float *)", "spg_empty"),
+        "Grid Size": ("", "(15625, 1, 1)", "(7, 1, 1)", "(1, 1, 1)"),
+        "Block Size": ("", "(256, 1, 1)", "(64, 1, 1)", "(32, 1, 1)"),
+        "gpu__time_duration.sum": ("ns", "117,408", "2,000", "1,888"),
+        f"dram__throughput.{percent}": ("%", "80.08", "6.5", "0"),
+        "dram__bytes_read.sum": ("byte", "448,008,448", "1,500,000", "0"),
+        "dram__bytes_write.sum": ("byte", "4,337,664", "n/a", "0"),
+        f"lts__throughput.{percent}": ("%", "84.18", "7", "0"),
+        f"lts__{hit}": ("%", "4.44", "50", "0"),
+        f"l1tex__{hit}": ("%", "52.25", "0", "0"),
+        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio": ("", "4.44", "16", "0"),
+        "smsp__issue_active.avg.pct_of_peak_sustained_active": ("%", "14.55", "50", "0"),
+        stall.format("long_scoreboard"): ("", "15", "3", "0"),
+        stall.format("lg_throttle"): ("", "20", "0", "0"),
+        stall.format("selected"): ("", "1.00", "1.00", "0"),
+        stall.format("wait"): ("", "4", "0", "0"),
+    }
+    table = [list(columns), *map(list, zip(*columns.values(), strict=True))]
+    rows = [",".join(f'"{cell}"' for cell in row) for row in table]
+    return "\n".join(["==WARNING== Note: unmodified clocks", *rows, "==PROF== Disconnected"])
+
+
+def test_counters_of_ncu_are_condensed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    script: Any = _script("counters")
+    raw, short, again = tmp_path / "raw.csv", tmp_path / "short.csv", tmp_path / "again.csv"
+    raw.write_text(_ncu_log())
+    assert script.main(["-o", str(short), "--from", str(raw)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "raw.csv"
+    assert re.fullmatch(
+        r"dia_fixed +117\.4 +80 +448\.0 +4\.3 +84 +4 +- +52 +4\.4 +- +15"
+        r"  lg_throttle 50, long_scoreboard 38, wait 10",
+        said[2],
+    )
+    # Neither arguments nor what is not there; what was issued is no stall, but part of the time.
+    assert re.fullmatch(
+        r"lib::spmv +2\.0 +6 +1\.5 +- +7 +50 +- +0 +16\.0 +- +50  long_scoreboard 75", said[3]
+    )
+    assert len(said) == 4, "an empty kernel tells nothing"
+    assert "10.0.0.7" not in short.read_text()
+    # Its own file is read, too.
+    assert script.main(["-o", str(again), "--from", str(short)]) == 0
+    assert again.read_text() == short.read_text()
+    assert capsys.readouterr().out.splitlines()[2:] == said[2:]
+
+
+def test_counters_without_ncu_or_without_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    script: Any = _script("counters")
+    empty = tmp_path / "empty.csv"
+    empty.write_text('"ID","Kernel Name","Metric Name"\n"0","ell","x"\n')
+    binary = tmp_path / "binary.csv"
+    binary.write_bytes(b"\xff\xfe")
+    for path in (empty, binary, tmp_path, tmp_path / "none.csv"):
+        assert script.main(["--from", str(path)]) == 1
+        assert re.search(f"^counters.py: {path}: .+\nremedy: ", capsys.readouterr().err)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    for words, why in (([], "give either"), (["spmv", "x"], "ncu is not on PATH")):
+        with pytest.raises(SystemExit):
+            script.main(words)
+        assert why in capsys.readouterr().err
+
+    def run(command: list[str], **more: Any) -> Any:
+        assert command[command.index("bench") :][:4] == ["bench", "spmv", "x.mtx", "--variant"]
+        Path(command[command.index("--log-file") + 1]).write_text(log)
+        return subprocess.CompletedProcess(command, status, "==PROF== connected\nx.mtx: no such file\n")
+
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(script.subprocess, "run", run)
+    words = ["spmv", "x.mtx", "--variant", "csr*"]
+    log, status = "", 2
+    assert script.main(words) == 1
+    said = capsys.readouterr().err
+    assert "ncu counted nothing" in said
+    assert "x.mtx: no such file" in said
+    log = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n"
+    assert script.main(words) == 1
+    assert "nothing; what was said last:\n==ERROR== ERR_NVGPUCTRPERM" in capsys.readouterr().err
+    log = _ncu_log()
+    assert script.main(words) == 1
+    captured = capsys.readouterr()
+    assert "dia_fixed" in captured.out
+    assert "the run ended with status 2" in captured.err
+    status = 0
+    assert script.main(words) == 0
