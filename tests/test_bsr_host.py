@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from battery import battery, csr, matrix
@@ -146,15 +148,17 @@ def test_sliced_layout_is_what_its_docstring_says() -> None:
         sliced = get_format("bsr-sliced").pack(a, dtype, block_size=3)
         wide, rest = divmod(9, w)
         lengths = np.diff(plain.block_ptr)
+        assert sliced.length.tolist() == lengths.tolist()
         s = 0
         for first in range(0, len(lengths), 32):
+            assert sliced.slice_ptr[first // 32] == s
             lanes = range(first, min(first + 32, len(lengths)))
             for k in range(int(lengths[first : first + 32].max())):
                 run = [row for row in lanes if lengths[row] > k]
                 n = len(run)
                 for place, row in enumerate(run):
                     block = plain.block_ptr[row] + k
-                    assert sliced.block_col[s + place] == plain.block_col[block]
+                    assert sliced.base[first // 32] + sliced.block_col[s + place] == plain.block_col[block]
                     flat = plain.block_val[block].reshape(-1)
                     for q in range(wide):
                         at = (s * wide + q * n + place) * w
@@ -162,7 +166,40 @@ def test_sliced_layout_is_what_its_docstring_says() -> None:
                     for e in range(rest):
                         assert sliced.rest_val[s * rest + e * n + place] == flat[wide * w + e]
                 s += n
-        assert s == plain.blocks
+        assert s == plain.blocks == sliced.slice_ptr[-1]
+
+
+@pytest.mark.parametrize(
+    ("far", "longest", "column", "length"),
+    [
+        (1 << 16, 3, np.uint16, np.uint8),
+        ((1 << 16) + 1, 3, np.int32, np.uint8),
+        (400, 64, np.uint16, np.int32),  # 256 nonzeros in a block row
+        (1 << 17, 70, np.int32, np.int32),
+    ],
+)
+def test_sliced_indices_are_as_short_as_the_matrix_allows(
+    device: Device, far: int, longest: int, column: Any, length: Any
+) -> None:
+    cols = 2 * (far + 700)
+    places = [(0, 0), (40, 500), (41, 499 + far), (90, 1)]  # blocks 40 and 41 are in one slice
+    places += [(70, k) for k in range(longest)]
+    a = _blocks(places, 2, 2, 200, cols)
+    for dtype in ("float32", "float64"):
+        kind, entry = np.dtype(dtype), get_variant("spmv", "bsr-sliced")
+        packed = get_format("bsr-sliced").pack(a, kind, block_size=2)
+        assert (packed.block_col.dtype, packed.length.dtype) == (column, length)
+        assert packed.stored_bytes == get_format("bsr-sliced").predict_bytes(
+            row_stats(a), kind.itemsize, 4, block_size=2
+        )
+        whole = matrix(a)
+        inputs = SPMV.inputs(whole, kind, 1)
+        prepared = prepare(device, entry, packed, inputs, SPMV.output_arrays(whole, kind))
+        prepared.launch.reset()
+        prepared.launch.run()
+        device.synchronize()
+        result = SPMV.check(prepared.launch.output(), SPMV.oracle(whole, inputs, kind), kind)
+        assert result.ok, result.message
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def _check_round_trip(form: Format, a: CSR) -> None:
                 for array in packed.arrays.values():
                     assert array.flags.c_contiguous
                     assert array.dtype in {
-                        np.dtype(t) for t in (np.uint16, np.uint32, np.int32, offsets, dtype)
+                        np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.int32, offsets, dtype)
                     }
             back = form.unpack(packed)
             rounded = a if form.keeps_values else dataclasses.replace(a, values=None)

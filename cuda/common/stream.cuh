@@ -63,6 +63,7 @@ static inline void spg_copy_wait()
 SPG_STREAM_ONE(float, "f32", "f")
 SPG_STREAM_ONE(double, "f64", "d")
 SPG_STREAM_ONE(int, "s32", "r")
+SPG_STREAM_ONE(unsigned short, "u16", "h")
 
 #define SPG_STREAM_TWO(type, ptx, reg)                                                                          \
     __device__ __forceinline__ type spg_stream(const type* p)                                                   \

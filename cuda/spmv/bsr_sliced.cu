@@ -1,8 +1,9 @@
 // bsr-sliced: y = A x, A in blocks of SPG_ROWS x SPG_COLS, interleaved over slices of 32 block rows, a thread
 // per block row.
 //
-// Layout   block_ptr offset_t [block rows + 1] (in blocks); block_col int32 [blocks]; wide [blocks * WIDE], units
-//          of 16 bytes; rest [blocks * REST], the elements of each block that fill no unit. Within a slice the
+// Layout   slice_ptr offset_t [slices + 1] (in blocks); length SPG_LENGTH [block rows]; base int32 [slices];
+//          block_col SPG_COLUMN [blocks], from the base of its slice on; wide [blocks * WIDE], units of
+//          16 bytes; rest [blocks * REST], the elements of each block that fill no unit. Within a slice the
 //          blocks are stored by their place k in their block row, then by lane: a run holds the k-th blocks of
 //          all block rows that have one. Of a run of n blocks from block s on, unit q of the block that comes
 //          l-th is at s * WIDE + q * n + l, element e of its rest at s * REST + e * n + l. x [cols], y [rows].
@@ -33,6 +34,13 @@
 #ifndef SPG_AHEAD
 #define SPG_AHEAD 3
 #endif
+// Types of a column within its slice and of the length of a block row: as short as the matrix allows.
+#ifndef SPG_COLUMN
+#define SPG_COLUMN unsigned short
+#endif
+#ifndef SPG_LENGTH
+#define SPG_LENGTH unsigned char
+#endif
 
 constexpr int SIZE = SPG_ROWS * SPG_COLS;
 constexpr int UNIT = 16 / (int)sizeof(value_t);  // elements of 16 bytes
@@ -54,7 +62,8 @@ __device__ __forceinline__ void read_unit(const double* p, double* to) {
 }
 
 SPG_KERNEL __launch_bounds__(SPG_BLOCK) bsr_sliced(
-        index_t rows, index_t cols, const offset_t* __restrict__ block_ptr, const index_t* __restrict__ block_col,
+        index_t rows, index_t cols, const offset_t* __restrict__ slice_ptr, const SPG_LENGTH* __restrict__ lengths,
+        const index_t* __restrict__ bases, const SPG_COLUMN* __restrict__ block_col,
         const value_t* __restrict__ wide, const value_t* __restrict__ rest, const value_t* __restrict__ x,
         value_t* __restrict__ y) {
     SPG_SHARED(value_t, turned, SPG_BLOCK * SPG_ROWS);
@@ -63,9 +72,10 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK) bsr_sliced(
     const long long slice = block_row - lane;  // its first block row
     const long long block_rows = ((long long)rows + SPG_ROWS - 1) / SPG_ROWS;
     if (slice >= block_rows) return;  // whole warps only
-    long long run = block_ptr[slice];  // its first block
+    long long run = slice_ptr[slice / 32];  // its first block
+    const index_t base = bases[slice / 32];
     int length = 0;  // lanes beyond the last block row stay, with nothing: all 32 meet in the ballots
-    if (block_row < block_rows) length = (int)(block_ptr[block_row + 1] - block_ptr[block_row]);
+    if (block_row < block_rows) length = (int)lengths[block_row];
 
     value_t sum[SPG_ROWS] = {};
     unsigned have = __ballot_sync(FULL_WARP, length > 0);
@@ -76,7 +86,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK) bsr_sliced(
             const int count = __popc(have);
             if (length > k + u) {
                 const int place = __popc(have & ((1u << lane) - 1));
-                block[u].col = spg_stream(block_col + run + place);
+                block[u].col = base + (index_t)spg_stream(block_col + run + place);
                 const value_t* unit = wide + (run * WIDE + place) * UNIT;
 #pragma unroll
                 for (int q = 0; q < WIDE; ++q) read_unit(unit + (long long)q * count * UNIT, block[u].at + q * UNIT);

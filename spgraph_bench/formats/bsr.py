@@ -298,9 +298,11 @@ class SlicedBSR(BSR):
 
     A slice is 32 block rows, one for each lane of a warp. Its blocks are stored by their place k in their
     block row, and for each k by lane: a run holds the k-th blocks of all the slice's block rows that have
-    one. ``block_ptr`` is as in BSR: it gives the lengths of block rows and where a slice begins.
-    ``block_col``: int32 ``[blocks]`` in that order. The elements of a block are numbered by rows; the first
-    ``wide * w`` of them, w being the elements of 16 bytes, lie in ``wide_val``: value type
+    one. ``slice_ptr``: offset type ``[slices + 1]``, the first block of each slice; ``length``: the blocks of
+    a block row, uint8 ``[block rows]`` (int32 where one has more than 255 nonzeros). ``block_col``: block
+    columns ``[blocks]`` in that order, less ``base``, int32 ``[slices]``, of their slice; uint16 where the
+    columns of each slice lie within 65,536, else int32 and base 0. The elements of a block are numbered by
+    rows; the first ``wide * w`` of them, w being the elements of 16 bytes, lie in ``wide_val``: value type
     ``[blocks * wide * w]``, the last ``rest`` (less than w) in ``rest_val``: value type ``[blocks * rest]``.
     Of a run of n blocks that starts at block s, 16 bytes number q of its lane l are at
     ``((s * wide + q * n) + l) * w``, and element e of the rest at ``s * rest + e * n + l``: whatever a warp
@@ -332,17 +334,55 @@ class SlicedBSR(BSR):
             wide_val[at] = block[:, : wide * w].reshape(len(block), wide, w)
             at = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
             rest_val[at] = block[:, wide * w :]
-        arrays = {"block_col": block_col, "wide_val": wide_val.reshape(-1), "rest_val": rest_val}
-        return self._packed(plain, plain.dtype, plain.block_ptr, arrays, (plain.block_rows, plain.block_cols))
+        size = plain.block_rows, plain.block_cols
+        span, most = _reach(csr, *size)
+        slice_ptr = np.append(plain.block_ptr[:-1:SLICE], plain.block_ptr[-1:])
+        base = np.zeros(len(slice_ptr) - 1, np.int32)
+        if span <= _NARROW:
+            full = np.flatnonzero(np.diff(slice_ptr))
+            if len(full):
+                base[full] = np.minimum.reduceat(block_col, slice_ptr[full])
+            block_col -= np.repeat(base, np.diff(slice_ptr))
+            block_col = block_col.astype(np.uint16)
+        length = np.diff(plain.block_ptr).astype(np.uint8 if most <= _SHORT else np.int32)
+        index = {"slice_ptr": slice_ptr, "length": length, "base": base, "block_col": block_col}
+        return Packed(
+            self.name,
+            csr.rows,
+            csr.cols,
+            csr.nnz,
+            plain.dtype,
+            MappingProxyType({**index, "wide_val": wide_val.reshape(-1), "rest_val": rest_val}),
+            plain.meta,
+            pattern=csr.values is None,
+            compulsory_bytes=sum(a.nbytes for a in index.values()) + csr.nnz * plain.dtype.itemsize,
+            offsets=slice_ptr.dtype,
+        )
+
+    def predict_bytes(
+        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
+    ) -> int:
+        """As for BSR, and which columns and lengths are short."""
+        assert stats.csr is not None, "the number of blocks depends on the columns"
+        size = choose_block_size(stats.csr, params.get("block_size", "auto"), value_bytes, _remembered)
+        block_rows = -(-stats.rows // size.rows)
+        slices = -(-block_rows // SLICE)
+        span, most = _reach(stats.csr, size.rows, size.cols)
+        total = (slices + 1) * offset_bytes + 4 * slices + size.bytes(value_bytes)
+        total += block_rows * (1 if most <= _SHORT else 4)
+        return total - (2 * size.blocks if span <= _NARROW else 0)
 
     def unpack(self, packed: Packed) -> CSR:
         elements, w = packed.block_rows * packed.block_cols, WIDE_BYTES // packed.dtype.itemsize
         wide, rest = divmod(elements, w)
-        block_col = np.empty_like(packed.block_col)
+        block_ptr = np.zeros(len(packed.length) + 1, packed.offsets)
+        np.cumsum(packed.length, out=block_ptr[1:])
+        columns = packed.block_col.astype(np.int32) + np.repeat(packed.base, np.diff(packed.slice_ptr))
+        block_col = np.empty_like(columns)
         values = np.empty((packed.blocks, elements), packed.dtype)
         wide_val = packed.wide_val.reshape(-1, w)
-        for begin, end, source, start, count, rank in _runs(packed.block_ptr):
-            block_col[source] = packed.block_col[begin:end]
+        for begin, end, source, start, count, rank in _runs(block_ptr):
+            block_col[source] = columns[begin:end]
             at = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
             values[source, : wide * w] = wide_val[at].reshape(len(source), wide * w)
             at = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
@@ -350,10 +390,27 @@ class SlicedBSR(BSR):
         block_val = values.reshape(-1, packed.block_rows, packed.block_cols)
         arrays = {"block_col": block_col, "block_val": block_val}
         return _PLAIN.unpack(
-            _PLAIN._packed(
-                packed, packed.dtype, packed.block_ptr, arrays, (packed.block_rows, packed.block_cols)
-            )
+            _PLAIN._packed(packed, packed.dtype, block_ptr, arrays, (packed.block_rows, packed.block_cols))
         )
+
+
+_NARROW = 1 << 16
+"""Columns of a slice that 16 bits tell apart."""
+_SHORT = 255
+"""The most blocks of a block row that a byte counts."""
+
+
+def _reach(csr: CSR, r: int, c: int) -> tuple[int, int]:
+    """Over how many block columns the widest slice reaches, and the nonzeros of the fullest block row (at
+    least its blocks). From the ends of rows alone, so that it can be known before packing."""
+    most = int(np.add.reduceat(np.diff(csr.row_ptr), np.arange(0, csr.rows, r)).max()) if csr.rows else 0
+    full = np.flatnonzero(np.diff(csr.row_ptr))
+    if not len(full):
+        return 0, most
+    starts = np.flatnonzero(np.diff(full // (r * SLICE), prepend=-1))
+    low = np.minimum.reduceat(csr.col_idx[csr.row_ptr[full]] // c, starts)
+    high = np.maximum.reduceat(csr.col_idx[csr.row_ptr[full + 1] - 1] // c, starts)
+    return int((high.astype(np.int64) - low).max()) + 1, most
 
 
 _Places = npt.NDArray[np.int64]

@@ -43,10 +43,14 @@ def bsr_sliced(job: Job) -> Launch:
     if ahead == "auto":  # so many as stay within 40 registers
         ahead = max(1, min(3, 160 // (a.block_rows * a.block_cols * a.dtype.itemsize)))
     defines = _defines(SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols, SPG_BLOCK=block, SPG_AHEAD=ahead)
+    if a.block_col.dtype != np.uint16:
+        defines["SPG_COLUMN"] = "int"
+    if a.length.dtype != np.uint8:
+        defines["SPG_LENGTH"] = "int"
     return job.launch(
         job.kernel("bsr_sliced", **defines).bind(
             -(-a.rows // (a.block_rows * block)), block,
-            np.int32(a.rows), np.int32(a.cols), arrays["block_ptr"], arrays["block_col"],
-            arrays["wide_val"], arrays["rest_val"], job.buffers["x"], job.buffers["y"],
+            np.int32(a.rows), np.int32(a.cols), arrays["slice_ptr"], arrays["length"], arrays["base"],
+            arrays["block_col"], arrays["wide_val"], arrays["rest_val"], job.buffers["x"], job.buffers["y"],
         )
     )  # fmt: skip
