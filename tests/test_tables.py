@@ -13,7 +13,17 @@ import scipy.sparse as sp
 from rich.cells import cell_len
 
 from spgraph_bench.report import histogram, render, spy
-from spgraph_bench.report.text import clean, human_bytes, milliseconds, percent, significant, times
+from spgraph_bench.report.text import (
+    Column,
+    clean,
+    fit,
+    human_bytes,
+    milliseconds,
+    percent,
+    significant,
+    times,
+    to_text,
+)
 from spgraph_bench.results import Ceiling, Record
 from tests.test_results import around, record, samples
 
@@ -214,6 +224,56 @@ def test_columns_that_do_not_fit_are_named() -> None:
     assert "left out at this width (--json has them):" in narrow
     assert "GFLOP/s" in narrow.split("left out")[1]
     assert "left out" not in render(typical())
+
+
+def heads(text: str) -> list[list[str]]:
+    """The titles of each table, by the rules below them; "cold ms" and the like are two words."""
+    lines = text.splitlines()
+    return [lines[i - 1].split() for i, line in enumerate(lines) if line.startswith("---")]
+
+
+@pytest.mark.parametrize("problem", ["spmv", "spmm"])
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_format_leaves_before_the_rates(problem: str, width: int) -> None:
+    """The second table has the format again; the rates stand nowhere else."""
+    rows = [
+        cell("csr-adaptive", 0.479, problem=problem),
+        cell("binned-fused", 0.3297, format="binned-chunks", problem=problem),
+        cell("cusparse-csr-1", 0.4791, library="cuSPARSE", problem=problem),
+        cell("coo-atomic", samples=(samples(around(12.035), stopped="time limit"),), problem=problem),
+    ]
+    main, preparation = heads(render(rows, width=width))
+    assert {"cold", "GFLOP/s", "ceil", "best", "cuSPARSE"} <= set(main)
+    assert main.count("+-") == 2
+    assert "format" not in main
+    assert "format" in preparation
+    # 80 columns hold one of the two that follow from the share of the ceiling and the time.
+    assert ("GB/s" in main) == (width > 80)
+    assert ("hot" in main) == (width > 80)
+
+
+def test_of_an_iterative_problem_the_format_leaves_before_the_rates() -> None:
+    rows = [
+        cell(name, ms, problem="pagerank", rate_unit="GTEPS", format=f"{name}-of-a-long-name",
+             result={"iterations": 63})
+        for name, ms in (("pull-hubs", 10.0), ("push", 52.0))
+    ]  # fmt: skip
+    main, preparation = heads(render(rows))
+    assert {"GTEPS", "GB/s", "ceil", "iterations", "each"} <= set(main)
+    assert "format" not in main
+    assert "format" in preparation
+
+
+def test_a_short_name_does_not_squeeze_other_columns() -> None:
+    """A name of four letters needs no eight columns, for which the titles of others would be cut."""
+    for width in range(20, 60):
+        columns = [
+            Column("mode", ["auto"], "left", fold=True),
+            *(Column(title, ["1"], keep=k) for k, title in enumerate(("inspected", "quartiles", "levels"))),
+        ]
+        text = to_text([fit(columns, [""], width, terminal=False)], width, terminal=False)
+        shown = [c.title for c in columns if not c.dropped]
+        assert text.split()[: len(shown)] == shown, width
 
 
 def test_control_characters_and_markup_in_names_are_harmless() -> None:

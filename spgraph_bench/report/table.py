@@ -201,13 +201,14 @@ class Group:
         self.dropped += [c.title for c in columns if c.dropped]
         return table
 
-    def _names(self, rows: Sequence[Row]) -> list[Column]:
+    def _names(self, rows: Sequence[Row], keep: int = 5) -> list[Column]:
+        """The columns that say which row it is; `keep`: that of the format (see Column)."""
         return [
             Column("variant", [self._name(r) for r in rows], "left", fold=True),
             *(
                 []
                 if self.generated
-                else [Column("format", [clean(r.record.format) for r in rows], "left", keep=5)]
+                else [Column("format", [clean(r.record.format) for r in rows], "left", keep=keep)]
             ),
         ]
 
@@ -225,21 +226,23 @@ class Group:
         def share(row: Row) -> str:
             return "cache" if row.cache_resident else percent(row.ceiling_share)
 
-        # Without a matrix the rate, memory and launches say more than the ceiling and hot caches.
+        # Without a matrix the rate, memory and launches say more than the ceiling and hot caches. With one
+        # the format leaves first, as the second table has it too; then hot caches; then GB/s, which follow
+        # from the share of the ceiling.
         made = self.generated
         columns = [
             Column("#", cells(_rank)),
-            *self._names(rows),
+            *self._names(rows, keep=1),
             Column(f"{self.cache} ms", cells(lambda r: milliseconds(r.main.median if r.main else None))),
             Column("±" if self.terminal else "+-", cells(_precision), keep=4 if made else 7),
-            Column(f"{other} ms", cells(other_ms), keep=3 if made else 6),
+            Column(f"{other} ms", cells(other_ms), keep=3),
             Column(
                 clean(self.first.rate_unit or "rate"),
                 cells(lambda r: significant(r.rate)),
-                keep=8 if made else 4,
+                keep=8 if made else 5,
             ),
             *self._iterations(rows),
-            Column("GB/s", cells(lambda r: significant(r.gbs)), keep=2),
+            Column("GB/s", cells(lambda r: significant(r.gbs)), keep=2 if made else 4),
             Column("ceil", cells(share), keep=2 if made else 7),
             *self._fact_columns(rows),
             Column("best", cells(lambda r: times(r.to_best.value if r.to_best else None)), keep=8),

@@ -110,7 +110,7 @@ def fit(columns: Sequence[Column], styles: Sequence[str], width: int, terminal: 
             break
         victim.dropped = True
         shown.remove(victim)
-    name = max(8, min(folded.width(), width - rest))
+    name = min(folded.width(), max(8, width - rest))
     # Only a rule below the head: of lines where they can be drawn, else of hyphens.
     plain = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
     rule = box.SIMPLE_HEAD if terminal else plain
