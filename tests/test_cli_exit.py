@@ -235,6 +235,32 @@ def _one_record(folder: Path) -> Path:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_130_leaves_nothing_in_shared_memory(number: signal.Signals, tmp_path: Path) -> None:
+    process, folders = _hanging(tmp_path)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert not [folder for folder in folders if folder.exists()]
+
+
+def test_what_a_killed_run_left_in_shared_memory_is_removed_by_the_next(tmp_path: Path) -> None:
+    killed, left = _hanging(tmp_path)
+    living, used = _hanging(tmp_path)
+    killed.send_signal(signal.SIGKILL)  # as for want of memory
+    killed.communicate(timeout=60)
+    try:
+        status, _, err = _spgraph(*BENCH, "--variant", "csr-scalar", cwd=tmp_path, TMPDIR=str(tmp_path))
+        assert status == 0, err
+        assert not [folder for folder in left if folder.exists()]
+        assert all(list(folder.glob("*.npy")) for folder in used), "those of a living run are gone"
+    finally:
+        living.send_signal(signal.SIGTERM)
+        living.communicate(timeout=60)
+    assert not [folder for folder in used if folder.exists()]
+
+
+def _hanging(tmp_path: Path) -> tuple[subprocess.Popen[str], list[Path]]:
+    """A run that hangs in a kernel, and its folders in /dev/shm."""
     shm = Path("/dev/shm")
     if not os.access(shm, os.W_OK):
         pytest.skip("no /dev/shm")
@@ -242,18 +268,12 @@ def test_130_leaves_nothing_in_shared_memory(number: signal.Signals, tmp_path: P
         "bench", "spmv", "rmat:scale=6", "--device", "host", "--no-save", "--variant", "faulty-hang",
         cwd=tmp_path, SPGRAPH_PLUGINS=str(PLUGIN), TMPDIR=str(tmp_path),
     )  # fmt: skip
-    opened: set[str] = set()
     deadline = time.monotonic() + 60
-    while not opened:
+    while not (folders := [p for p in shm.glob("spgraph-*") if _opened_by(process.pid, p)]):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
-        opened = {p.name for p in shm.glob("spgraph-*") if _opened_by(process.pid, p)}
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "Traceback" not in err
-    assert not [name for name in opened if (shm / name).exists()]
+    return process, folders
 
 
 def _opened_by(parent: int, folder: Path) -> bool:
