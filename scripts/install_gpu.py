@@ -1,29 +1,44 @@
-"""Install what a GPU needs (the extras `gpu` and `peers`), where there is a GPU and a toolkit to use it.
+"""Install the extras `gpu` and `peers`, where there is a GPU and a toolkit to use it.
 
-A failure is said, not fatal: everything else works on the host device. PyCUDA is built from source, so this
-takes some two minutes the first time.
+A failure is said, not fatal: each package stands alone, and everything else works on the host device. PyCUDA
+is built from source, so this takes some two minutes the first time; the peers on the CPU are some 350 MB.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from spgraph_bench.device.probe import find_driver, toolkit_root
 
+PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+
 
 def requirements(cuda_major: int | None, toolkit: Path) -> list[str]:
-    """The packages; cuSPARSE comes from the toolkit where it is there, else from the registry."""
-    chosen = ["pycuda>=2025.1", "nvidia-ml-py>=12.560"]
-    if cuda_major is not None:
-        own = any(toolkit.glob("lib*/libcusparse.so*")) or any(toolkit.glob("targets/*/lib/libcusparse.so*"))
-        chosen += [
-            f"cuda-bindings=={cuda_major}.*",
-            f"nvmath-python[{'sysctk' if own else 'cu'}{cuda_major}]>=0.7",
-        ]
+    """The packages of both extras, as pyproject.toml names them; pip leaves out those whose markers fail.
+
+    NVIDIA's follow the driver's major version, and are left out where that is not known. cuSPARSE comes from
+    the toolkit where it is there, else from the registry.
+    """
+    extras = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    own = any(toolkit.glob("lib*/libcusparse.so*")) or any(toolkit.glob("targets/*/lib/libcusparse.so*"))
+    chosen = []
+    for requirement in [*extras["gpu"], *extras["peers"]]:
+        name, rest = re.fullmatch(r"([\w-]+)(.*)", requirement).groups()
+        if name == "cuda-bindings":
+            rest = f"=={cuda_major}.*"
+        elif name == "nvmath-python":
+            rest = f"[{'sysctk' if own else 'cu'}{cuda_major}]{rest}"
+        else:
+            chosen.append(requirement)
+            continue
+        if cuda_major is not None:
+            chosen.append(name + rest)
     return chosen
 
 
@@ -35,7 +50,7 @@ def main() -> None:
     if toolkit is None:
         print("warning: there is a GPU, but no nvcc; see `spgraph doctor`", file=sys.stderr)
         return
-    print(f"{driver.gpus[0].name} found: building PyCUDA for it ...", flush=True)
+    print(f"{driver.gpus[0].name} found: building PyCUDA for it, and installing peers ...", flush=True)
     with tempfile.TemporaryDirectory() as home:
         # PyCUDA's build reads this file; spgraph uses nothing of curand, whose headers are often missing.
         settings = f"CUDA_ROOT = {str(toolkit)!r}\nCUDA_ENABLE_CURAND = False\n"

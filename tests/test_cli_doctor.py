@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +280,18 @@ def test_peers_on_the_cpu_are_listed(machine: Machine) -> None:
     machine.packages["mkl"] = "2026.0"
     found = {check.name: (check.state, check.remedy) for check in doctor.checks()}
     assert found["mkl"] == ("ok", "")
-    assert found["python-graphblas"] == ("optional", "pip install 'spgraph[peers]'")
+    assert found["python-graphblas"] == ("optional", "pip install python-graphblas")
     machine.patch.setattr(doctor.platform, "machine", lambda: "aarch64")
     assert "mkl" not in {check.name for check in doctor.checks()}
+    machine.patch.setattr(doctor.sys, "version_info", (3, 14, 0))
+    assert "python-graphblas" not in {check.name for check in doctor.checks()}
+
+
+def test_all_of_both_extras_is_listed(machine: Machine) -> None:
+    """Of the extras that scripts/install_gpu.py installs."""
+    machine.patch.setattr(doctor.platform, "machine", lambda: "x86_64")
+    machine.patch.setattr(doctor.sys, "version_info", (3, 13, 0))
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = {re.split(r"[^\w-]", text)[0] for text in [*extras["gpu"], *extras["peers"]]}
+    assert wanted <= {check.name for check in doctor.checks()}

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -49,6 +50,22 @@ def test_cusparse_follows_driver_and_toolkit(
     assert any(requirement.startswith(wanted) for requirement in chosen)
     assert f"cuda-bindings=={major}.*" in chosen
     assert any(requirement.startswith("pycuda") for requirement in chosen)
+
+
+def test_what_is_installed_for_a_gpu_is_both_extras(tmp_path: Path) -> None:
+    """As the script, `spgraph doctor` and the README say."""
+
+    def names(requirements: list[str]) -> list[str]:
+        return [re.split(r"[^\w-]", text)[0] for text in requirements]
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    both = [*extras["gpu"], *extras["peers"]]
+    chosen = _script("install_gpu").requirements(13, tmp_path)
+    assert names(chosen) == names(both)
+    # Word for word, markers too, but for those that follow the driver's version.
+    assert set(both) - set(chosen) == {t for t in both if t.startswith(("cuda-bindings", "nvmath-python"))}
+    unknown = names(_script("install_gpu").requirements(None, tmp_path))
+    assert set(names(both)) - set(unknown) == {"cuda-bindings", "nvmath-python"}
 
 
 def test_gpu_packages_are_not_installed_without_a_gpu(

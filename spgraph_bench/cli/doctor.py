@@ -62,10 +62,11 @@ def _python_checks() -> Iterator[Check]:
     yield _package("matplotlib", "no picture files", needed=False, install="pip install 'spgraph[plot]'")
     if platform.machine().lower() in ("x86_64", "amd64"):  # there is none for others
         yield _package("mkl", "no multi-threaded CPU peer for SpMV", needed=False, install="pip install mkl")
-    yield _package(
-        "python-graphblas", "no multi-threaded CPU peer for graphs", needed=False,
-        install="pip install 'spgraph[peers]'",
-    )  # fmt: skip
+    if sys.version_info < (3, 14):  # nor is there of this, so far
+        yield _package(
+            "python-graphblas", "no multi-threaded CPU peer for graphs", needed=False,
+            install="pip install python-graphblas",
+        )  # fmt: skip
 
 
 def _peer_checks(driver: Driver | None) -> Iterator[Check]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -83,7 +84,9 @@ def _original(level: Levels, old_id: npt.NDArray[np.int32] | None) -> Levels:
 
 def no_graphblas(device: Device) -> str | None:
     if importlib.util.find_spec("graphblas") is None:
-        return "python-graphblas is not installed: pip install 'spgraph[peers]'"
+        if sys.version_info >= (3, 14):
+            return "python-graphblas has no release for Python 3.14 or later yet"
+        return "python-graphblas is not installed: pip install python-graphblas"
     return None
 
 
