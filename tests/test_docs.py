@@ -16,13 +16,16 @@ import click
 import pytest
 
 from spgraph_bench.cli.main import COMMANDS, group
+from spgraph_bench.cli.show import opening_comment
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.formats.base import formats
 from spgraph_bench.readers import readers
+from spgraph_bench.variants import variants
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+KERNELS = sorted((ROOT / "cuda").rglob("*.cu"))
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -79,6 +82,18 @@ def test_readme_names_every_variable_and_dependency() -> None:
         name = re.match(r"[\w-]+", requirement)
         assert name
         assert name[0] in table, f"{name[0]} is not in the README's table of dependencies"
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_kernel_files_open_with_their_contract(path: Path) -> None:
+    """Labels as in CONTRIBUTING.md. A file that is no variant's own (answers, clocks) has no rival."""
+    contract, _ = opening_comment(path.read_text(encoding="utf-8"))
+    own = {v.source for v in variants()}
+    rivals = ["Wins", "Loses", "Idea"] if f"{path.parent.name}/{path.name}" in own else []
+    found = re.findall(r"^([A-Z]\w+) +\S", contract, re.MULTILINE)
+    wanted = ["Layout", "Mapping", *rivals]
+    assert [label for label in found if label in wanted] == wanted
+    assert re.match(r"[\w-]+(\.cu)?(, [\w-]+)*: \S", contract), "the first line says what it computes"
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)

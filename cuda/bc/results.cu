@@ -1,4 +1,9 @@
-// results.cu: how the modes that the host drives begin and end, see graph/paths.cuh.
+// results.cu: how the modes that the host drives begin and end.
+//
+// Layout   level int32 [n], paths path_sums [n] and scale, see graph/paths.cuh; queue int32 [n], null where there is
+//          none; sizes int32 [3], as in graph/begin.cuh; old_id int32 [n], null where vertices were not relabelled;
+//          dependency float64 [n], by the ids of the input.
+// Mapping  a thread per vertex, in strides of the grid.
 #include "../common/spg.cuh"
 #include "../graph/paths.cuh"
 

@@ -1,9 +1,9 @@
 // collect.cu: brings the points of chosen curves together, so that the host can check them. Not timed.
 //
-// Computes   out float2: the points of curve id[k] from out[place[k]] on, for k < chosen. They lie either at
-//            address[curve] (vertices from malloc on the device, which the host cannot copy), or from
-//            vertices[start[curve]] on where `address` is null.
-// Threads    A warp per chosen curve.
+// Layout   out float2: the points of curve id[k] from out[place[k]] on, for k < chosen. They lie either at
+//          address[curve] (vertices from malloc on the device, which the host cannot copy), or from
+//          vertices[start[curve]] on where `address` is null.
+// Mapping  A warp per chosen curve.
 #include "../common/spg.cuh"
 
 SPG_KERNEL collect(int chosen, const int* __restrict__ id, const long long* __restrict__ place,

@@ -1,20 +1,20 @@
 // flattened.cu: as many points as each curve needs, in one launch, without children and without the host.
 //
-// Computes   count  int [curves]: points of each curve, see curve.cuh;
-//            start  long long [curves]: where its points begin, the prefix sum of `count`; total long long [1];
-//            vertices float2 [total]: the points of all curves, one curve after another.
-// State      state scan_word_t [1 + tiles]: see scan.cuh; zero when it is made, never cleared.
-// Threads    A block takes a tile of curves. It counts their points, a thread per curve, sums them up, and learns from
-//            the tiles before where its points begin (scan.cuh). Then the points of the tile are cut into equal
-//            stretches, one for each warp, whatever curve they belong to: a lane per point, 32 points next to each
-//            other at a time. So a curve of 256 points costs 32 times one of 8, and no lane waits for a longer curve.
-//            A lane moves on from its curve by looking at where the next ones start; as each has 8 points or more, that
-//            is four looks at most.
-//            While the blocks before make up their sums, a block computes its first points, which are then in registers
-//            when it learns where they go: with some 150 blocks, waiting would be a good part of the time.
-// Wins       Wherever work per item is known once it has been looked at. The prefix sum takes the place of a launch.
-// Loses      To `uniform` when every curve needs 256 points: it counts in vain.
-// Source     Flattening of nested parallelism (Blelloch, "Programming parallel algorithms", 1996).
+// Layout   control float2 [curves][3]; count int [curves]: points of each curve, see curve.cuh;
+//          start long long [curves]: where its points begin, the prefix sum of `count`; total long long [1];
+//          vertices float2 [total]: the points of all curves, one curve after another.
+// State    state scan_word_t [1 + tiles]: see scan.cuh; zero when it is made, never cleared.
+// Mapping  A block takes a tile of curves. It counts their points, a thread per curve, sums them up, and learns from
+//          the tiles before where its points begin (scan.cuh). Then the points of the tile are cut into equal
+//          stretches, one for each warp, whatever curve they belong to: a lane per point, 32 points next to each
+//          other at a time. So a curve of 256 points costs 32 times one of 8, and no lane waits for a longer curve.
+//          A lane moves on from its curve by looking at where the next ones start; as each has 8 points or more, that
+//          is four looks at most.
+//          While the blocks before make up their sums, a block computes its first points, which are then in registers
+//          when it learns where they go: with some 150 blocks, waiting would be a good part of the time.
+// Wins     Wherever work per item is known once it has been looked at. The prefix sum takes the place of a launch.
+// Loses    To `uniform` when every curve needs 256 points: it counts in vain.
+// Idea     Flattening of nested parallelism (Blelloch, "Programming parallel algorithms", 1996).
 #include "../common/scan.cuh"
 #include "curve.cuh"
 

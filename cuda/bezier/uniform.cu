@@ -1,10 +1,12 @@
 // uniform.cu: every curve gets 256 points, whether it needs them or not.
 //
-// Computes   vertices float2 [curves][256] from control (see curve.cuh). What the adaptive variants are measured against.
-// Threads    A block of 256 per curve, a thread per point; blocks go on over the curves, four under way at once. Nothing
-//            depends on the data: no counting, no allocation, no imbalance.
-// Wins       Where all curves are bent, or where 256 points each are wanted anyway.
-// Loses      On straight curves: 2,048 bytes written where 64 would do. The bytes written are its floor.
+// Layout   control float2 [curves][3], see curve.cuh; vertices float2 [curves][256].
+// Mapping  A block of 256 per curve, a thread per point; blocks go on over the curves, four under way at once. Nothing
+//          depends on the data: no counting, no allocation, no imbalance.
+// Wins     Where all curves are bent, or where 256 points each are wanted anyway.
+// Loses    On straight curves: 2,048 bytes written where 64 would do. The bytes written are its floor.
+//          Here to be beaten by the adaptive variants.
+// Idea     The plainest tessellation: equal steps of the parameter, as many for every curve.
 #include "curve.cuh"
 
 #define SPG_AT_ONCE 4

@@ -3,11 +3,15 @@
 // restore        levels (or lengths: value_t) of relabelled vertices back to the vertices of the input:
 //                out[v] = level[new_id[v]].
 // parents_rows   a parent for every vertex found, by rows: u's edge to w at the next level makes u a parent of w.
-//                A warp per vertex. Many u may qualify and each writes itself: any of them is right, so the race is
-//                benign; the writes are relaxed.
-// parents_edges  the same with a thread per edge.
+//                Many u may qualify and each writes itself: any of them is right, so the race is benign; the writes
+//                are relaxed.
+// parents_edges  the same by edges.
 // parents_begin  -1 for all but the source, which is its own parent.
-// With relabelled vertices old_id gives back the ids of the input; null where they are the same.
+//
+// Layout   level int32 [n], -1 where nothing was found; restore: level and out value_t [n], int32 or lengths; parent
+//          int32 [n], by the ids of the input, -1 likewise; old_id, new_id int32 [n], inverse to each other, null where
+//          vertices were not relabelled. Rows: row_ptr offset_t [n + 1], col int32 [nnz]; edges: row, col int32 [nnz].
+// Mapping  a thread per vertex; parents_rows: a warp per vertex; parents_edges: a thread per edge.
 #include "../common/spg.cuh"
 #include "sync.cuh"
 

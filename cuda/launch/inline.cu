@@ -6,6 +6,7 @@
 // Wins     inline: on small tasks; flattened: nearly always, where the sizes of all tasks are known before the launch
 //          (here they are equal; else a prefix sum over them finds each thread its task).
 // Loses    inline: on large tasks, as one thread works where thousands could; flattened: on tasks that arise from tasks.
+// Idea     inline: the loop that a launch would replace; flattened: Blelloch, "Programming parallel algorithms", 1996.
 #include "../common/spg.cuh"
 #include "task.cuh"
 

@@ -7,8 +7,9 @@
 //             several times the L2 it evicts the caches, by clean lines (dirty lines would be written back at
 //             the next kernel's expense).
 //
-// Layout: buffers of float4 (16 bytes), `count` of them. Mapping: grid-stride, eight independent 16-byte loads
-// in flight per thread, because one load per thread leaves the memory system idle between round trips.
+// Layout   buffers of float4 (16 bytes), `count` of them.
+// Mapping  in strides of the grid, eight independent 16-byte loads in flight per thread, because one load per thread
+//          leaves the memory system idle between round trips.
 #include "../common/spg.cuh"
 
 // One thread. `flag` is mapped host memory that only the host writes (hence volatile); it counts up, so that a

@@ -1,11 +1,12 @@
 // hybrid.cu: children while nodes are large, and then one block finishes the whole subtree.
 //
-// Computes   nodes, order and the number of nodes, as tree.cuh has them. As child_launch.cu, but a node of at most 2,048
-//            points launches nothing any more: a block sorts its points by code in shared memory and reads all nodes of
-//            the subtree off the codes, by the rule of flattened.cu.
-// Threads    As child_launch.cu; finish_group: 256 threads for a subtree.
-// Wins       A launch pays for some 100 nodes instead of for one.
-// Loses      To flattened.cu, by what its launches of large nodes cost.
+// Layout   As child_launch.cu.
+// Mapping  As child_launch.cu, but a node of at most 2,048 points launches nothing any more (finish_group): 256 threads
+//          sort its points by code in shared memory and read all nodes of the subtree off the codes, by the rule of
+//          flattened.cu.
+// Wins     A launch pays for some 100 nodes instead of for one.
+// Loses    To flattened.cu, by what its launches of large nodes cost.
+// Idea     child_launch.cu above that size, flattened.cu below it.
 #define SPG_FINISH 2048
 #define SPG_FINISH_THREADS 256
 #include "../common/scan.cuh"

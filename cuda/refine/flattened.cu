@@ -1,9 +1,12 @@
 // flattened.cu: all levels in one cooperative launch, with queues that the kernel keeps itself.
 //
-// Computes   cells and cell_count, see level.cuh; barrier unsigned [1], zero when it is made, see graph/sync.cuh.
-// Threads    As many blocks as the device holds at once; a barrier of the whole grid after each level.
-// Wins       A level costs a barrier instead of a launch, and nobody waits for the host.
-// Loses      Needs a cooperative launch; the grid is as large in a level of 16 cells as in one of 100,000.
+// Layout   front double [fronts][5], see field.cuh; queue, queued, cells and cell_count, see level.cuh; barrier
+//          unsigned [1], zero when it is made, see graph/sync.cuh.
+// Mapping  As many blocks as the device holds at once, a warp per cell (level.cuh); a barrier of the whole grid after
+//          each level.
+// Wins     A level costs a barrier instead of a launch, and nobody waits for the host.
+// Loses    Needs a cooperative launch; the grid is as large in a level of 16 cells as in one of 100,000.
+// Idea     Persistent threads: Gupta, Stuart and Owens, InPar 2012; Xiao and Feng's barriers, IPDPS 2010.
 #include "level.cuh"
 #include "../graph/sync.cuh"
 

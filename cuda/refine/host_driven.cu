@@ -1,8 +1,10 @@
 // host_driven.cu: a launch per level; the host reads how many cells the next one has.
 //
-// Computes   cells and cell_count, see level.cuh.
-// Wins       Code without barriers and bounds: each launch is as large as its level.
-// Loses      A wait and a transfer of four bytes per level.
+// Layout   front double [fronts][5], see field.cuh; queue, queued, cells and cell_count, see level.cuh.
+// Mapping  One launch per level, a warp per cell (level.cuh).
+// Wins     Code without barriers and bounds: each launch is as large as its level.
+// Loses    A wait and a transfer of four bytes per level.
+// Idea     The plain way, breadth first, as a search that a host drives (bfs/frontier.cu).
 #include "level.cuh"
 
 SPG_KERNEL refine_cells(int fronts, const double* __restrict__ front, double tolerance, int depth,
