@@ -35,6 +35,18 @@ def _text(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+def test_a_file_without_a_banner_is_warned_of_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], json_too: list[str]
+) -> None:
+    path = tmp_path / "bare.mtx"
+    path.write_text("% no banner\n2 2 2\n1 1 2.5\n2 1 3\n")
+    assert run(["info", str(path), *json_too]) == 0
+    assert capsys.readouterr().err == (
+        f"warning: {path}:2: no %%MatrixMarket banner: read as a coordinate matrix, real general\n"
+    )
+
+
 def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
     found = _json(capsys, "blocks:n=8,block=3")
     matrix = recipes.make("blocks:n=8,block=3")

@@ -132,9 +132,8 @@ def read_header(data: Input) -> Header:
         raise data.error("the size line is missing", remedy="was the file downloaded whole?")
     if banner is None:
         field = _field_without_banner(data, size, body, line)
-        findings.append(
-            Finding(f"no %%MatrixMarket banner: read as a coordinate matrix, {field} general", size)
-        )
+        text = f"no %%MatrixMarket banner: read as a coordinate matrix, {field} general"
+        findings.append(Finding(text, size, warning=True))
     rows, cols, count = _sizes(data, size, line, layout)
     if symmetry != "general" and rows != cols:
         raise data.error(
