@@ -95,6 +95,15 @@ def test_compile_all_fails_on_a_warning(
     assert ("k.cu" in captured.err) == bool(status)
 
 
+def test_compile_all_takes_every_type_to_every_architecture() -> None:
+    script: Any = _script("compile_all")
+    todo = script.jobs()
+    everywhere = script.in_every_architecture(todo)
+    assert everywhere < set(todo)
+    for kind in (1, 2):  # value types, offset types
+        assert {(job[0], job[kind]) for job in everywhere} == {(job[0], job[kind]) for job in todo}
+
+
 @pytest.mark.parametrize(
     ("statuses", "worst", "calls"), [([0, 0], 0, 2), ([1, 0], 1, 2), ([0, 2], 2, 2), ([130, 0], 130, 1)]
 )
