@@ -93,7 +93,14 @@ def test_1_nothing_ran(tmp_path: Path) -> None:
         (("bench", "spmv", "--no-such-option"), "No such option"),
         (("info", "--base"), "`spgraph info --help`"),
         ((*BENCH, "--variant", "csr-vectr"), "csr-vector"),
-        ((*BENCH, "--format", "nope"), "no variant of spmv reads a format 'nope'"),
+        (
+            (*BENCH, "--format", "nope"),
+            "no variant of spmv reads a format 'nope'\n  remedy: `spgraph list formats` names them\n",
+        ),
+        (
+            (*BENCH, "--format", "jd"),
+            "no variant of spmv reads a format 'jd'\n  remedy: did you mean jds?\n",
+        ),
         ((*BENCH, "--param", "blok=128"), "blok"),
         ((*BENCH, "--param", "block=3"), "block"),
         (("info", "rmat:scale=99"), "scale takes 1.."),

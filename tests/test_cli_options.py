@@ -74,7 +74,6 @@ def test_every_option_arrives(parsed: Any) -> None:
         (["--seed", "-1"], "range"),
         (["--dtype", "int8"], "float32"),
         (["--base", "2"], "'0', '1'"),
-        (["--input-format", "mtx"], "matrix-market"),
     ],
 )
 def test_wrong_values_are_usage(parsed: Any, args: list[str], said: str) -> None:

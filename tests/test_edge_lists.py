@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -345,8 +346,19 @@ RELABEL = "--relabel"
         ("0 1\n# c\n\n1 -2\n", 4, "vertex id '-2' is negative", "0, 1, 2"),
         ("0 1\n1\n2 3\n3 4\n", 2, "only one column ('1')", "delete"),
         ("0\n1\n2\n", 2, "only one column ('1')", "delete"),
-        ("0 1\n1 2\n2 3 4\n", 3, "3 columns where the list has 2", "same columns"),
-        ("0 1 1\n1 2 1\n2 3\n", 3, "2 columns where the list has 3", "same columns"),
+        ("0 1\n1 2\n2 3 4\n", 3, "3 columns where the lines before have 2", "same columns"),
+        ("0 1 1\n1 2 1\n2 3\n", 3, "2 columns where the lines before have 3", "same columns"),
+        ("0 1\n1 2 3\n2 3\n", 2, "3 columns where the lines before have 2", "same columns"),
+        ("1 2 3 4\n1 2\n3 4\n", 1, "4 columns where the lines after it have 2", "same columns"),
+        ("# c\n0 1\n\n1 2 3\n", 4, "3 columns where line 2 has 2", "same columns"),
+        ("7 9\n7 12 1\n12 3 1\n", 2, "3 columns where line 1 has 2", "same columns (line 1 does not fit"),
+        ("0 1 5\n1 2\n3 4\n", 2, "2 columns where line 1 has 3", "same columns"),
+        (
+            "1 2\n1 2 3\n2 3 4\n",
+            1,
+            "promises 1 vertices, line 2 names vertex 2",
+            "an edge, give it 3 columns",
+        ),
         ("0 1\n1 2\n1 2 3 4 5\n", 3, "5 columns", "two to four"),
         ("1 2 3 4 5\n1 2 3 4 5\n", 2, "5 columns", "two to four"),
         ("alice bob\nbob carol\n", 1, "vertex 'alice' is no number", "integers"),
@@ -375,6 +387,14 @@ def test_broken_lists(text: str, line: int | None, cause: str, remedy: str) -> N
     assert cause in error.value.cause
     assert remedy in (error.value.remedy or "")
     assert len(str(error.value)) < 260
+
+
+def test_a_size_line_with_too_few_edges_is_a_guess_that_is_said() -> None:
+    guessed, usual = parse("5 6 1\n1 2\n3 4\n1 4\n"), parse("5 5 1\n1 2\n2 1\n")
+    assert [(f.text, f.line) for f in guessed.findings if f.warning] == [
+        ("the size line promises 1 edges, the file holds 3", 1)
+    ]
+    assert not any(f.warning for f in usual.findings)
 
 
 def test_the_first_of_many_faults_is_named_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -483,3 +503,58 @@ def test_speed_and_memory(tmp_path: Path) -> None:
     assert memory < 5 * size
     assert calls > 10
     assert last == 1
+
+
+READ_APART = """
+import os, sys, time
+import scipy.sparse
+from spgraph_bench.readers import ReadOptions, cache, compiled, read, readers
+
+def resident(field):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field))
+
+cache.WORTH_SECONDS = 1e9
+readers(), compiled.library()
+for way in "compiled", "python":
+    for options in {}, {"symmetrize": True}, {"relabel": True, "symmetrize": True}:
+        sys.stdout.flush()
+        if os.fork():
+            assert os.wait()[1] == 0
+            continue
+        if way == "python":
+            compiled.library = lambda: None
+        with open("/proc/self/clear_refs", "w") as clear:
+            clear.write("5")  # VmHWM starts again from what is resident now
+        before, start = resident("VmRSS"), time.process_time()
+        nnz = read(sys.argv[1], ReadOptions(**options)).csr.nnz
+        print(way, *options, nnz, time.process_time() - start, resident("VmHWM") - before)
+        sys.stdout.flush()
+        os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="Linux tells the peak")
+@pytest.mark.skipif("SPGRAPH_HOST_SANITIZE" in os.environ, reason="a sanitizer keeps what is freed")
+@pytest.mark.parametrize("head", ["# directed", "% asym weighted", "% sym weighted"])
+def test_memory_to_the_matrix(tmp_path: Path, head: str) -> None:
+    """Read, mirrored by an option or by its header, relabelled: at most five times the file, in no order."""
+    path = tmp_path / "big.txt"
+    rng = np.random.default_rng(1)
+    columns = [*rng.integers(100_000, 300_000, (2, 1_100_000)), rng.integers(1, 256, 1_100_000)]
+    columns = columns[: 3 if head.endswith(" weighted") else 2]
+    rows = zip(*(c.tolist() for c in columns), strict=True)
+    path.write_text(head + "\n" + "\n".join(" ".join(map(str, row)) for row in rows) + "\n")
+    # The C library keeps up to 64 MB that were freed: little of 100 MB, much of this file.
+    env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "262144", "MALLOC_TRIM_THRESHOLD_": "262144"}
+    out = subprocess.run(
+        [sys.executable, "-c", READ_APART, str(path)],
+        capture_output=True, text=True, check=True, timeout=100, env=env,
+    )  # fmt: skip
+    size = path.stat().st_size
+    lines = [line.split() for line in out.stdout.splitlines()]
+    assert len(lines) == 6
+    for *what, nnz, seconds, memory in lines:
+        assert int(nnz) > (2_100_000 if "symmetrize" in what or " sym " in head else 1_000_000), what
+        assert float(seconds) < 6 * size / 100e6, what
+        assert int(memory) < 5 * size, (what, int(memory) / size)

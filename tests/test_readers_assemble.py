@@ -117,6 +117,36 @@ def test_symmetrize_keeps_own_values_and_says_where_they_differ():
         build(2, 3, [(0, 1, 2.0)], symmetrize=True)
 
 
+@given(seed=st.integers(0, 2**31), part=st.sampled_from([1, 7, 1 << 16]), pattern=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_symmetrize_in_parts(seed, part, pattern):
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(1, 12))
+    count = int(rng.integers(0, 50))
+    row, col = rng.integers(0, size, (2, count))
+    row[rng.random(count) < 0.3] = 0  # a hub, and its rows are long in the transpose too
+    values = np.where(rng.random(count) < 0.1, np.nan, rng.integers(-2, 3, count).astype(float))
+    own: dict[tuple[int, int], float] = {}
+    for i, j, value in zip(row.tolist(), col.tolist(), values.tolist(), strict=True):
+        own.setdefault((i, j), value)
+    expected = {(j, i): value for (i, j), value in own.items()} | own
+    differ = sum((j, i) in own and repr(own[j, i]) != repr(v) for (i, j), v in own.items())
+
+    index = (row.astype(INDEX), col.astype(INDEX))
+    raw = RawEntries(size, size, *index, None if pattern else values, "test")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[assemble.__module__], "_SMALL_CHUNK", part)
+        matrix = assemble(raw, ReadOptions(symmetrize=True, duplicates="first"), "x", SOURCE)
+    canonical(matrix.csr)
+    rows = np.repeat(np.arange(size), matrix.csr.row_lengths())
+    places = list(zip(rows.tolist(), matrix.csr.col_idx.tolist(), strict=True))
+    assert places == sorted(expected)
+    assert matrix.policies.self_loops == sum(i == j for i, j in own)
+    if not pattern:
+        assert repr(matrix.csr.values.tolist()) == repr([expected[place] for place in places])
+        assert sum(f.count for f in matrix.findings if "mirror" in f.text) == differ
+
+
 def test_values_ones_and_random():
     entries = [(1, 0, 5.0), (2, 1, 0.0)]
     assert build(3, 3, entries, values="ones").csr.values is None

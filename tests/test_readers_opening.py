@@ -13,6 +13,7 @@ import sys
 import pytest
 import scipy.sparse as sp
 
+from spgraph_bench.cli.main import run
 from spgraph_bench.errors import InputError
 from spgraph_bench.readers import ReadOptions, cache, read, readers
 from spgraph_bench.readers.opening import matrix_name
@@ -179,6 +180,31 @@ def test_input_format_is_forced(tmp_path):
     assert read(str(path), ReadOptions(input_format="matrix-market")).csr.nnz == 2
     with pytest.raises(InputError, match="no input format 'mtx'"):
         read(str(path), ReadOptions(input_format="mtx"))
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("mtx", "did you mean matrix-market?"),
+        (".MAT", "did you mean matlab?"),
+        ("metris", "did you mean metis?"),
+        ("hdf5", "`spgraph list readers` names them"),
+    ],
+)
+def test_the_remedy_for_an_unknown_format_is_short(mtx, capsys, name, remedy):
+    for command in ("info", "bench"):
+        args = [command, *(["spmv"] if command == "bench" else []), str(mtx), "--input-format", name]
+        assert run(args) == 2
+        assert capsys.readouterr().err == f"error: there is no input format {name!r}\n  remedy: {remedy}\n"
+
+
+def test_the_remedy_for_content_of_no_known_kind_is_short(tmp_path):
+    path = tmp_path / "a.dat"
+    path.write_bytes(b"hello\n")
+    with pytest.raises(InputError, match="text of no known kind") as error:
+        read(str(path))
+    assert "spgraph list readers" in error.value.remedy
+    assert len(error.value.remedy) < 80
 
 
 @pytest.mark.parametrize(

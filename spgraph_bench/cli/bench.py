@@ -315,10 +315,9 @@ def _choose(problem: str, options: RunOptions) -> Sequence[Variant]:
             raise UsageError(f"no variant of {problem} matches {glob!r}", remedy=hint)
     for glob in options.formats:
         if not select(problem, (), [glob]):
-            used = sorted({v.format for v in everything})
-            raise UsageError(
-                f"no variant of {problem} reads a format {glob!r}", remedy=f"one of {', '.join(used)}"
-            )
+            close = difflib.get_close_matches(glob, sorted({v.format for v in everything}), n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else "`spgraph list formats` names them"
+            raise UsageError(f"no variant of {problem} reads a format {glob!r}", remedy=hint)
     chosen = select(problem, options.variants, options.formats)
     if not chosen:
         raise UsageError("no variant matches both --variant and --format", remedy="leave one of them out")

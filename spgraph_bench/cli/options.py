@@ -124,9 +124,10 @@ def _reader(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     if value is None:
         return None
     from spgraph_bench.readers import readers  # numpy and more: not at import
+    from spgraph_bench.readers.opening import unknown_format
 
     if value not in (known := readers()):
-        raise click.BadParameter(f"{value!r} is none of {', '.join(known)}.", ctx, param)
+        raise unknown_format(value, known)
     return value
 
 

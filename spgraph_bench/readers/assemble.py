@@ -9,11 +9,12 @@ Most of the time goes into moving entries to their rows, one by one, all over me
 pass at most, none for a file in row-major order; a triangle in either order is mirrored in that very pass.
 Where a file has no order, a pass by column comes before it; or, by scipy, the rows are sorted after it, and
 those with duplicates once more, stably: sums and "first" follow the file's order. (Where these are many, two
-more passes are faster.)
+more passes are faster.) ``symmetrize`` takes one more pass, which transposes, and merges the rows of both.
 """
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -49,6 +50,11 @@ class _Rows:
     def row_of_all(self) -> npt.NDArray[np.int32]:
         return np.repeat(np.arange(len(self.ptr) - 1, dtype=np.int32), np.diff(self.ptr))
 
+    def keys(self, begin: int, end: int, cols: int) -> npt.NDArray[np.int64]:
+        """``(row - begin) * cols + col`` of each entry in the rows from `begin` to before `end`: rising."""
+        row = np.repeat(np.arange(end - begin) * cols, np.diff(self.ptr[begin : end + 1]))
+        return row + self.col[self.ptr[begin] : self.ptr[end]]
+
     def keep(self, mask: npt.NDArray[np.bool_]) -> _Rows:
         gone = np.flatnonzero(~mask)
         return _Rows(
@@ -63,9 +69,10 @@ def assemble(
 ) -> Matrix:
     """The matrix of `raw` under `options`.
 
-    Linear in the number of entries; the peak is below three times the input plus the output. InputError, with
-    the line where `raw` can tell it, for an index out of range, a duplicate under ``duplicates="error"``,
-    complex values without a chosen part, ``symmetrize`` of a rectangular matrix, a dimension beyond 2^31 - 1.
+    Linear in the number of entries; the peak is below three times the input plus the output, for which `raw`
+    gives up its arrays once they are no longer needed. InputError, with the line where `raw` can tell it, for
+    an index out of range, a duplicate under ``duplicates="error"``, complex values without a chosen part,
+    ``symmetrize`` of a rectangular matrix, a dimension beyond 2^31 - 1.
     """
     say = progress or (lambda what, fraction: None)
     _check(raw, options, source)
@@ -96,6 +103,7 @@ def assemble(
         # The entries of a row follow each other, and so do those of a column, which are the ones that the row
         # gets from the other triangle: a stable pass over one after the other leaves rows sorted.
         rows = _by_row(raw.rows, raw.cols, row, col, _chosen(values, len(row), options), mirror=sign)
+        policies = replace(policies, self_loops=int(np.count_nonzero(row == col)))
         return _finished(raw, rows, name, source, policies, findings)
 
     rows = _sorted(raw.rows, raw.cols, row, col, values, order)
@@ -107,9 +115,15 @@ def assemble(
             findings += _both_sides(raw, row, col, upper, rows, same)
         rows = _merged(rows, same, options)
         del same
-    del row, col, values
-
     rows, policies = _zeros(rows, triangle, options.drop_zeros, policies)
+    if raw.rows == raw.cols:
+        stored = not policies.duplicates_found and not policies.zeros_dropped
+        diagonal = row == col if stored else rows.row_of_all() == rows.col
+        policies = replace(policies, self_loops=int(np.count_nonzero(diagonal)))
+        del diagonal
+    del row, col, values
+    raw.row = raw.col = np.empty(0, np.int32)
+    raw.values = None
     rows.values = _chosen(rows.values, len(rows.col), options)
     if triangle or options.symmetrize:
         say("mirroring", None)
@@ -121,10 +135,6 @@ def assemble(
 def _finished(
     raw: RawEntries, rows: _Rows, name: str, source: Source, policies: Policies, findings: list[Finding]
 ) -> Matrix:
-    if raw.rows == raw.cols:
-        whole = not policies.duplicates_found and not policies.zeros_dropped
-        diagonal = raw.row == raw.col if whole else rows.row_of_all() == rows.col
-        policies = replace(policies, self_loops=int(np.count_nonzero(diagonal)))
     csr = CSR(raw.rows, raw.cols, rows.ptr, rows.col, rows.values)
     return Matrix(
         name, csr, source, symmetry=raw.symmetry, weighted=csr.values is not None, policies=policies,
@@ -314,7 +324,7 @@ def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, o
         at = at[np.lexsort((col[at], row[at]))]  # stable
         out.values[np.repeat(mixed, np.diff(out.ptr))] = values[at]
         return out
-    del out, same
+    del out, csr, same, at
     return _from_scipy(_as_scipy(_by_row(cols, rows, col, row, values), rows).T.tocsr(), True)
 
 
@@ -470,6 +480,8 @@ def _transposed(rows: _Rows, keep: npt.NDArray[np.bool_] | None = None) -> _Rows
 
     part = rows if keep is None else rows.keep(keep)
     size = len(rows.ptr) - 1
+    if (passed := compiled.by_row(size, part.col, part.row_of_all(), part.values)) is not None:
+        return _Rows(*passed)
     carried = np.zeros(len(part.col), np.int8) if part.values is None else part.values
     csc = sp.csr_array((carried, part.col, part.ptr), shape=(size, size)).tocsc()
     return _from_scipy(csc, part.values is not None)
@@ -497,18 +509,46 @@ def _mirrored(lower: _Rows, sign: int) -> _Rows:
 
 
 def _symmetrized(rows: _Rows, findings: list[Finding]) -> _Rows:
-    """Every entry and its mirror; where both are stored, each keeps its own value."""
-    both = _side_by_side(rows, _transposed(rows))
-    both = _transposed(_transposed(both))  # two stable passes: own entries stay before mirrored ones
-    same = _repeats(both)
-    if both.values is not None:
-        at = np.flatnonzero(same)
-        own, other = both.values[at - 1], both.values[at]
-        differ = int(np.count_nonzero((own != other) & ~(np.isnan(own) & np.isnan(other))))
-        if differ:
-            findings.append(
-                Finding(
-                    "entries whose mirror is stored with another value (each keeps its own)", count=differ
-                )
+    """Every entry and its mirror; where both are stored, each keeps its own value.
+
+    The rows of the matrix and those of its transpose, both sorted, are merged some at a time, right to where
+    they stay, so that nothing else of that size is held.
+    """
+    size, back = len(rows.ptr) - 1, _transposed(rows)
+    out = _Rows(np.zeros(size + 1, np.int64), np.empty(2 * len(rows.col), np.int32), None)
+    if rows.values is not None:
+        out.values = np.empty(len(out.col), rows.values.dtype)
+    begin = filled = differ = 0
+    while begin < size:
+        end = _part_end(rows, back, begin)
+        own, other = (slice(int(r.ptr[begin]), int(r.ptr[end])) for r in (rows, back))
+        keys = np.concatenate([r.keys(begin, end, size) for r in (rows, back)])
+        order = np.argsort(keys, kind="stable")  # merges two runs; an own entry comes before its mirror
+        keys = keys[order]
+        kept = np.append(np.ones(min(1, len(keys)), np.bool_), keys[1:] != keys[:-1])
+        to = slice(filled, filled := filled + int(np.count_nonzero(kept)))
+        out.col[to] = np.concatenate([rows.col[own], back.col[other]])[order[kept]]
+        out.ptr[begin + 1 : end + 1] = to.start + np.searchsorted(
+            keys[kept], np.arange(1, end - begin + 1) * size
+        )
+        if rows.values is not None and back.values is not None and out.values is not None:
+            values = np.concatenate([rows.values[own], back.values[other]])[order]
+            out.values[to] = values[kept]
+            at = np.flatnonzero(~kept)
+            own_values, mirrored = values[at - 1], values[at]
+            differ += int(
+                np.count_nonzero((own_values != mirrored) & ~(np.isnan(own_values) & np.isnan(mirrored)))
             )
-    return both.keep(~same)
+        begin = end
+    if differ:
+        text = "entries whose mirror is stored with another value (each keeps its own)"
+        findings.append(Finding(text, count=differ))
+    return _Rows(out.ptr, out.col[:filled], None if out.values is None else out.values[:filled])
+
+
+def _part_end(rows: _Rows, back: _Rows, begin: int) -> int:
+    """Where to end a part that begins at a row, so that it stays in cache: one row at least."""
+    last = min(len(rows.ptr) - 1, begin + _SMALL_CHUNK)
+    limit = rows.ptr[begin] + back.ptr[begin] + _SMALL_CHUNK
+    fits = bisect.bisect_right(range(begin + 1, last + 1), limit, key=lambda r: rows.ptr[r] + back.ptr[r])
+    return begin + max(1, fits)

@@ -9,6 +9,11 @@ KONECT's header is ``% FORMAT WEIGHTS`` and ``% EDGES ROWS COLUMNS`` (konect.cc,
 Analysis"): format sym (undirected), asym (directed) or bip (bipartite: two sets of ids, a rectangular
 matrix). An undirected edge is one edge whichever way it is written; written again, either way, it is a
 duplicate like any other. Only a file in which every edge has its mirror is taken as it stands.
+
+Measured on two cores (scripts/bench_readers.py --edge-lists; edges in no order): 113 MB without weights to
+canonical CSR in 0.6 s and 1.8 times the file's memory, with ``symmetrize`` in 0.8 s and 1.8 times, 1.2 s and
+2.0 times without a compiler; 108 MB with weights in 0.9 s and 2.9 times, with ``symmetrize`` in 0.9 s and 3.4
+times, undirected by its header in 1.0 s and 4.3 times.
 """
 
 from __future__ import annotations
@@ -162,6 +167,8 @@ class _Size:
     cols: int
     edges: int | None
     line: int
+    otherwise: str = ""
+    """What to do if it is an edge after all, where only its columns say that it is none."""
 
 
 @reader("edge-list", title="edge list (SNAP, KONECT, NetworkRepository)", suffixes=_SUFFIXES, sniff=sniff)
@@ -184,12 +191,19 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         lines = lines[1:]
     columns = _columns(data, lines)
     size = _plain_size(lines, columns)
+    width = len(lines[0].fields)
     if size is not None:
         lines = lines[1:]
     largest = 2**63 - 1 if options.relabel else MAX_VERTICES
     table = read_table(data, lines[0].offset, end, columns, progress, largest=largest)
     if size is None:
         size = _size_among_edges(table, lines[0], columns, findings)
+    elif not _is_credible(size, table):
+        raise data.error(
+            f"{columns} columns where line {size.line} has {width}",
+            line=lines[0].number,
+            remedy=f"give every line the same columns (line {size.line} does not fit as a size line either)",
+        )
     if size is not None:
         _check_count(data, table, size, findings)
     return interpret(data, options, table, head, size, findings)
@@ -215,8 +229,9 @@ def interpret(
         require_rows(data, table, rows, 0)
     else:
         rows, cols = _shape(data, table, base, bipartite, head, size, findings)
-        table.u = table.u - base if base else table.u
-        table.v = table.v - base if base else table.v
+        if base:
+            table.u -= base
+            table.v -= base
         if not bipartite and rows == cols:
             _report_gaps(table, rows, findings)
     if head.edges is not None and head.edges[0] != len(table):
@@ -272,6 +287,8 @@ def _columns(data: Input, lines: list[DataLine]) -> int:
     """How many columns the list has; the second line tells, for the first may be a size line."""
     line = lines[1] if len(lines) > 1 else lines[0]
     columns = len(line.fields)
+    if len(lines) > 2 and columns != len(lines[0].fields) == len(lines[2].fields) in (2, 3, 4):
+        return len(lines[0].fields)  # the second line is the odd one
     if 2 <= columns <= 4:
         return columns
     if columns == 1:
@@ -295,11 +312,20 @@ def _plain_size(lines: list[DataLine], columns: int) -> _Size | None:
     number = lines[0].number
     if len(values) == 1:
         return _Size(values[0], values[0], None, number)
+    otherwise = f"; if it is an edge, give it {columns} columns as the others have"
     if len(values) == 2 and columns > 2:
-        return _Size(values[0], values[0], values[1], number)
+        return _Size(values[0], values[0], values[1], number, otherwise)
     if len(values) == 3 and columns != 3:
-        return _Size(values[0], values[1], values[2], number)
+        return _Size(values[0], values[1], values[2], number, otherwise)
     return None
+
+
+def _is_credible(size: _Size, table: Table) -> bool:
+    """Whether a first line of other columns than the edges may well be a size line with a fault, if any."""
+    if size.edges is None:
+        return True
+    counted = len(table) in (size.edges, 2 * size.edges) or size.edges == 2 * len(table)
+    return min(size.rows, size.cols) > 0 and (counted or max(size.rows, size.cols) >= table.high())
 
 
 def _size_among_edges(table: Table, first: DataLine, columns: int, findings: list[Finding]) -> _Size | None:
@@ -335,9 +361,12 @@ def _check_count(data: Input, table: Table, size: _Size, findings: list[Finding]
     text = f"the size line promises {size.edges:,} edges, the file holds {len(table):,}"
     if size.edges > len(table) and size.edges != 2 * len(table):  # arcs counted, edges stored
         raise data.error(
-            text, line=size.line, remedy="the file seems cut short: fetch it again, or correct the line"
+            text,
+            line=size.line,
+            remedy="the file seems cut short: fetch it again, or correct the line" + size.otherwise,
         )
-    findings.append(Finding(text, size.line))
+    one_is_twice = size.edges == 2 * len(table) or len(table) == 2 * size.edges
+    findings.append(Finding(text, size.line, warning=bool(size.otherwise) and not one_is_twice))
 
 
 def _end_of_edges(data: Input, findings: list[Finding]) -> int:
@@ -397,7 +426,7 @@ def _shape(
                 f"the size line promises {size.rows:,} vertices, line {table.line_of_id(vertex):,} names "
                 f"vertex {vertex:,} ({base}-based)",
                 line=size.line,
-                remedy="correct or delete the size line, or say --base",
+                remedy="correct or delete the size line, or say --base" + size.otherwise,
             )
         rows, cols = size.rows, size.cols
     elif not bipartite:

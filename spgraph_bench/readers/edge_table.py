@@ -89,9 +89,12 @@ def read_table(
     InputError, with its line, for any other number of columns, for ids that are no integers from 0 to
     `largest` and for weights that are no numbers.
     """
-    us: list[Ids] = []
-    vs: list[Ids] = []
-    ws: list[npt.NDArray[np.float64]] = []
+    # Room for all edges that the text can hold, of which the system gives what is written to: pieces to be
+    # joined would take twice the memory.
+    most = (end - begin) // (2 * columns) + 1
+    us: Ids = np.empty(most, np.int32)
+    vs: Ids = np.empty(most, np.int32)
+    ws = np.empty(most) if columns > 2 else None
     places: list[tuple[int, int, int]] = []  # first edge, first and last byte of each block that has edges
     edges = 0
     for a, b in blocks(data.data, begin, end):
@@ -103,17 +106,18 @@ def read_table(
             if (wrong := (counts != columns) & (counts != 0)).any():
                 line = int(np.argmax(wrong))
                 whole = int(counts[:line].sum())
-                ragged = _ragged(block, whole, int(counts[line]), columns, ragged_remedy)
+                where = "before" if edges or whole else "after it"
+                ragged = _ragged(block, whole, int(counts[line]), columns, where, ragged_remedy)
         u, v, w = _parse(block, whole, columns, largest)
         if ragged is not None:  # only now: a fault further up has been raised before it
             raise ragged
         if len(u):
             places.append((edges, a, b))
-            edges += len(u)
-            us.append(u)
-            vs.append(v)
-            if w is not None:
-                ws.append(w)
+            to = slice(edges, edges := edges + len(u))
+            us, vs = (_wide_enough(x, part, to.start) for x, part in ((us, u), (vs, v)))
+            us[to], vs[to] = u, v
+            if ws is not None and w is not None:
+                ws[to] = w
     progress("reading edges", 1.0)
     if not edges:
         raise no_edges(data)
@@ -123,16 +127,21 @@ def read_table(
         first, a, b = places[bisect.bisect_right(starts, edge) - 1]
         return Block(data, a, b, commas=commas, comments=True).line((edge - first) * columns)
 
-    joined_u = np.concatenate(us)
-    us.clear()
-    joined_v = np.concatenate(vs)
-    vs.clear()
-    table = Table(joined_u, joined_v, np.concatenate(ws) if ws else None, [], line_of)
+    table = Table(us[:edges], vs[:edges], None if ws is None else ws[:edges], [], line_of)
     if columns == 4:
         table.findings.append(Finding("the fourth column is taken for a timestamp and ignored"))
     if table.weights is not None:
         table.findings += _odd_weights(table.weights, line_of)
     return table
+
+
+def _wide_enough(column: Ids, part: Ids, filled: int) -> Ids:
+    """`column`, or a copy of the part that is filled with room for the ids of `part`."""
+    if part.itemsize <= column.itemsize:
+        return column
+    wide = np.empty(len(column), part.dtype)
+    wide[:filled] = column[:filled]
+    return wide
 
 
 def no_edges(data: Input) -> InputError:
@@ -168,7 +177,7 @@ def _parse(
     return u.astype(small), v.astype(small), weights
 
 
-def _ragged(block: Block, token: int, found: int, columns: int, remedy: str) -> InputError:
+def _ragged(block: Block, token: int, found: int, columns: int, where: str, remedy: str) -> InputError:
     if found == 1:
         return block.error(
             token,
@@ -181,7 +190,7 @@ def _ragged(block: Block, token: int, found: int, columns: int, remedy: str) -> 
             f"{found} columns; an edge list has two ids, perhaps a weight and a timestamp",
             "keep the first two to four columns",
         )
-    return block.error(token, f"{found} columns where the list has {columns}", remedy)
+    return block.error(token, f"{found} columns where the lines {where} have {columns}", remedy)
 
 
 def _bad_token(block: Block, token: int, column: int, largest: int) -> InputError:
@@ -236,7 +245,8 @@ def close_gaps(u: Ids, v: Ids) -> tuple[Ids, Ids, npt.NDArray[np.int64]]:
         used = np.zeros(high + 1, bool)
         used[u] = True
         used[v] = True
-        rank = np.cumsum(used) - 1
+        rank: Ids = np.cumsum(used, dtype=np.int32) if high < MAX_VERTICES else np.cumsum(used)
+        np.subtract(rank, 1, out=rank)
         return rank[u], rank[v], np.flatnonzero(used)
     both = np.concatenate([u, v]).astype(np.int64, copy=False)
     order = np.argsort(both)

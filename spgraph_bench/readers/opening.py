@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import io
 import mmap
@@ -27,7 +28,7 @@ from spgraph_bench.readers.common import (
     available_memory,
 )
 
-__all__ = ["choose", "matrix_name", "open_input", "parse", "read_input"]
+__all__ = ["choose", "matrix_name", "open_input", "parse", "read_input", "unknown_format"]
 
 STDIN = "<stdin>"
 _PIECE = 1 << 23
@@ -45,10 +46,7 @@ def read_input(path: str, options: ReadOptions, progress: Progress, readers: Map
     from spgraph_bench.readers.assemble import assemble
 
     if options.input_format is not None and options.input_format not in readers:
-        raise InputError(
-            f"there is no input format {options.input_format!r}",
-            remedy=f"choose one of {', '.join(readers)}",
-        )
+        raise unknown_format(options.input_format, readers)
     kind, place, file_name = (
         ("stdin", STDIN, "stdin") if path == "-" else ("file", path, os.path.basename(path))
     )
@@ -62,6 +60,7 @@ def read_input(path: str, options: ReadOptions, progress: Progress, readers: Map
             return _locatable(kept, path, options, readers)
         data = _decompressed(raw_bytes, file_name, place, progress)
         entries = parse(data, options, progress, readers)
+        _unload(data.data)
         source = replace(source, format=entries.format)
         matrix = assemble(entries, options, name, replace(source, text=place), progress)
         if place != source.text:
@@ -76,6 +75,13 @@ def read_input(path: str, options: ReadOptions, progress: Progress, readers: Map
         progress("keeping the parsed matrix", None)
         cache.store(key or cache.key(raw_bytes, file_name, options), matrix)
     return _locatable(matrix, path, options, readers)
+
+
+def _unload(data: bytes | mmap.mmap) -> None:
+    """Give back the memory of what was read of a mapped file: a message that needs it reads it again."""
+    if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        with contextlib.suppress(OSError):
+            data.madvise(mmap.MADV_DONTNEED)
 
 
 def _locatable(matrix: Matrix, path: str, options: ReadOptions, readers: Mapping[str, Reader]) -> Matrix:
@@ -139,11 +145,20 @@ def choose(data: Input, readers: Mapping[str, Reader]) -> Reader:
     best = max(scores, key=lambda name: scores[name])
     if scores[best] > NO:
         return readers[best]
-    known = ", ".join(f"{reader.title} ({' '.join(reader.suffixes)})" for reader in readers.values())
     what = "binary data of no known kind" if b"\0" in head else "text of no known kind"
     raise data.error(
         f"{what}: it is no format that spgraph reads",
-        remedy=f"known are {known}; force one with --input-format",
+        remedy="`spgraph list readers` names those; --input-format forces one",
+    )
+
+
+def unknown_format(name: str, readers: Mapping[str, Reader]) -> InputError:
+    """The error of an input format that there is not, with the one that may be meant: by name or suffix."""
+    close = [r.name for r in readers.values() if f".{name.lower().lstrip('.')}" in r.suffixes][:1]
+    close = close or difflib.get_close_matches(name, readers, n=2)
+    return InputError(
+        f"there is no input format {name!r}",
+        remedy=f"did you mean {' or '.join(close)}?" if close else "`spgraph list readers` names them",
     )
 
 
