@@ -1,20 +1,28 @@
-"""Time spgraph's Matrix Market reader against scipy's on the same files.
+"""Time spgraph's Matrix Market reader against scipy's on the same files; or edge lists, with their memory.
 
     python scripts/bench_readers.py [--entries N] [--repeat N] [FILE ...]
+    python scripts/bench_readers.py --edge-lists [--repeat N] [FILE ...]
 
 spgraph's reader ends with canonical CSR. scipy is timed to what mmread(path) gives (COO, both triangles of a
 symmetric matrix) and to canonical CSR; it checks nothing that spgraph checks, and skips what it does not
 understand. Without files, matrices of N uniformly random entries are written to a temporary folder. All take
 turns, so that they meet the same load; the best of all is shown: wall-clock time, CPU time of all threads.
+
+Edge lists (without files: generated ones of some 100 MB, as written and in no order) are read to canonical
+CSR with each option, with and without compiled code, in processes of their own. Shown are the same times and
+the most memory that a process took besides what it had before, over the size of the file. Aimed at: 6 s for
+100 MB and a ratio of 5; what is over has a "!". Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +30,19 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
-from spgraph_bench.readers import read
+from spgraph_bench import writers
+from spgraph_bench.readers import ReadOptions, compiled, read, readers
+from spgraph_bench.recipes import make
+
+EDGE_LISTS = ("rmat:scale=20,edgefactor=8,values=none", "rmat:scale=20,edgefactor=6,values=integers")
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"symmetrize": True},
+    {"relabel": True},
+    {"relabel": True, "symmetrize": True},
+)
+SECONDS = 6.0
+MEMORY = 5.0
 
 
 def to_csr(path: str) -> Any:
@@ -64,6 +84,79 @@ def seconds(task: Callable[[str], Any], path: str) -> tuple[float, float]:
     return taken
 
 
+def write_list(recipe: str, path: Path, shuffled: bool) -> None:
+    """The recipe's matrix as an edge list; `shuffled`: edges in no order, below the same header."""
+    writers.save(make(recipe), path)
+    if shuffled:
+        lines = path.read_bytes().splitlines(keepends=True)
+        head = sum(line.startswith(b"%") for line in lines)
+        order = np.random.default_rng(1).permutation(len(lines) - head) + head
+        path.write_bytes(b"".join([*lines[:head], *(lines[k] for k in order)]))
+
+
+def lists_written(folder: Path) -> Iterator[str]:
+    for recipe in EDGE_LISTS:
+        for shuffled in (False, True):
+            path = folder / f"{recipe.partition('values=')[2]}-{'no-order' if shuffled else 'row-major'}.txt"
+            apart(write_list, recipe, path, shuffled)  # this process stays small, and so do those that read
+            yield str(path)
+            path.unlink()
+
+
+def resident(field: str) -> int:
+    """VmRSS or VmHWM (the most so far) of this process, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+def read_list(path: str, options: dict[str, Any], is_compiled: bool) -> tuple[float, float, int]:
+    """Seconds of wall clock and CPU, and the most memory besides what was there before."""
+    if not is_compiled:
+        compiled.library = lambda: None  # type: ignore[assignment]
+    Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts again from what is resident now
+    before = resident("VmRSS")
+    taken = seconds(lambda path: read(path, ReadOptions(**options)), path)
+    return *taken, resident("VmHWM") - before
+
+
+def apart(task: Callable[..., Any], *arguments: Any) -> Any:
+    """What `task` returns in a process of its own."""
+
+    def send(to: Connection) -> None:
+        to.send(task(*arguments))
+        to.close()
+
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe(duplex=False)
+    process = fork.Process(target=send, args=(there,))
+    process.start()
+    there.close()
+    try:
+        return here.recv()
+    except EOFError:
+        raise SystemExit("a process was ended: out of memory?") from None
+    finally:
+        process.join()
+
+
+def time_lists(paths: Iterator[str], repeat: int) -> None:
+    readers(), compiled.library()  # loaded before memory is measured
+    print(f"{'':56}{'MB':>4}{'wall':>8}{'CPU':>8}{'memory/file':>13}")
+    for path in paths:
+        size = os.path.getsize(path)
+        for options in OPTIONS:
+            for is_compiled in (True, False):
+                runs = np.array([apart(read_list, path, options, is_compiled) for _ in range(repeat)])
+                (wall, cpu, _), most = runs.min(axis=0), runs[:, 2].max() / size
+                what = " ".join([Path(path).stem, *(f"--{name}" for name in options)])
+                slow, large = wall > SECONDS * max(1.0, size / 1e8), most > MEMORY
+                print(
+                    f"{what + ('' if is_compiled else ', no compiler'):56}{size / 1e6:4.0f}{wall:8.2f}"
+                    f"{'!' if slow else ' '}{cpu:7.2f}{most:13.2f}{'!' if large else ''}",
+                    flush=True,
+                )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -71,7 +164,13 @@ def main() -> None:
     parser.add_argument("files", nargs="*", metavar="FILE")
     parser.add_argument("--entries", type=int, default=4_000_000)
     parser.add_argument("--repeat", type=int, default=8)
+    parser.add_argument("--edge-lists", action="store_true")
     arguments = parser.parse_args()
+    if arguments.edge_lists:
+        with tempfile.TemporaryDirectory() as folder:
+            paths = iter(arguments.files) if arguments.files else lists_written(Path(folder))
+            time_lists(paths, arguments.repeat)
+        return
     print(f"{os.cpu_count()} cores, best of {arguments.repeat}; seconds: wall (CPU)")
     heads = f"{'mmread':>16}{'mmread to CSR':>16}{'spgraph':>16}{'ratio to mmread':>18}{'to CSR':>14}"
     print(f"{'':40}{'MB':>4}{heads}")

@@ -127,6 +127,33 @@ def test_run_config_goes_on_and_gives_the_worst_status(
     assert seen[0][-3:] == ["bench", "spmv", "--no-save"]
 
 
+def test_edge_lists_are_timed_and_their_memory_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script: Any = _script("bench_readers")
+    monkeypatch.setattr(script, "EDGE_LISTS", ("rmat:scale=10,values=integers",))
+    script.time_lists(script.lists_written(tmp_path), 2)
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert len(lines) == 2 * len(script.OPTIONS) * 2
+    assert lines[2].startswith("integers-row-major --symmetrize  ")
+    assert lines[-1].startswith("integers-no-order --relabel --symmetrize, no compiler ")
+    assert not list(tmp_path.iterdir())
+    real = script.read
+
+    def greedy(*given: Any) -> Any:
+        wasted = np.ones(60_000_000, np.uint8)
+        matrix = real(*given)
+        del wasted
+        return matrix
+
+    path = tmp_path / "a.txt"
+    path.write_text("1 2\n" * 3_000_000)
+    monkeypatch.setattr(script, "read", greedy)
+    assert script.apart(script.read_list, str(path), {}, True)[2] > 60_000_000
+    script.time_lists(iter([str(path)]), 1)
+    assert capsys.readouterr().out.count("!") == len(script.OPTIONS) * 2
+
+
 def test_every_format_is_converted_and_its_memory_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ from spgraph_bench.readers.matrix_market_text import Body, Header
 __all__ = ["WORTH_BYTES", "WORTH_ENTRIES", "by_row", "library", "read_entries"]
 
 WORTH_BYTES = 1 << 24
-"""For less, finding and loading the library (10 ms; 0.3 s to compile it, once) takes what it saves."""
+"""For less, finding and loading the library (10 ms; 0.25 s to compile it, once) takes what it saves."""
 WORTH_ENTRIES = 1 << 20
 """The same for entries that are sorted."""
 _PIECE = 1 << 20  # in cache while it is counted and parsed

@@ -7,12 +7,12 @@ are stored; what it would misread or crash at is kept from it (see `scan`). Anyt
 pass that reads what can be read and names the line of what cannot.
 
 Measured on two cores to canonical CSR, against what scipy's mmread takes to COO, checking nothing, and in
-all to CSR (scripts/bench_readers.py; real values, four million entries, 140 MB): row-major 0.08 s against
-0.11 and 0.12, column-major 0.13 against 0.15 and 0.20, a symmetric triangle 0.13 against 0.17 and 0.22, no
-order 0.16 against 0.15 and 0.24; eight million of a pattern, 108 MB, 0.07 against 0.12 and 0.15; as many of
-a symmetric pattern, 123 MB, 0.11 against 0.16 and 0.22. Of column-major's CPU time, 0.22 s, the parser
-takes 0.14, counting lines and the text's first touch 0.02, sorting 0.04, and checks of ranges, order and
-odd values 0.02. Without a compiler it takes 0.42 s of CPU time, of which the check in numpy is 0.09.
+all to CSR (scripts/bench_readers.py; four million entries; real values, 138 MB): row-major 0.09 s against
+0.13 and 0.15, column-major 0.11 against 0.13 and 0.18, a symmetric triangle 0.12 against 0.15 and 0.22, no
+order 0.14 against 0.13 and 0.22 (in CPU time, 0.25 against 0.26 and 0.35); a pattern, 54 MB, 0.04 against
+0.06 and 0.11; a symmetric pattern 0.05 against 0.08 and 0.14. Of column-major's CPU time, 0.20 s, the parser
+takes two thirds, counting lines and the text's first touch, sorting, and checks of ranges, order and odd
+values the rest. Without a compiler it takes 0.38 s of CPU time.
 """
 
 from __future__ import annotations
