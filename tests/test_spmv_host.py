@@ -26,7 +26,7 @@ from spgraph_bench.problems import CheckResult, get_problem
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
-from spgraph_bench.variants.spmv import lines_of, subwarp_shape
+from spgraph_bench.variants.spmv import lines_of, stride_of, subwarp_shape
 
 SPMV = get_problem("spmv")
 VARIANTS = variants("spmv")
@@ -194,6 +194,20 @@ def test_dia_takes_as_many_lines_as_leave_multiprocessors_alike() -> None:
     assert lines_of(8_000_000, 2048, 512, 1024) == 8
     assert lines_of(4_000_000, 0, 512, 528) == 1  # no diagonal is far
     assert lines_of(2_250_000, 1536, 512, 528) == 1  # few rows: measured slower
+
+
+def test_the_farthest_diagonal_there_can_be() -> None:
+    assert stride_of(np.array([-5, 2**31 - 2], np.int32), 512) == 2**31
+    assert stride_of(np.array([2 - 2**31, 0], np.int32), 64) == 2**31
+    assert stride_of(np.array([-31, 31], np.int32), 64) == 0
+
+
+def test_csr_segmented_says_where_its_row_numbers_end(device: Device) -> None:
+    """Beyond, a lane's row number would wrap round, and be looked up below the first row."""
+    prepared = _prepare(device, get_variant("spmv", "csr-segmented"), battery()["tridiagonal"], "float32")
+    packed = dataclasses.replace(prepared.job.packed, rows=2**31 - 63)
+    with pytest.raises(SkipError, match="takes at most 2,147,483,584 rows"):
+        prepared.job.variant.prepare(dataclasses.replace(prepared.job, packed=packed))
 
 
 def test_csr_segmented_takes_one_launch_where_zeroing_is_a_good_part(device: Device) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.base import Tunable, human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
 
-__all__ = ["lines_of", "subwarp_shape"]
+__all__ = ["lines_of", "stride_of", "subwarp_shape"]
 
 _BLOCK = {"block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024))}
 _STEPS = {"steps": Tunable(8, "entries per lane of the segmented sum", (1, 2, 4, 8, 16, 32))}
@@ -204,6 +205,10 @@ _SEGMENTED = {
 }
 
 
+_SEGMENTED_ROWS = 2**31 - 64
+"""A lane's row number, of 32 bits, goes up to 63 beyond the last row."""
+
+
 def _one_launch(row_ptr: np.ndarray, tile: int) -> bool:
     """Whether not to zero y first: where that is a good part of the time, and no tile has many to zero."""
     nnz = int(row_ptr[-1])
@@ -217,6 +222,8 @@ def _one_launch(row_ptr: np.ndarray, tile: int) -> bool:
          about="equal runs of entries to warps, segmented sums, one atomic per cut row")  # fmt: skip
 def csr_segmented(job: Job) -> Launch:
     a, arrays, device, y = job.packed, job.arrays, job.device, job.buffers["y"]
+    if a.rows > _SEGMENTED_ROWS:
+        raise SkipError(f"takes at most {_SEGMENTED_ROWS:,} rows")
     block, steps, resident = job.params["block"], job.params["steps"], job.params["resident"]
     if resident == "auto":
         resident = 2048 if steps == 4 and a.dtype.itemsize == 4 else 1536
@@ -374,6 +381,12 @@ _DIA = {
 }  # fmt: skip
 
 
+def stride_of(diag: npt.NDArray[np.int32], block: int) -> int:
+    """How far the farthest of the diagonals `diag` (rising) is, to the nearest multiple of `block`."""
+    far = max(abs(int(diag[0])), abs(int(diag[-1])))
+    return (far + block // 2) // block * block
+
+
 def lines_of(rows: int, stride: int, block: int, resident: int) -> int:
     """How many runs of `block` rows, `stride` rows apart, a block takes; `resident` blocks run at once."""
     if stride == 0 or rows < 12 * resident * block:
@@ -391,8 +404,7 @@ def dia(job: Job) -> Launch:
     block = job.params["block"] or (512 if a.rows >= 1_000_000 else 256)
     defines = changed(job.params, _DIA, SPG_ROWS="rows", SPG_AHEAD="ahead")
     if 0 < a.diagonals <= 64 and choice != "never" and (choice == "always" or a.nnz >= 100_000):
-        far = max(abs(a.diag[0]), abs(a.diag[-1]))
-        stride = (far + block // 2) // block * block
+        stride = stride_of(a.diag, block)
         resident = job.device.info().multiprocessors * max(1, 2048 // block)
         lines = (job.params["lines"] or lines_of(a.rows, stride, block, resident)) if stride else 1
         if lines > 1:
