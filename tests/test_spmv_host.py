@@ -210,6 +210,23 @@ def test_csr_segmented_says_where_its_row_numbers_end(device: Device) -> None:
         prepared.job.variant.prepare(dataclasses.replace(prepared.job, packed=packed))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["around-2048", "hub-5000"])
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_csr_segmented_leaves_no_part_to_the_next_launch(seed: int, name: str, dtype: str) -> None:
+    """With another x, and in an order in which a tile may look for parts before they are there."""
+    device = open_device("host", seed=seed)
+    prepared = _prepare(device, get_variant("spmv", "csr-segmented"), battery()[name], dtype, launches=1)
+    x = device.download(prepared.job.buffers["x"])
+    for factor in (-3, 2, 1):
+        device.write(prepared.job.buffers["x"], factor * x)
+        prepared.launch.run()
+    device.synchronize()
+    result = SPMV.check(prepared.launch.output(), _answer(name, dtype)[1], np.dtype(dtype))
+    device.close()
+    assert result.ok, result.message
+
+
 def test_csr_segmented_takes_one_launch_where_zeroing_is_a_good_part(device: Device) -> None:
     def operations(a: CSR) -> int:
         return _prepare(device, get_variant("spmv", "csr-segmented"), a, "float32").launch.operations
