@@ -82,6 +82,19 @@ def test_flattened_many_times_over(device: Device) -> None:
         assert verdict(ready.job.variant, {}, inputs, output).ok
 
 
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_flattened_takes_no_sum_of_the_launch_before(seed: int) -> None:
+    """With other curves each time, and in an order in which a tile may look before others have published."""
+    device, variant = open_device("host", seed=seed), get_variant("bezier", "flattened")
+    either = [inputs_of("bezier", {"curves": 600}, k) for k in (1, 2)]
+    ready = prepared(device, variant, {}, either[0], tile=5, block=256)
+    for k in (1, 0, 1):
+        device.write(ready.job.buffers["control"], either[k]["control"])
+        output, _ = solve(device, ready)
+        result = verdict(variant, {}, either[k], output)
+        assert result.ok, result.message
+
+
 def _many_tiles(device: Device) -> None:
     inputs = inputs_of("bezier", {"curves": 32 * 300, "straight": 100, "bent": 0})
     _check(device, get_variant("bezier", "flattened"), inputs, tile=32, block=256)
