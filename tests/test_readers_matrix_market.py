@@ -285,9 +285,10 @@ def long_file() -> list[str]:
     return [f"{k} 1 {k / 7:.16e}\n" for k in range(1, 150_001)]
 
 
-def written(folder: Path, triangle: str, lines: list[str]) -> str:
+def written(folder: Path, triangle: str, lines: list[str], entries: int | None = None) -> str:
     path = folder / "a.mtx"
-    path.write_bytes(text(f"coordinate real {triangle}", f"150000 150000 {len(lines)}\n" + "".join(lines)))
+    sizes = f"150000 150000 {entries or len(lines)}\n"
+    path.write_bytes(text(f"coordinate real {triangle}", sizes + "".join(lines)))
     assert path.stat().st_size > 10 * _PIECE
     return str(path)
 
@@ -324,6 +325,21 @@ def test_what_scipy_misreads_in_the_middle_of_a_long_file(tmp_path, long_file, v
     assert np.array_equal(
         matrix.csr.values[[4998, 4999, 5000]], [4999 / 7, expected, 5001 / 7], equal_nan=True
     )
+
+
+def test_blank_lines_in_the_middle_of_a_long_file_are_told_and_counted(tmp_path, long_file):
+    lines = [
+        *long_file[:70_000],
+        "\n",
+        " \r\n",
+        *long_file[70_000:79_999],
+        "80000 1 1e400\n",
+        *long_file[80_000:],
+    ]
+    path = written(tmp_path, "general", lines, 150_000)
+    found = {f.text: (f.line, f.count) for f in read(path).findings}
+    assert found["blank lines"] == (70_003, 2)
+    assert found["infinite values"] == (80_004, 1)
 
 
 def test_a_long_sound_file_is_read_once(tmp_path, long_file, monkeypatch):

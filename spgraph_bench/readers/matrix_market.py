@@ -130,7 +130,7 @@ class _Feed:
         sizes = f"{head.rows} {head.cols} {head.count}"
         self.header = f"%%MatrixMarket matrix coordinate {head.field} general\n{sizes}\n".encode()
         self.head, self.text, self.begin, self.at, self.end = head, text, begin, begin, end
-        self.say, self.checked, self.tokens, self.last = say, checked, 0, b"\n"
+        self.say, self.checked, self.tokens, self.lines, self.last = say, checked, 0, 1, b"\n"
 
     def read(self, size: int) -> bytes:
         """The next piece. scipy asks for a kilobyte at a time, but takes what it gets, in less time."""
@@ -142,6 +142,8 @@ class _Feed:
             piece, self.last = self.last, b""
             return piece
         piece, self.at = self.text[self.at : stop], stop
+        if not self.checked:
+            self.lines += int(np.count_nonzero(np.frombuffer(piece, np.uint8) == ord("\n")))
         self.say("reading entries", (stop - self.begin) / (self.end - self.begin))
         return piece
 
@@ -154,8 +156,12 @@ class _Feed:
 
     @property
     def is_right(self) -> bool:
-        """Whether all was read, and holds as many numbers as it should."""
-        return self.at == self.end and not self.last and (self.checked or self.tokens == self.head.tokens)
+        """Whether all was read, and holds as many numbers as it should, in as many lines.
+
+        scipy skips blank lines; they are for others to report, and lines behind them to number.
+        """
+        count = self.head.tokens, self.head.count
+        return self.at == self.end and not self.last and (self.checked or (self.tokens, self.lines) == count)
 
 
 def _fast(data: Input, head: Header, progress: Progress) -> Body | None:
