@@ -369,7 +369,7 @@ RELABEL = "--relabel"
         ("0 1\n0 2147483648\n", 2, "vertex id '2147483648' is above 2,147,483,647", RELABEL),
         ("0 1\n0 99999999999999999999\n", 2, "does not fit in 63 bits", "smaller"),
         ("0 1\n2147483647 0\n", 2, "2,147,483,647 makes more than 2,147,483,647 vertices", RELABEL),
-        ("3\n0 1\n1 3\n", 1, "promises 3 vertices, line 3 names vertex 3", "--base"),
+        ("3\n0 1\n1 3\n", 1, "promises 3 vertices, line 3 names vertex 3", "delete the size line"),
         ("3 3\n0 1 1\n1 2 1\n", 1, "promises 3 edges, the file holds 2", "cut short"),
         ("0 1\n1 2\n" + "z" * 99 + " 1\n", 3, "'" + "z" * 40 + "'...", "integers"),
         ("0,1\n1,2\n1,\n", 3, "a field is empty", "fill"),
@@ -387,6 +387,24 @@ def test_broken_lists(text: str, line: int | None, cause: str, remedy: str) -> N
     assert cause in error.value.cause
     assert remedy in (error.value.remedy or "")
     assert len(str(error.value)) < 260
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "helps"),
+    [
+        ("3\n1 2\n2 3\n", 0, True),
+        ("3\n1 2\n2 4\n", 0, False),
+        ("3\n1 2\n2 4\n", 1, False),
+        ("3\n1 2\n2 4\n", None, False),
+        ("3\n0 1\n1 3\n", None, False),
+    ],
+)
+def test_another_base_is_advised_only_where_it_helps(text: str, base: Any, helps: bool) -> None:
+    with pytest.raises(InputError) as error:
+        parse(text, base=base)
+    assert error.value.remedy == "correct or delete the size line" + ", or give --base 1" * helps
+    if helps:
+        assert parse(text, base=1).rows == 3
 
 
 def test_a_size_line_with_too_few_edges_is_a_guess_that_is_said() -> None:

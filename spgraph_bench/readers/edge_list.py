@@ -422,11 +422,14 @@ def _shape(
     if size is not None:
         if rows > size.rows or cols > size.cols:
             vertex = (rows if rows > size.rows else cols) - 1 + base
+            shifts = base == 0 < table.low() and rows <= size.rows + 1 and cols <= size.cols + 1
             raise data.error(
                 f"the size line promises {size.rows:,} vertices, line {table.line_of_id(vertex):,} names "
                 f"vertex {vertex:,} ({base}-based)",
                 line=size.line,
-                remedy="correct or delete the size line, or say --base" + size.otherwise,
+                remedy="correct or delete the size line"
+                + (", or give --base 1" if shifts else "")
+                + size.otherwise,
             )
         rows, cols = size.rows, size.cols
     elif not bipartite:
