@@ -36,7 +36,9 @@ PADDING = -1
 MAX_SLOTS_PER_NONZERO = 64
 """Padded formats beyond this are refused: reading them costs more than any kernel can win back."""
 
-VALUES_DIFFER = "its values differ: only patterns and matrices of one value can do without them"
+VALUES_DIFFER = (
+    "its values differ or are not finite: only patterns and matrices of one value can do without them"
+)
 """The refusal of formats without values."""
 
 INT32_ENTRIES = 2**31 - 1 - 2**16

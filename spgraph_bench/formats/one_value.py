@@ -27,8 +27,8 @@ __all__ = ["PatternCSC", "PatternCSR16", "PatternELL", "PatternHYB", "PatternJDS
 class _OneValue(Format):
     """The arrays of another format without its values.
 
-    The scalar ``value`` is what all entries are, 1 for a pattern, None where they differ: then the format
-    keeps the places only, and is refused.
+    The scalar ``value`` is what all entries are, 1 for a pattern, None where they differ or are not finite:
+    then the format keeps the places only, and is refused.
     """
 
     keeps_values = False
