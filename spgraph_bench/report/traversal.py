@@ -123,7 +123,7 @@ class TraversalGroup(Group):
         if checked := next((t.record.check for t in self.compared if t.record.check), None):
             known, compared = checked.get("by_oracle", 0), checked.get("by_comparison", 0)
             what = "levels checked against a plain search" if self.first.problem == "bfs" else "checked"
-            said.append(f"{what} from {known:,} sources")
+            said.append(f"{what} from {known:,} source{'s' * (known != 1)}")
             if compared:
                 said[0] += f", from {compared:,} more against the first mode that was right there"
         most = max((len(t.record.cases) for t in self.compared), default=0)
