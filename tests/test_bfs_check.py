@@ -346,7 +346,9 @@ def test_the_other_modes_are_watched_from_the_first_source_only(
 
 def test_modes_that_cannot_be_watched_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(list(ALL_MODES)) == 0
-    assert "cannot be watched level by level: tail-launch" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "cannot be watched level by level: tail-launch" in said
+    assert "other modes watched; which is fastest shows on a GPU" in said
 
 
 def test_all_modes_interrupted_show_what_is_finished(

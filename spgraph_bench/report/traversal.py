@@ -229,6 +229,10 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         parts.append(
             Text(f"taking the fastest mode in each level: {significant(ideal)} ms; regret {percent(regret)}")
         )
+    if len(rivals) > 1 and not total:
+        parts.append(
+            Text(f"{len(rivals) - 1} other modes watched; which is fastest shows on a GPU (--json has them)")
+        )
     if dark := [clean(r.variant) for r in others if not r.trace]:
         parts.append(Text(f"cannot be watched level by level: {', '.join(dark)}"))
     return to_text(parts, width, terminal)
