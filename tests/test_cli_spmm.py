@@ -62,7 +62,7 @@ def test_the_table_says_the_options() -> None:
 @pytest.mark.parametrize(
     ("args", "said", "remedy"),
     [
-        (["spmm", "--k", "0"], "--k cannot be '0'", "from 1 to 512"),
+        (["spmm", "--k", "0"], "--k cannot be '0'", "from 1 to 512\n"),
         (["spmm", "--k", "513"], "--k cannot be '513'", "from 1 to 512"),
         (["spmm", "--k", "1e2"], "--k cannot be '1e2'", "from 1 to 512"),
         (["spmm", "--layout", "diagonal"], "--layout cannot be 'diagonal'", "row, column"),

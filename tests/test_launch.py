@@ -282,7 +282,7 @@ def test_kernels_that_launch_are_linked_with_the_device_runtime() -> None:
             "launch reads no file or recipe: its inputs are made from --launches, --items",
         ),
         ("launch --symmetrize", "options of reading do not apply to launch"),
-        ("launch --launches 0", "take an integer from 1 to 1000000"),
+        ("launch --launches 0", "take an integer from 1 to 1000000 (k, M and G may follow)"),
         ("launch --launches 1.00001k", "take an integer"),
         ("launch --reorder rcm", "launch cannot be reordered"),
         ("launch --offsets int64", "launch packs no matrix remedy: leave --offsets out"),

@@ -53,7 +53,10 @@ class Option:
             value = whole_number(str(given).strip())
             if value is not None and low <= value <= high:
                 return value
-            raise UsageError(f"{name} cannot be {given!r}", remedy=f"take an integer from {low} to {high}")
+            scales = " (k, M and G may follow)" if high >= 1000 else ""
+            raise UsageError(
+                f"{name} cannot be {given!r}", remedy=f"take an integer from {low} to {high}{scales}"
+            )
         if self.choices is not None and given not in self.choices:
             raise UsageError(f"{name} cannot be {given!r}", remedy=f"one of {', '.join(self.choices)}")
         return str(given)
