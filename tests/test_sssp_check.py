@@ -310,6 +310,7 @@ def test_lengths_are_written(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "the farthest is 24 at 8" in done.stdout
     assert "checked from 1 source\n" in done.stdout
+    assert " times those it reaches" in done.stdout
     rows = list(csv.reader(out.read_text().splitlines()))
     assert rows[0] == ["vertex", "distance"]
     assert [int(d) for _, d in rows[1:]] == [i + j for i in range(5) for j in range(5)]

@@ -397,7 +397,7 @@ class SSSP(SourceProblem):
             if "relaxed" in facts:
                 arcs = int((csr.row_ptr[reached + 1] - csr.row_ptr[reached]).sum())
                 share = facts["relaxed"] / max(arcs, 1)
-                line += f"; {facts['relaxed']:,} edges relaxed, {share:.2f} of those reached"
+                line += f"; {facts['relaxed']:,} edges relaxed, {share:.2f} times those it reaches"
             said.append(line)
         return {**told, "said": said}
 
