@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -210,6 +211,19 @@ def test_identity_is_remembered_until_the_compiler_changes(
 def test_no_compiler() -> None:
     with pytest.raises(CompileError, match="no compiler"):
         modules.compiler_identity("/nowhere/g++")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"), [("#!/bin/sh\nexit 7\n", "exit status 7$"), ("#!/nowhere\n", "No such file")]
+)
+def test_a_compiler_that_does_not_answer(tmp_path: Path, script: str, why: str) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text(script)
+    compiler.chmod(0o755)
+    with pytest.raises(CompileError) as error:
+        modules.compiler_identity(str(compiler))
+    assert re.search(f"cc --version does not answer: .*{why}", error.value.cause)
+    assert "CXX" in (error.value.remedy or "")
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,12 @@ def compiler_identity(command: str) -> str:
                 env=_environment(),
             )
         except (OSError, subprocess.SubprocessError) as error:
-            raise CompileError(f"{command} --version does not answer: {error}") from error
+            status = getattr(error, "returncode", None)
+            why = error if status is None else f"exit status {status}"
+            raise CompileError(
+                f"{command} --version does not answer: {why}",
+                remedy="mend it, or name another one: CXX for C++, CUDA_HOME for nvcc",
+            ) from error
         return "\n".join([*stamps, answer.stdout.strip()])
 
     def keep(target: Path) -> None:
