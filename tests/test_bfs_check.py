@@ -351,6 +351,31 @@ def test_modes_that_cannot_be_watched_are_told(capsys: pytest.CaptureFixture[str
     assert "other modes watched; which is fastest shows on a GPU" in said
 
 
+def test_of_all_modes_those_that_go_wrong_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import spgraph_bench.runner.run as runner
+
+    real = runner.run
+    lost = {"edge": ("wrong", "vertex 3 is not at level 9"), "pull": ("failed", "out of luck")}
+
+    def spoilt(session, matrix, problem, variants, settings, on_record, *more) -> None:
+        def record(each: Record) -> None:
+            if each.variant in lost:
+                status, reason = lost[each.variant]
+                each = dataclasses.replace(each, status=status, reason=reason, check={"ok": False})
+            on_record(each)
+
+        real(session, matrix, problem, variants, settings, record, *more)
+
+    monkeypatch.setattr(runner, "run", spoilt)
+    assert run(list(ALL_MODES)) == 1
+    said = capsys.readouterr().out
+    assert "wrong: edge: vertex 3 is not at level 9\n" in said
+    assert "failed: pull: out of luck\n" in said
+    assert "watched level by level: tail-launch\n" in said
+
+
 def test_all_modes_interrupted_show_what_is_finished(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,8 +97,8 @@ def command(
             click.echo(render_result(found, out.width, out.is_terminal), nl=False)
             if trace and found.check.get("ok"):
                 # An interrupt may leave modes that were watched, but not timed.
-                watched = [r for r in records if r is not found and r.check.get("ok")]
-                text = render_trace(found, out.width, out.is_terminal, watched)
+                told = [r for r in records if r.check.get("ok") or r.status in ("wrong", "failed")]
+                text = render_trace(found, out.width, out.is_terminal, [r for r in told if r is not found])
                 click.echo(f"\n{text}", nl=False)
     return statuses(records)
 

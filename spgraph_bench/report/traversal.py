@@ -181,7 +181,8 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
     """The levels of the first source as `record`'s mode did them, with a chart of their edges.
 
     With `others` (traces of further modes from the same source), also which of all would have been fastest in
-    each level, and the regret: the time of `record`'s levels over that of the fastest of each.
+    each level, and the regret: the time of `record`'s levels over that of the fastest of each. Those that
+    were wrong or failed take no part, and are told with their reason.
     """
     from rich.text import Text
 
@@ -192,7 +193,8 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         return to_text([Text(why)], width, terminal)
     rows = _shown(trace, terminal)
     most = max(level["edges"] for level in trace)
-    rivals = [r for r in (record, *others) if len(r.trace) == len(trace)]
+    lost = [r for r in others if r.status in ("wrong", "failed")]
+    rivals = [r for r in (record, *others) if r not in lost and len(r.trace) == len(trace)]
     fastest = [_fastest(rivals, k) for k in range(len(trace))]
 
     def cells(of: Callable[[Mapping[str, Any]], str]) -> list[str]:
@@ -233,8 +235,9 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         parts.append(
             Text(f"{len(rivals) - 1} other modes watched; which is fastest shows on a GPU (--json has them)")
         )
-    if dark := [clean(r.variant) for r in others if not r.trace]:
+    if dark := [clean(r.variant) for r in others if not r.trace and r not in lost]:
         parts.append(Text(f"cannot be watched level by level: {', '.join(dark)}"))
+    parts += [Text(f"{r.status}: {clean(r.variant)}: {clean(r.reason)}", style="red") for r in lost]
     return to_text(parts, width, terminal)
 
 
