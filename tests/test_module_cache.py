@@ -213,6 +213,12 @@ def test_no_compiler() -> None:
         modules.compiler_identity("/nowhere/g++")
 
 
+def test_a_compiler_that_writes_nothing() -> None:
+    with pytest.raises(CompileError, match="wrote nothing") as error:
+        modules.build(modules.Request(("idle",), lambda target: "", ".so", "x.cu"))
+    assert "CXX" in (error.value.remedy or "")
+
+
 @pytest.mark.parametrize(
     ("script", "why"), [("#!/bin/sh\nexit 7\n", "exit status 7$"), ("#!/nowhere\n", "No such file")]
 )

@@ -331,6 +331,11 @@ def build(request: Request) -> Path:
             with tempfile.TemporaryDirectory(prefix="building-", dir=artifact.parent) as folder:
                 fresh = Path(folder) / artifact.name
                 log = request.make(fresh) or ""
+                if not fresh.exists():
+                    raise CompileError(
+                        f"{request.label}: the compiler says all is well, yet wrote nothing",
+                        remedy="is it a compiler? CXX names that for C++, CUDA_HOME and PATH that for nvcc",
+                    )
                 sha = hashlib.sha256(fresh.read_bytes()).hexdigest()
                 told = Path(folder) / note.name
                 told.write_text(json.dumps({"sha256": sha, "label": request.label, "log": log}))
