@@ -204,6 +204,22 @@ def test_doctor_on_a_complete_machine(
     assert all(c["remedy"] for c in found["checks"] if c["state"] != "ok")
 
 
+@pytest.mark.parametrize("body", ["exit 0", "echo 12.2; exit 1"])
+def test_what_tells_no_version_is_no_compiler(
+    body: str, python_is_complete: Machine, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    compiler = tmp_path / "c++"
+    compiler.write_text(f"#!/bin/sh\n{body}\n")
+    compiler.chmod(0o755)
+    python_is_complete.patch.setenv("CXX", str(compiler))
+    status, found = _doctor(capsys)
+    assert status == 3
+    assert found["devices"]["host"] is False
+    check = _check(found, "C++ compiler")
+    assert f"{compiler} tells no version" in check["found"]
+    assert check["remedy"] == "unset CXX"
+
+
 def test_doctor_without_gpu_and_compiler_is_3(
     python_is_complete: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:

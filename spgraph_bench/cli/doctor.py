@@ -103,7 +103,7 @@ def _first_line(*command: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return (done.stdout.strip().splitlines() or [""])[0]
+    return "" if done.returncode else (done.stdout.strip().splitlines() or [""])[0]
 
 
 def _host_checks() -> Iterator[Check]:
@@ -117,7 +117,13 @@ def _host_checks() -> Iterator[Check]:
         remedy = "unset CXX" if os.environ.get("CXX") else install
         yield Check("host", "C++ compiler", "missing", f"{cause}: the host device cannot run", remedy)
         return
-    version = re.search(r"\d+(\.\d+)+", _first_line(*compiler, "--version"))
+    said = _first_line(*compiler, "--version")
+    if not said:
+        cause = f"{' '.join(compiler)} tells no version: the host device cannot run"
+        remedy = "unset CXX" if os.environ.get("CXX") else install
+        yield Check("host", "C++ compiler", "missing", cause, remedy)
+        return
+    version = re.search(r"\d+(\.\d+)+", said)
     yield Check("host", "C++ compiler", "ok", f"{' '.join(compiler)} {version[0] if version else ''}".strip())
     asan = _first_line(*compiler, "-print-file-name=libasan.so")
     if Path(asan).is_absolute() and Path(asan).exists():
