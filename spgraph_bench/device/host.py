@@ -32,6 +32,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.cores import usable_cores
 from spgraph_bench.device.base import Arg, DeviceInfo, Dim, Limit
 from spgraph_bench.device.modules import (
     Request,
@@ -465,7 +466,7 @@ class HostDevice:
             extra={
                 "seed": int(self._settings.seed),
                 "sanitizers": list(chosen_sanitizers()),
-                "cores": len(os.sched_getaffinity(0)),
+                "cores": usable_cores(),
             },
         )
 

@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spgraph_bench.cores import usable_cores
 from spgraph_bench.errors import CompileError, SpgraphError
 from spgraph_bench.paths import cache_dir, cuda_dir
 
@@ -375,7 +376,7 @@ def build_all(
         else:
             missing[request.key] = request
     if missing:
-        pool = ThreadPoolExecutor(min(len(missing), jobs or len(os.sched_getaffinity(0))))
+        pool = ThreadPoolExecutor(min(len(missing), jobs or usable_cores()))
         try:
             futures = {pool.submit(build, request): request for request in missing.values()}
             for done, future in enumerate(as_completed(futures), 1):

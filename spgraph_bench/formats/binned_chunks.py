@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.cores import usable_cores
 from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
 from spgraph_bench.formats.binned import GROUP, in_sum_order, refuse_thin_buckets
 from spgraph_bench.formats.common import (
@@ -149,7 +149,7 @@ class BinnedChunks(Format):
         def one(b: int) -> _Bin:
             return _pack_bin(csr, bins, b, tile_of, tile_col, value)
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy sorts and gathers without the lock
+        with ThreadPoolExecutor(usable_cores()) as pool:  # numpy sorts and gathers without the lock
             parts = list(pool.map(one, range(count)))
         bin_group = np.concatenate(([0], np.cumsum(np.array([len(p.tile) for p in parts], np.int64))))
         chunks = -(-count // chunk_bins)
@@ -171,7 +171,7 @@ class BinnedChunks(Format):
             val[here] = np.concatenate([p.val for p in mine]).reshape(-1, GROUP)[by_tile].reshape(-1)
             start[c * tiles + 1 : (c + 1) * tiles + 1] = np.bincount(tile, minlength=tiles)
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(usable_cores()) as pool:
             list(pool.map(order, range(chunks)))
         extras = np.array([len(p.extra_slot) for p in parts], np.int64)
         split = np.concatenate((bins.first[bins.shared_first], bins.end[bins.shared_last] - 1))
@@ -244,7 +244,7 @@ class BinnedChunks(Format):
             tile = tile_of[csr.col_idx[bins.entry[b] : bins.entry[b + 1]]]
             return int((-(-np.bincount(tile, minlength=tiles) // GROUP)).sum())
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(usable_cores()) as pool:
             groups = sum(pool.map(one, range(count)))
         chunks = -(-count // self._number("chunk_bins", params))
         extras = np.minimum(np.diff(bins.entry), SHARE).sum()

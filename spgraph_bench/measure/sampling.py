@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from spgraph_bench.cores import usable_cores
 from spgraph_bench.measure.stopping import Precision, StoppingRule
 from spgraph_bench.results.interval import SMALLEST
 from spgraph_bench.results.record import Samples, Stopped
@@ -460,7 +460,7 @@ class CpuClock:
         size = min(4 * last_level_cache_bytes(), 256_000_000) if evict_bytes is None else evict_bytes
         # Ones, not zeros: untouched zero pages are all one physical page, which evicts nothing.
         self._buffer = np.ones(size // 8, np.int64)
-        threads = min(4, len(os.sched_getaffinity(0)))
+        threads = min(4, usable_cores())
         self._parts = np.array_split(self._buffer, threads)
         self._readers = ThreadPoolExecutor(threads, "evict")
 

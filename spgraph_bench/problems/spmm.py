@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.cores import usable_cores
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
@@ -117,7 +117,7 @@ class SpMM:
         def work(piece: tuple[int, int, int, int]) -> None:
             _add_up(csr, x, dtype, r, absax, *piece)
 
-        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(8, usable_cores())) as pool:
             for _ in pool.map(work, self._pieces(csr)):
                 pass
         found = {"r": r, "lengths": csr.row_lengths()}

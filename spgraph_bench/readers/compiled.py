@@ -16,7 +16,6 @@ import contextlib
 import ctypes
 import functools
 import itertools
-import os
 import platform
 import shlex
 import threading
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.cores import usable_cores
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.readers.matrix_market_text import Body, Header
@@ -84,7 +84,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def _most_threads() -> int:
-    return min(len(os.sched_getaffinity(0)), _MAX_THREADS)
+    return min(usable_cores(), _MAX_THREADS)
 
 
 def _together(task: Callable[[int], None], count: int) -> None:

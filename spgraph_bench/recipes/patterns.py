@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.cores import usable_cores
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.recipes.base import Pattern
 from spgraph_bench.recipes.draw import Words, below
@@ -32,7 +32,7 @@ __all__ = [
 CHUNK = 1 << 19
 """Entries worked on at a time: a few arrays of this many words stay in cache."""
 
-_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_CORES = usable_cores()
 WORKING_BYTES = 2 * _CORES * CHUNK * 100
 """What recipes that use :func:`on_all_cores` may have in memory: chunks at work and chunks done."""
 

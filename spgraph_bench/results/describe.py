@@ -6,7 +6,6 @@ keeps the path as it was given on the command line.
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import spgraph_bench
+from spgraph_bench.cores import usable_cores
 from spgraph_bench.matrix import Matrix
 
 __all__ = ["describe_device", "describe_environment", "describe_matrix"]
@@ -61,7 +61,7 @@ def _fixed(compiler: str) -> tuple[tuple[str, Any], ...]:
         ("kernel", platform.release()),
         ("machine", platform.machine()),
         ("cpu", _cpu_name()),
-        ("cores", _cores()),
+        ("cores", usable_cores()),
         ("compiler", compiler),
     )
 
@@ -76,13 +76,6 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return ""
-
-
-def _cores() -> int:
-    """CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cpu_name() -> str:
