@@ -4,6 +4,7 @@
 // written through the functions here, which say so to compiler and GPU: relaxed (no order is implied), with the scope
 // of those who race: the block (may be served by L1) or the grid (L2).
 #pragma once
+#include "../common/prefetch.cuh"
 
 #define SPG_FULL_WARP 0xffffffffu
 
@@ -14,7 +15,6 @@ template <class T> static inline T load_grid(const T* p) { return *(const volati
 template <class T> static inline T load_block(const T* p) { return *(const volatile T*)p; }
 template <class T> static inline void store_grid(T* p, T value) { *(volatile T*)p = value; }
 template <class T> static inline void store_block(T* p, T value) { *(volatile T*)p = value; }
-static inline void prefetch(const void*) {}
 // On a GPU the lanes of a warp go side by side, so that each may know what it read before any of them writes. The host
 // runs one after another: there this makes them meet. Nothing may depend on it.
 static inline void lanes_together() { __syncwarp(); }
@@ -52,8 +52,6 @@ __device__ __forceinline__ int load_block(const int* p)
     return v;
 }
 __device__ __forceinline__ void lanes_together() {}
-// Bring a line of global memory into L2; nobody waits for it.
-__device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" : : "l"(p)); }
 __device__ __forceinline__ void store_block(int* p, int value)
 {
     asm volatile("st.relaxed.cta.s32 [%0], %1;" : : "l"(p), "r"(value));

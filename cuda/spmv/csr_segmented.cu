@@ -1,4 +1,5 @@
-// csr-segmented: y += A x, A in CSR, equal runs of entries to warps, segmented sums, one atomic per cut row.
+// csr-segmented: y = A x, A in CSR, equal runs of entries to warps, segmented sums; rows that are cut are put together by
+// atomics or, where the matrix is small, passed on from tile to tile.
 //
 // Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols], y [rows], zeroed before the launch
 //          (that is part of the work, and of the timed run).
@@ -24,6 +25,7 @@
 //          search (Baxter, moderngpu, 2013).
 #include "../common/stream.cuh"
 #ifdef SPG_ONE_LAUNCH
+#include "../common/prefetch.cuh"
 #include "../common/scan.cuh"
 #endif
 
@@ -53,13 +55,6 @@ __device__ __forceinline__ void publish_part(scan_word_t* parts, long long tile,
     memcpy(bits, &part, sizeof part);
 #pragma unroll
     for (int w = 0; w < WORDS; ++w) scan_store(parts + tile * WORDS + w, 1ull << 32 | bits[w]);
-}
-
-// Whoever waits for a part would first wait for memory, where the L2 has lost the word.
-__device__ __forceinline__ void ask_for_part(const scan_word_t* p) {
-#ifndef SPG_HOST
-    asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
-#endif
 }
 
 // Sum of the parts of tiles from `tile` on in steps of 32 below `end`: each is waited for, and taken away.
@@ -135,7 +130,8 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
     const index_t row_0 = tile_row[tile], row_1 = tile_row[tile + 1];
 #ifdef SPG_ONE_LAUNCH
     value_t leading = 0;  // this tile's part of a row that began before and ends here, in one lane
-    if (lane == 0) ask_for_part(parts + tile * WORDS);
+    // Whoever waits for a part would first wait for memory, where the L2 has lost the word.
+    if (lane == 0) prefetch(parts + tile * WORDS);
 #endif
     index_t c[SPG_STEPS];
     value_t v[SPG_STEPS];
