@@ -200,11 +200,11 @@ _SEGMENTED = {
     "steps": Tunable(4, "entries per lane of the segmented sum", (4, 8)),
     "resident": Tunable("auto", "threads per SM to leave registers for", ("auto", 1024, 1280, 1536, 2048)),
     "launches": Tunable(
-        "auto", "two: y is zeroed first; one: tiles pass on their parts of cut rows", ("auto", 1, 2)
+        "auto",
+        "2: y is zeroed first; 1: tiles pass on their parts of cut rows; auto: 1 up to 2^20 nonzeros",
+        ("auto", 1, 2),
     ),
 }
-
-
 _SEGMENTED_ROWS = 2**31 - 64
 """A lane's row number, of 32 bits, goes up to 63 beyond the last row."""
 
@@ -219,7 +219,7 @@ def _one_launch(row_ptr: np.ndarray, tile: int) -> bool:
 
 
 @variant("spmv", "csr-segmented", format="csr", source="spmv/csr_segmented.cu", tunables=_SEGMENTED,
-         about="equal runs of entries to warps, segmented sums, one atomic per cut row")  # fmt: skip
+         about="equal runs of entries to warps, segmented sums; atomics for cut rows, or none")  # fmt: skip
 def csr_segmented(job: Job) -> Launch:
     a, arrays, device, y = job.packed, job.arrays, job.device, job.buffers["y"]
     if a.rows > _SEGMENTED_ROWS:
