@@ -10,7 +10,7 @@ from battery import battery, csr, matrix
 
 from spgraph_bench.device.base import Device
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats import bsr, get_format
+from spgraph_bench.formats import Packed, bsr, get_format
 from spgraph_bench.formats.bsr import _counted, choose_block_size
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
@@ -18,7 +18,7 @@ from spgraph_bench.recipes import make
 from spgraph_bench.runner.prepare import prepare
 from spgraph_bench.stats import row_ranges, row_stats
 from spgraph_bench.structure import count_blocks
-from spgraph_bench.variants import get_variant
+from spgraph_bench.variants import Variant, get_variant
 
 SPMV = get_problem("spmv")
 SIZES = [(2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (2, 4), (4, 2)]
@@ -30,6 +30,17 @@ def _blocks(places: list[tuple[int, int]], r: int, c: int, rows: int, cols: int)
     col = np.concatenate([np.tile(j * c + np.arange(c), r) for _, j in places])
     inside = (row < rows) & (col < cols)
     return csr(rows, cols, row[inside], col[inside], 1.0 + np.arange(len(row))[inside])
+
+
+def _multiplies_right(device: Device, entry: Variant, a: CSR, packed: Packed) -> None:
+    whole, kind = matrix(a), packed.dtype
+    inputs = SPMV.inputs(whole, kind, 1)
+    prepared = prepare(device, entry, packed, inputs, SPMV.output_arrays(whole, kind))
+    prepared.launch.reset()
+    prepared.launch.run()
+    device.synchronize()
+    result = SPMV.check(prepared.launch.output(), SPMV.oracle(whole, inputs, kind), kind)
+    assert result.ok, result.message
 
 
 def _scattered(r: int, c: int, seed: int = 3) -> CSR:
@@ -192,14 +203,7 @@ def test_sliced_indices_are_as_short_as_the_matrix_allows(
         assert packed.stored_bytes == get_format("bsr-sliced").predict_bytes(
             row_stats(a), kind.itemsize, 4, block_size=2
         )
-        whole = matrix(a)
-        inputs = SPMV.inputs(whole, kind, 1)
-        prepared = prepare(device, entry, packed, inputs, SPMV.output_arrays(whole, kind))
-        prepared.launch.reset()
-        prepared.launch.run()
-        device.synchronize()
-        result = SPMV.check(prepared.launch.output(), SPMV.oracle(whole, inputs, kind), kind)
-        assert result.ok, result.message
+        _multiplies_right(device, entry, a, packed)
 
 
 @pytest.mark.parametrize(
@@ -211,15 +215,8 @@ def test_kernels_with_blocks_of_any_size(device: Device, name: str, size: str) -
     entry = get_variant("spmv", name)
     for dtype in ("float32", "float64"):
         for a in (_scattered(r, c), battery()["wide"], battery()["every-length-to-70"]):
-            whole, kind = matrix(a), np.dtype(dtype)
-            packed = get_format(entry.format).pack(a, kind, block_size=size)
-            inputs = SPMV.inputs(whole, kind, 1)
-            prepared = prepare(device, entry, packed, inputs, SPMV.output_arrays(whole, kind))
-            prepared.launch.reset()
-            prepared.launch.run()
-            device.synchronize()
-            result = SPMV.check(prepared.launch.output(), SPMV.oracle(whole, inputs, kind), kind)
-            assert result.ok, result.message
+            packed = get_format(entry.format).pack(a, np.dtype(dtype), block_size=size)
+            _multiplies_right(device, entry, a, packed)
 
 
 def test_sliced_kernel_does_not_touch_x_for_idle_lanes(device: Device) -> None:
