@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from spgraph_bench.errors import SpgraphError
 from spgraph_bench.formats import Format, formats
 from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.matrix import CSR
@@ -109,6 +110,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=1)
     chosen = parser.parse_args(arguments)
     params: dict[str, Any] = dict(text.partition("=")[::2] for text in chosen.param)
+    known = {name for form in formats().values() for name in form.tunables}
+    if unknown := sorted(params.keys() - known):
+        parser.error(f"no format has a parameter {unknown[0]!r}: take one of {', '.join(sorted(known))}")
+    try:
+        tables(chosen, params)
+    except SpgraphError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+def tables(chosen: argparse.Namespace, params: dict[str, Any]) -> None:
+    """Print the tables. Raises SpgraphError for what is no matrix, or no value of a parameter."""
     for text in chosen.matrices or MATRICES:
         csr = (read(text) if Path(text).exists() else make(text)).csr
         print(f"\n{text}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} nonzeros, {chosen.dtype}")
@@ -117,7 +131,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if any(fnmatch.fnmatch(form.name, pattern) for pattern in chosen.format or ["*"]):
                 print(line(form, csr, chosen.dtype, params, max(1, chosen.repeat)), flush=True)
         del csr
-    return 0
 
 
 if __name__ == "__main__":

@@ -19,9 +19,10 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from spgraph_bench import writers
+from spgraph_bench.errors import SpgraphError
 from spgraph_bench.readers import ReadOptions, compiled, read, readers
 from spgraph_bench.recipes import make
 
@@ -157,7 +159,7 @@ def time_lists(paths: Iterator[str], repeat: int) -> None:
                 )
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -165,7 +167,23 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=4_000_000)
     parser.add_argument("--repeat", type=int, default=8)
     parser.add_argument("--edge-lists", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
+    try:
+        bench(arguments)
+    except SpgraphError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    except FileNotFoundError as error:
+        print(f"error: {error}\n  remedy: name files that are there", file=sys.stderr)
+        return 2
+    except (OSError, ValueError) as error:  # scipy's own
+        print(f"error: {error}\n  remedy: give files that scipy reads, too", file=sys.stderr)
+        return 2
+    return 0
+
+
+def bench(arguments: argparse.Namespace) -> None:
+    """Print the table. Raises what the readers raise."""
     if arguments.edge_lists:
         with tempfile.TemporaryDirectory() as folder:
             paths = iter(arguments.files) if arguments.files else lists_written(Path(folder))
@@ -192,4 +210,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

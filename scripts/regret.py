@@ -14,6 +14,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from spgraph_bench.errors import SpgraphError
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records
 from spgraph_bench.results.traversal import traversal
@@ -30,11 +31,15 @@ def main() -> int:
     parser.add_argument("--most", type=float, default=1.1, help="ratio that is still well (%(default)s)")
     arguments = parser.parse_args()
     graphs: dict[tuple[str, str], dict[str, Record]] = defaultdict(dict)
-    for path in arguments.records:
-        for record in read_records(path, lambda text: print(text, file=sys.stderr)):
-            if record.problem == arguments.problem and record.where != "cpu" and record.cases:
-                order = str(record.params.get("reorder", "none"))
-                graphs[str(record.matrix["name"]), order][record.variant] = record  # the last one counts
+    try:
+        for path in arguments.records:
+            for record in read_records(path, lambda text: print(text, file=sys.stderr)):
+                if record.problem == arguments.problem and record.where != "cpu" and record.cases:
+                    order = str(record.params.get("reorder", "none"))
+                    graphs[str(record.matrix["name"]), order][record.variant] = record  # the last one counts
+    except SpgraphError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
     print(f"{'graph':42} {'order':7} {arguments.mode + ' ms':>10} {'best ms':>10} {'best':16} {'ratio':>6}")
     bad = not graphs
     for (name, order), records in sorted(graphs.items()):

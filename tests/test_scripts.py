@@ -186,6 +186,49 @@ def test_every_format_is_converted_and_its_memory_measured(
     assert "out of memory?" in script.line(form, csr, "float32", {}, 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "cause"),
+    [
+        ("bench_formats", ["nosuch.mtx"], "there is no recipe 'nosuch.mtx'"),
+        (
+            "bench_formats",
+            ["chain:n=9", "--format", "bsr", "--param", "block_size=x"],
+            "block_size cannot be 'x'",
+        ),
+        ("bench_readers", ["nosuch.mtx"], "nosuch.mtx"),
+        ("bench_readers", ["pyproject.toml"], "remedy: "),
+        ("bench_readers", ["--edge-lists", "nosuch.txt"], "nosuch.txt"),
+    ],
+)
+def test_benchmarks_of_the_host_tell_bad_input_in_two_lines(
+    name: str, arguments: list[str], cause: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("SPGRAPH_CACHE", "")  # restored afterwards
+    script: Any = _script(name)
+    assert script.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert cause in said
+    assert len(said.splitlines()) <= 2
+
+
+def test_regret_tells_that_a_record_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["regret.py", "nosuch.jsonl"])
+    assert _script("regret").main() == 2
+    assert capsys.readouterr().err.startswith("error: nosuch.jsonl: cannot read records")
+
+
+def test_bench_formats_knows_the_parameters_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    script: Any = _script("bench_formats")
+    with pytest.raises(SystemExit):
+        script.main(["chain:n=9", "--param", "nosuch=3"])
+    assert "no format has a parameter 'nosuch'" in capsys.readouterr().err
+
+
 def test_make_says_which_python_it_needs(tmp_path: Path) -> None:
     old = tmp_path / "python3.8"
     old.write_text("#!/bin/sh\ncase $1 in --version) echo Python 3.8.1;; *) exit 1;; esac\n")
