@@ -96,9 +96,9 @@ class PatternELL(_OneValue):
 
 @register
 class PatternHYB(_OneValue):
-    """HYB (see hyb) without values: ``ell_col``, ``coo_row``, ``coo_col``; the scalar ``value``
-    is what all entries are. "auto" weighs slots of 4 bytes
-    against tail entries of 8, and so puts a little more into the ELL part."""
+    """HYB (see hyb) without values: ``ell_col``, ``coo_row``, ``coo_col``; the scalar ``value`` is what all
+    entries are. "auto" weighs slots of 4 bytes against tail entries of 8, and so puts a little more into the
+    ELL part."""
 
     name = "pattern-hyb"
     title = "HYB without values: all entries are the same"
