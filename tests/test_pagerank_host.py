@@ -134,6 +134,17 @@ def test_steps_tell_the_change_of_every_iteration(device: Device, mode: Variant)
     assert steps[-1]["change"] <= 1e-6 < steps[-2]["change"]
 
 
+@pytest.mark.parametrize(("dtype", "tile"), [("float32", 2048), ("float64", 1024)])
+def test_tiles_of_pull(device: Device, dtype: str, tile: int) -> None:
+    pull = get_variant("pagerank", "pull")
+    for name in ("in-star-of-9000", "skewed-directed"):
+        for given in ("auto", 512, 1024, 2048):
+            for block in (128, 512):
+                params = {"tile": given, "block": block}
+                _check(device, pull, GRAPHS[name], dtype, params=params, max_iterations=5)
+    assert _prepare(device, pull, GRAPHS["sparse"], _problem(), dtype).job.params["tile"] == tile
+
+
 @pytest.mark.parametrize("name", ["in-star-of-9000", "skewed-directed", "hub-of-5000", "all-into-dangling"])
 @pytest.mark.parametrize(
     "params",

@@ -282,8 +282,8 @@ def test_atomics_are_as_many_as_the_kernels_say() -> None:
     device = open_device("host")
     a = battery()["two-hubs"]
 
-    def atomics(name: str, **params: Any) -> int:
-        prepared = _prepare(device, get_variant("spmv", name), a, "float32", **params)
+    def atomics(name: str, dtype: str = "float32", **params: Any) -> int:
+        prepared = _prepare(device, get_variant("spmv", name), a, dtype, **params)
         device.reset_counters()
         _run(device, prepared)
         counted = device.counters()
@@ -299,11 +299,19 @@ def test_atomics_are_as_many_as_the_kernels_say() -> None:
     assert atomics("csr-segmented", launches=1) == 0
     assert atomics("csr-vector") == 0
     assert atomics("ell") == 0
-    first = [(r + int(a.row_ptr[r])) // 2048 for r in (0, 201)]
-    last = [(r + int(a.row_ptr[r + 1]) - 1) // 2048 for r in (0, 201)]
-    pieces = sum(e - b + 1 for b, e in zip(first, last, strict=True))
-    assert pieces >= 4
-    assert atomics("csr-adaptive") == pieces  # arrivals at the two long rows
+
+    def pieces(tile: int) -> int:
+        first = [(r + int(a.row_ptr[r])) // tile for r in (0, 201)]
+        last = [(r + int(a.row_ptr[r + 1]) - 1) // tile for r in (0, 201)]
+        return sum(e - b + 1 for b, e in zip(first, last, strict=True))
+
+    # Arrivals at the two long rows; what a kernel takes for its tile is what the table is made for.
+    assert 4 <= pieces(2048) < pieces(1024) < pieces(512)
+    assert atomics("csr-adaptive") == pieces(2048)
+    assert atomics("csr-adaptive", "float64") == pieces(1024)
+    for dtype in ("float32", "float64"):
+        for tile in (512, 1024, 2048):
+            assert atomics("csr-adaptive", dtype, tile=tile) == pieces(tile)
     device.close()
 
 
@@ -432,6 +440,71 @@ def test_segmented_sums_between_many_empty_rows(device: Device, step: int) -> No
         device.write(prepared.job.buffers["x"], inputs["x"])
         result = SPMV.check(_run(device, prepared), SPMV.oracle(whole, inputs, dtype), dtype)
         assert result.ok, result.message
+
+
+# ---- tiles of csr-merge and csr-adaptive -----------------------------------------------------------------
+
+
+def _is_right(device: Device, name: str, a: CSR, dtype: str, **params: Any) -> None:
+    whole, kind = matrix(a), np.dtype(dtype)
+    prepared = _prepare(device, get_variant("spmv", name), a, dtype, **params)
+    result = SPMV.check(_run(device, prepared), SPMV.oracle(whole, SPMV.inputs(whole, kind, 1), kind), kind)
+    assert result.ok, result.message
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("items", [5, 7, 9, 11])
+@pytest.mark.parametrize("block", [64, 128, 256, 512])
+def test_merged_tiles_of_nothing_but_entries_or_row_ends(
+    device: Device, block: int, items: int, dtype: str
+) -> None:
+    """Products and sums share one array: all of either, and rows that end at or beside the end of a tile."""
+    tile = block * items
+    lengths = [1, 2 * tile + 3, *[0] * (2 * tile + 3), 1, tile - 1, 0, tile, tile - 2, *[1] * 40]
+    _is_right(device, "csr-merge", random_rows(lengths, 2 * tile + 9, 12), dtype, block=block, items=items)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(st.sampled_from([0, 0, 1, 2, 7, 318, 319, 320, 321, 700]), max_size=60),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_merged_tiles_of_any_rows(lengths: list[int], dtype: str) -> None:
+    device = open_device("host", seed=2)
+    _is_right(device, "csr-merge", random_rows(lengths, 701, 13), dtype, block=64, items=5)
+    device.close()
+
+
+def test_csr_merge_says_which_tiles_are_beyond_shared_memory(device: Device) -> None:
+    packed = get_format("csr").pack(battery()["tridiagonal"], np.float64)
+    whole, entry = matrix(battery()["tridiagonal"]), get_variant("spmv", "csr-merge")
+    inputs, outputs = SPMV.inputs(whole, packed.dtype, 1), SPMV.output_arrays(whole, packed.dtype)
+    with pytest.raises(SkipError, match=r"^needs 56.3 kB of shared memory a block: --param block=256$"):
+        prepare(device, entry, packed, inputs, outputs, {"block": 512, "items": 11})
+    prepare(device, entry, packed, inputs, outputs, {"block": 512, "items": 9})
+    prepare(device, entry, packed, inputs, outputs, {"block": 256, "items": 11})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["csr-adaptive", "csr-16"])
+@pytest.mark.parametrize("tile", ["auto", 512, 1024, 2048])
+@pytest.mark.parametrize("block", [128, 256, 512])
+def test_adaptive_blocks_and_tiles(
+    device: Device, block: int, tile: int | str, name: str, dtype: str
+) -> None:
+    for matrix_name in ("every-length-to-70", "around-2048", "long-empty-stretches"):
+        result = _check(device, get_variant("spmv", name), matrix_name, dtype, block=block, tile=tile)
+        assert result.ok, result.message
+
+
+@pytest.mark.parametrize(("dtype", "tile"), [("float32", 2048), ("float64", 1024)])
+@pytest.mark.parametrize("name", ["csr-adaptive", "csr-16", "pattern-csr", "pattern-csr-16"])
+def test_the_tile_that_was_decided_is_shown(device: Device, name: str, dtype: str, tile: int) -> None:
+    a = dataclasses.replace(battery()["tridiagonal"], values=np.full(battery()["tridiagonal"].nnz, 0.5))
+    entry = get_variant("spmv", name)
+    assert entry.tunables["tile"].default == "auto"
+    assert _prepare(device, entry, a, dtype).job.params["tile"] == tile
+    assert _prepare(device, entry, a, dtype, tile="512").job.params["tile"] == 512
 
 
 # ---- the row-block table of csr-adaptive -----------------------------------------------------------------

@@ -84,6 +84,16 @@ def test_tunables_with_one_value(
     assert result.ok, result.message
 
 
+@pytest.mark.parametrize("tile", ["auto", 512, 1024, 2048])
+@pytest.mark.parametrize("name", ["pattern-csr", "pattern-csr-16"])
+def test_tiles_in_double(device: Device, name: str, tile: int | str) -> None:
+    for matrix_name in ("every-length-to-70", "around-2048", "two-hubs"):
+        a = _with_one_value(battery()[matrix_name], 2.5)
+        for block in (128, 256, 512):
+            result = _check(device, name, a, "float64", tile=tile, block=block)
+            assert result.ok, result.message
+
+
 @pytest.mark.parametrize("sigma", [1, 7, 64, 256])
 def test_sorted_slices(device: Device, sigma: int) -> None:
     a = _with_one_value(battery()["hub-5000"], 2.5)

@@ -98,3 +98,12 @@ def test_gathering_needs_no_atomics_where_scattering_needs_one_per_nonzero() -> 
         counted[name] = counts["global_atomics"]
     assert counted == {"csr-scatter": 2 * a.nnz, "csc-adaptive": 0}
     device.close()
+
+
+@pytest.mark.parametrize(("dtype", "tile"), [("float32", 2048), ("float64", 1024)])
+@pytest.mark.parametrize("name", ["csc-adaptive", "pattern-csc"])
+def test_the_tile_that_was_decided_is_shown(device: Device, name: str, dtype: str, tile: int) -> None:
+    entry, whole, kind = get_variant("spmv-transposed", name), matrix(battery()["pattern"]), np.dtype(dtype)
+    packed = get_format(entry.format).pack(whole.csr, kind)
+    inputs, outputs = TRANSPOSED.inputs(whole, kind, 1), TRANSPOSED.output_arrays(whole, kind)
+    assert prepare(device, entry, packed, inputs, outputs).job.params["tile"] == tile

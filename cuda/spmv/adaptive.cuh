@@ -26,7 +26,7 @@
 #include "quad.cuh"
 
 #ifndef SPG_TILE
-#define SPG_TILE 2048
+#define SPG_TILE (8192 / (int)sizeof(value_t))  // products of 13 kB a block: L1, which gathers need, gets what is left
 #endif
 #ifndef SPG_BLOCK
 #define SPG_BLOCK 128

@@ -14,7 +14,7 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.problems.pagerank import DANGLING
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.spmv import ADAPTIVE, changed
+from spgraph_bench.variants.spmv import ADAPTIVE, changed, tile_of
 from spgraph_bench.variants.traversal import needs_cooperative
 
 __all__ = ["Chunks"]
@@ -166,7 +166,7 @@ _PULL = ADAPTIVE | {"depth": Tunable(1, "quads of edges that a thread has under 
 def pull(job: Job) -> Launch:
     power, a, p = _Power(job), job.arrays, job.params
     defines = changed(p, _PULL, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads", SPG_DEPTH="depth")
-    tiles = -(-(power.n + power.m) // p["tile"])
+    tiles = -(-(power.n + power.m) // tile_of(job))  # after `changed`, as in variants/spmv.py
     table = [
         power.empty(tiles + 1, kind) for kind in (np.dtype(np.int32), job.packed.offsets, np.dtype(np.int32))
     ]

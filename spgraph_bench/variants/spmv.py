@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -158,9 +158,21 @@ def changed(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names:
 # Defaults as in cuda/spmv/adaptive.cuh.
 ADAPTIVE = {
     "block": Tunable(128, "threads per block", (128, 256, 512)),
-    "tile": Tunable(2048, "rows and entries per block", (512, 1024, 2048)),
+    "tile": Tunable(
+        "auto", "rows and entries per block; auto: 2048, of 8-byte values 1024", ("auto", 512, 1024, 2048)
+    ),
     "threads": Tunable(1024, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
 }
+
+
+def tile_of(job: Job) -> int:
+    """The tunable "tile" of a kernel made of adaptive.cuh as a number (SPG_TILE).
+
+    "auto" gives way to it in the parameters themselves, which copies of `job` share: the record shows it.
+    """
+    if job.params["tile"] == "auto":
+        cast("dict[str, Any]", job.params)["tile"] = 8192 // job.dtype.itemsize
+    return int(job.params["tile"])
 
 
 def adaptive(
@@ -169,8 +181,9 @@ def adaptive(
     """`kernel`, which is made of adaptive.cuh; `entries` are its arguments between row_ptr and x, `tunables`
     those with the defaults of its source."""
     a, device, row_ptr = job.packed, job.device, job.arrays["row_ptr"]
-    block, tile = job.params["block"], job.params["tile"]
+    block = job.params["block"]
     defines = changed(job.params, tunables, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
+    tile = tile_of(job)  # after `changed`, for which "auto" is the kernel's own default
     blocks = _blocks(a.rows + a.nnz, tile)
     table = [device.empty(blocks + 1, kind) for kind in (np.dtype(np.int32), a.offsets, np.dtype(np.int32))]
     fill = job.kernel(f"{kernel}_table", **defines).bind(
@@ -262,21 +275,25 @@ def csr_segmented(job: Job) -> Launch:
 
 _AHEAD = {"ahead": Tunable(6, "slots of a row read before the first is used", (2, 4, 6, 8, 14))}
 
-_MERGE_ITEMS = 7  # SPG_ITEMS of the kernel
-_MERGE = {"block": Tunable(256, "threads per block", (64, 128, 256, 512))}
+# Defaults as in cuda/spmv/csr_merge.cu.
+_MERGE = {
+    "block": Tunable(256, "threads per block", (64, 128, 256, 512)),
+    "items": Tunable(7, "entries and row ends per thread", (5, 7, 9, 11)),
+}
 
 
 @variant("spmv", "csr-merge", format="csr", source="spmv/csr_merge.cu",
          tunables=_MERGE,
          about="merge path over rows and nonzeros, every thread the same work; carry-out fix-up")  # fmt: skip
 def csr_merge(job: Job) -> Launch:
-    a, arrays, block, device, y = job.packed, job.arrays, job.params["block"], job.device, job.buffers["y"]
-    # Products, sums and row ends of a tile; no kernel may declare more than 48 kB.
-    if (need := block * _MERGE_ITEMS * (2 * a.dtype.itemsize + 4) + 16) > 48 * 1024:
+    a, arrays, device, y = job.packed, job.arrays, job.device, job.buffers["y"]
+    block, items = job.params["block"], job.params["items"]
+    # A value and a row end for each element of a tile; no kernel may declare more than 48 kB.
+    if (need := (block * items + 1) * (a.dtype.itemsize + 2)) > 48 * 1024:
         raise SkipError(f"needs {human_bytes(need)} of shared memory a block: --param block={block // 2}")
-    tiles = _blocks(a.rows + a.nnz, block * _MERGE_ITEMS)
+    tiles = _blocks(a.rows + a.nnz, block * items)
     tile_row, carry = device.empty(tiles + 1, np.int32), device.empty(tiles, a.dtype)
-    defines = changed(job.params, _MERGE, SPG_BLOCK="block")
+    defines = changed(job.params, _MERGE, SPG_BLOCK="block", SPG_ITEMS="items")
     table = job.kernel("csr_merge_table", **defines).bind(
         _blocks(tiles + 1, 256), 256, np.int32(a.rows), np.int32(tiles), arrays["row_ptr"], tile_row
     )
