@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -202,12 +203,46 @@ def test_the_farthest_diagonal_there_can_be() -> None:
     assert stride_of(np.array([-31, 31], np.int32), 64) == 0
 
 
-def test_csr_segmented_says_where_its_row_numbers_end(device: Device) -> None:
-    """Beyond, a lane's row number would wrap round, and be looked up below the first row."""
-    prepared = _prepare(device, get_variant("spmv", "csr-segmented"), battery()["tridiagonal"], "float32")
-    packed = dataclasses.replace(prepared.job.packed, rows=2**31 - 63)
-    with pytest.raises(SkipError, match="takes at most 2,147,483,584 rows"):
-        prepared.job.variant.prepare(dataclasses.replace(prepared.job, packed=packed))
+@pytest.mark.parametrize("launches", [1, 2])
+def test_csr_segmented_with_as_many_rows_as_there_can_be(tmp_path: Path, launches: int) -> None:
+    """A lane's row number goes beyond the last row, and must not wrap round to below the first.
+
+    Row offsets and y are of 8 GiB, in sparse files; all rows but the last 1,000 are empty.
+    """
+    rows, used, tile = 2**31 - 1, 1000, 128
+    lengths = np.arange(used) % 6
+    nnz = int(lengths.sum())
+    row_ptr = np.memmap(tmp_path / "row_ptr", np.int32, "w+", shape=rows + 1)
+    row_ptr[rows - used + 1 :] = np.cumsum(lengths)
+    y = np.memmap(tmp_path / "y", np.float32, "w+", shape=rows)
+    y[rows - used :] = np.nan if launches == 1 else 0
+    col, val = np.arange(nnz, dtype=np.int32) % 7, 1 + np.arange(nnz, dtype=np.float32) % 5
+    x = np.arange(1, 8, dtype=np.float32)
+    device = open_device("host")
+    module = device.compile("spmv/csr_segmented.cu", {"SPG_ONE_LAUNCH": "1"} if launches == 1 else {})
+    tiles = -(-nnz // tile)
+    tile_row = device.empty(tiles + 1, np.int32)
+    offsets, sums = (SimpleNamespace(ptr=a.ctypes.data, dtype=a.dtype) for a in (row_ptr, y))
+    module.kernel("csr_segmented_table")(
+        -(-(tiles + 1) // 256), 256, np.int32(rows), np.int32(tiles), offsets, tile_row
+    )
+    begins = device.download(tile_row)
+    own = np.searchsorted(row_ptr[rows - used :], np.arange(0, nnz, tile)) + rows - used
+    assert begins[1:-1].tolist() == own[1:].tolist()
+    # Nobody waits for 2^31 empty rows to be zeroed: the first tile begins with the last 1,000 rows.
+    begins[0] = rows - used
+    device.write(tile_row, begins)
+    parts = [device.upload(np.zeros(tiles, np.uint64))] if launches == 1 else []
+    module.kernel("csr_segmented")(
+        -(-32 * tiles // 256), 256,
+        np.int32(nnz), tile_row, offsets, device.upload(col), device.upload(val), device.upload(x), sums,
+        *parts,
+    )  # fmt: skip
+    device.synchronize()
+    device.close()
+    ends = np.cumsum(lengths)
+    products = np.concatenate(([0], np.cumsum(val.astype(float) * x[col])))
+    assert y[rows - used :].tolist() == (products[ends] - products[ends - lengths]).tolist()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

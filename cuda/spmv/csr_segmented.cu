@@ -45,6 +45,23 @@
 #define SPG_WIDE 2048
 #define FULL_WARP 0xffffffffu
 
+#ifndef SPG_HOST
+// spg_stream_if of stream.cuh for single entries. With the predicate in the load all loads of an array share one
+// address; an `if` around spg_stream gives each its own, and for want of registers ptxas then put some of the loads
+// behind others that wait for the first ones.
+#define SPG_STREAM_ONE_IF(type, ptx, reg)                                           \
+    __device__ __forceinline__ type spg_stream_if(const type* p, bool wanted) {     \
+        type r = 0;                                                                 \
+        asm volatile(SPG_IF(2) SPG_STREAM "." ptx " %0, [%1]; }"                    \
+                     : "+" reg(r)                                                   \
+                     : "l"(p), "r"((int)wanted));                                   \
+        return r;                                                                   \
+    }
+SPG_STREAM_ONE_IF(int, "s32", "r")
+SPG_STREAM_ONE_IF(float, "f32", "f")
+SPG_STREAM_ONE_IF(double, "f64", "d")
+#endif
+
 #ifdef SPG_ONE_LAUNCH
 constexpr int WORDS = sizeof(value_t) / 4;  // flag << 32 | 32 bits of a part
 // Parts that a lane asks for at once.
@@ -129,25 +146,30 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
 
     const index_t row_0 = tile_row[tile], row_1 = tile_row[tile + 1];
 #ifdef SPG_ONE_LAUNCH
-    value_t leading = 0;  // this tile's part of a row that began before and ends here, in one lane
+    value_t leading = 0;      // this tile's part of a row that began before and ends here, in one lane
+    bool reaches_in = false;  // whether the tile begins within a row
     // Whoever waits for a part would first wait for memory, where the L2 has lost the word.
     if (lane == 0) prefetch(parts + tile * WORDS);
 #endif
+    const index_t* const own_col = col + first + lane;
+    const value_t* const own_val = val + first + lane;
     index_t c[SPG_STEPS];
     value_t v[SPG_STEPS];
 #pragma unroll
     for (int s = 0; s < SPG_STEPS; ++s)
-        c[s] = 32 * s + lane < count ? spg_stream(col + first + 32 * s + lane) : 0;
+        c[s] = spg_stream_if(own_col + 32 * s, 32 * s + lane < count);
 #pragma unroll
     for (int s = 0; s < SPG_STEPS; ++s)
-        v[s] = 32 * s + lane < count ? spg_stream(val + first + 32 * s + lane) : 0;
+        v[s] = spg_stream_if(own_val + 32 * s, 32 * s + lane < count);
 #pragma unroll
     for (int s = 0; s < SPG_STEPS / 2; ++s) words[32 * s + lane] = 0;
     __syncwarp();
     // The first 32 rows that begin here are asked for ahead of x, and looked at after it has been asked for.
-    index_t row = row_0 + (index_t)lane;
-    const offset_t begin = spg_gather_if(row_ptr + row, row < row_1);
-    const offset_t next = spg_gather_if(row_ptr + row + 1, row < row_1);
+    // Unsigned, since a lane's number goes up to 63 beyond the last row, which may be 2^31 - 2.
+    unsigned row = (unsigned)row_0 + lane;
+    const unsigned row_end = (unsigned)row_1;
+    const offset_t begin = spg_gather_if(row_ptr + row, row < row_end);
+    const offset_t next = spg_gather_if(row_ptr + row + 1, row < row_end);
 #ifdef SPG_ONE_LAUNCH
     const offset_t came_from = row_0 > 0 ? row_ptr[row_0 - 1] : 0;
     const bool goes_on = row_ptr[row_1] > first + (offset_t)count;
@@ -156,7 +178,7 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
 #pragma unroll
     for (int s = 0; s < SPG_STEPS; ++s) factor[s] = spg_gather_if(x + c[s], 32 * s + lane < count);
 
-    const auto empty_row = [&](index_t r) {
+    const auto empty_row = [&](unsigned r) {
 #ifdef SPG_ONE_LAUNCH
         y[r] = 0;
 #endif
@@ -174,13 +196,13 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
     if (row_1 - row_0 <= SPG_WIDE) {
         if (next > begin)
             head[begin - first] = (unsigned short)(lane + 1);
-        else if (row < row_1)
+        else if (row < row_end)
             empty_row(row);
 #pragma unroll 1
-        while ((row += 32) < row_1) {
+        while ((row += 32) < row_end) {
             const offset_t from = row_ptr[row];
             if (row_ptr[row + 1] > from)
-                head[from - first] = (unsigned short)(row - row_0 + 1);
+                head[from - first] = (unsigned short)(row - (unsigned)row_0 + 1);
             else
                 empty_row(row);
         }
@@ -194,7 +216,7 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
         }
 #ifdef SPG_ONE_LAUNCH
 #pragma unroll 1
-        for (; row < row_1; row += 32)
+        for (; row < row_end; row += 32)
             if (row_ptr[row + 1] == row_ptr[row]) empty_row(row);
 #endif
     }
@@ -210,6 +232,9 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
     for (int s = 0; s < SPG_STEPS; ++s) {
         const unsigned number = head[32 * s + lane];
         const unsigned begins = __ballot_sync(FULL_WARP, number != 0);
+#ifdef SPG_ONE_LAUNCH
+        if (s == 0) reaches_in = !(begins & 1);
+#endif
         value_t sum = v[s] * factor[s];
         if (lane == 0) {
             if (number == 0)
@@ -247,7 +272,7 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
         else
             leading = carried;
     }
-    if (row_0 > 0 && row_ptr[row_0] > first && !(goes_on && carried_number == 0)) {
+    if (reaches_in && !(goes_on && carried_number == 0)) {
         // Where the row began a tile may also hold the end of another; only the row's own parts are summed.
         leading += take_parts(parts, came_from / TILE + lane, tile);
 #pragma unroll

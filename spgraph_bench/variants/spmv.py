@@ -218,8 +218,6 @@ _SEGMENTED = {
         ("auto", 1, 2),
     ),
 }
-_SEGMENTED_ROWS = 2**31 - 64
-"""A lane's row number, of 32 bits, goes up to 63 beyond the last row."""
 
 
 def _one_launch(row_ptr: np.ndarray, tile: int) -> bool:
@@ -235,11 +233,9 @@ def _one_launch(row_ptr: np.ndarray, tile: int) -> bool:
          about="equal runs of entries to warps, segmented sums; atomics for cut rows, or none")  # fmt: skip
 def csr_segmented(job: Job) -> Launch:
     a, arrays, device, y = job.packed, job.arrays, job.device, job.buffers["y"]
-    if a.rows > _SEGMENTED_ROWS:
-        raise SkipError(f"takes at most {_SEGMENTED_ROWS:,} rows")
     block, steps, resident = job.params["block"], job.params["steps"], job.params["resident"]
-    if resident == "auto":
-        resident = 2048 if steps == 4 and a.dtype.itemsize == 4 else 1536
+    if resident == "auto":  # the most for which a lane's entries and their x stay in registers
+        resident = {16: 2048, 64: 1024}.get(steps * a.dtype.itemsize, 1536)
     defines = {"SPG_BLOCK": str(block), "SPG_STEPS": str(steps), "SPG_PER_SM": str(resident)}
     tiles = _blocks(a.nnz, 32 * steps)
     one = job.params["launches"] == 1 and tiles > 0
