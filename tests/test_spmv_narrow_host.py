@@ -187,6 +187,46 @@ def test_gaps_of_a_diagonal_are_not_multiplied(device: Device) -> None:
     assert prepared.launch.output().tolist() == [1.0, 0.0] * 20
 
 
+@pytest.mark.parametrize("ahead", [1, 2, 4, 8])
+@pytest.mark.parametrize("slices", [1, 2, 4])
+def test_slices_of_diagonals(device: Device, slices: int, ahead: int) -> None:
+    """Rows that end in any slice of a warp; one to three runs of 32 diagonals, empty in many slices."""
+    rng = np.random.default_rng(7)
+    for rows, cols, diagonals, share in (
+        (1, 5, 5, 1.0), (33, 40, 31, 0.7), (97, 33, 32, 0.3), (128, 200, 33, 0.02), (300, 260, 75, 0.01),
+    ):  # fmt: skip
+        diag = np.sort(rng.choice(np.arange(1 - rows, cols), diagonals, replace=False))
+        row = np.repeat(np.arange(rows), diagonals)
+        col = row + np.tile(diag, rows)
+        kept = (col >= 0) & (col < cols) & (rng.random(len(col)) < share)
+        a = csr(rows, cols, row[kept], col[kept], -1.5)
+        for dtype in ("float32", "float64"):
+            result = _check(device, "pattern-dia", a, dtype, slices=slices, ahead=ahead, block=64)
+            assert result.ok, result.message
+
+
+def test_the_farthest_diagonals_of_bits() -> None:
+    """Offsets near +-2^31, with which row + offset is beyond 32 bits where there is no entry."""
+    device = open_device("host")
+    far = 2**31 - 40
+    for slices in (1, 2, 4):
+        module = device.compile("spmv/pattern_dia.cu", {"SPG_SLICES": str(slices)})
+        x = np.arange(1, 129, dtype=np.float32)
+        diag = np.array([-far, -70, 0, far], np.int32)
+        mask = np.zeros((4, 4), np.uint32)
+        mask[2, 1], mask[3, 1], mask[:, 2] = 1 << 10 | 1 << 31, 0xF, 0xFFFFFFFF
+        y = device.empty(128, np.float32)
+        module.kernel("pattern_dia")(
+            -(-128 // (64 * slices)), 64, np.int32(128), np.int32(4),
+            device.upload(diag), device.upload(mask), np.float32(2), device.upload(x), y,
+        )  # fmt: skip
+        want = x.copy()
+        for i in (74, 95, 96, 97, 98, 99):
+            want[i] += x[i - 70]
+        assert device.download(y).tolist() == (2 * want).tolist()
+    device.close()
+
+
 def test_one_value_transposed(device: Device) -> None:
     problem, entry = get_problem("spmv-transposed"), get_variant("spmv-transposed", "pattern-csc")
     for name in ("wide", "hub-5000", "pattern", "0x5"):

@@ -1,55 +1,88 @@
-// pattern-dia: y = A x where all stored values are the same: diagonals as bits, a thread per row.
+// pattern-dia: y = A x where all stored values are the same: diagonals as bits, a thread for one row of each of a few
+// slices.
 //
 // Layout   diag int32 [diagonals], rising; mask uint32 [slices][diagonals]: bit l of mask[s][d] says whether row
 //          i = 32 s + l has an entry in column i + diag[d]; `value` the one value. x [cols], y [rows].
-// Mapping  a warp takes a slice of 32 rows. Its lanes read the words of 32 diagonals at once, one each; a ballot says
-//          which have any entry here, and each of those is handed round by two shuffles. x is read at row + diag[d],
-//          in runs of 32, SPG_AHEAD of them before the first is added.
+// Mapping  a warp takes SPG_SLICES slices of 32 rows, one after the other. Its lanes read the words of 32 diagonals at
+//          once, one each, for every slice, and turn them, so that a lane has the bits of its own rows. Then SPG_AHEAD
+//          diagonals at a time, unless a ballot said that all of them are empty here: a shuffle hands round each
+//          offset, for all slices; x is read at row + diag[d], in runs of 32, where the row's bit is set; all is
+//          asked for before the first is added.
 // Wins     on lattices and bands of one value: a bit per nonzero instead of pattern-csr's 32 or dia's 32 (64), and no
 //          fill is multiplied, since what is no entry is not read.
 // Loses    with more than 32 places per nonzero: the bits are then more than pattern-csr's columns.
+// Tuned    Bits are tested where they lie, and what a diagonal costs is shared by the slices. A slice's word handed
+//          round for each diagonal, and the next diagonal looked for by __ffs, took twice the instructions, and half
+//          of L1's cycles for shuffles (docs/notebook.md).
 // Idea     diagonals: Madsen, Rodrigue, Karush, 1976; bits for the pattern as in Buluc, Williams, Oliker, Demmel,
-//          "Reduced-bandwidth multithreaded algorithms for sparse matrix-vector multiplication", IPDPS 2011.
+//          "Reduced-bandwidth multithreaded algorithms for sparse matrix-vector multiplication", IPDPS 2011; turning a
+//          matrix of bits: Warren, Hacker's Delight, 7-3.
 // Floors   (banded, 27 diagonals, 4 M rows, float32, H200) bytes: bits 13.5 MB, x and y 32 MB at 4.6 TB/s: 0.010 ms.
-//          Operations: 125,000 warps x 27 reads of x of two lines each through L1 on 132 SMs at 1.75 GHz: 0.029 ms;
-//          some 12 instructions for each: 40 M, 0.044 ms. Issue slots are the bound.
+//          L1: 125,000 slices x 27 reads of x of two lines each and, with two slices a warp, some 20 shuffles, on 132
+//          SMs at 1.98 GHz: 0.036 ms. Instructions: some 300 a slice, 0.036 ms.
 #include "../common/stream.cuh"
 
 #ifndef SPG_AHEAD
-#define SPG_AHEAD 4
+#define SPG_AHEAD 8
+#endif
+#ifndef SPG_SLICES
+#define SPG_SLICES 2
 #endif
 #define SPG_FULL_WARP 0xffffffffu
+
+// Bit b of lane a becomes bit a of lane b. Halves of the matrix are exchanged, halves of those, and so on.
+__device__ __forceinline__ unsigned turned(unsigned word, unsigned lane) {
+    unsigned low = 0x0000ffff;
+#pragma unroll
+    for (int half = 16; half > 0; half /= 2) {
+        const unsigned other = __shfl_xor_sync(SPG_FULL_WARP, word, half);
+        word = lane & half ? (word & ~low) | (other >> half & low) : (word & low) | (other << half & ~low);
+        low ^= low << (half / 2);
+    }
+    return word;
+}
 
 SPG_KERNEL pattern_dia(index_t rows, index_t diagonals, const index_t* __restrict__ diag,
                        const unsigned* __restrict__ mask, value_t value, const value_t* __restrict__ x,
                        value_t* __restrict__ y) {
-    const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    const int lane = threadIdx.x % 32;
-    if (row - lane >= rows) return;  // whole warps only: all 32 lanes meet in the shuffles
-    const unsigned* words = mask + row / 32 * diagonals;
-    const value_t* from = x + row;
-    value_t sum = 0;
+    const unsigned lane = threadIdx.x % 32;
+    const long long slice = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32 * SPG_SLICES;
+    if (32 * slice >= rows) return;  // whole warps only: all 32 lanes meet in the shuffles
+    const unsigned row = 32 * (unsigned)slice + lane;
+    const unsigned* const words = mask + slice * diagonals + lane;
+    value_t sum[SPG_SLICES] = {};
     for (index_t first = 0; first < diagonals; first += 32) {
-        unsigned word = 0;
-        index_t offset = 0;
-        if (first + lane < diagonals) {
-            word = words[first + lane];
-            offset = diag[first + lane];
+        const bool is_one = first + (index_t)lane < diagonals;
+        const index_t offset = is_one ? diag[first + lane] : 0;
+        unsigned bits[SPG_SLICES], any = 0;
+#pragma unroll
+        for (int s = 0; s < SPG_SLICES; ++s) {
+            bits[s] = is_one && 32 * (slice + s) < rows ? words[(long long)s * diagonals + first] : 0;
+            any |= bits[s];
         }
-        unsigned left = __ballot_sync(SPG_FULL_WARP, word != 0);
-        while (left) {
-            value_t of[SPG_AHEAD];
+        const unsigned filled = __ballot_sync(SPG_FULL_WARP, any != 0);
 #pragma unroll
-            for (int u = 0; u < SPG_AHEAD; ++u) {
-                const int at = left ? __ffs(left) - 1 : 0;
-                const unsigned bits = __shfl_sync(SPG_FULL_WARP, word, at);
-                const index_t d = __shfl_sync(SPG_FULL_WARP, offset, at);
-                of[u] = spg_gather_if(from + d, left && (bits >> lane & 1));
-                left &= left - 1;
+        for (int s = 0; s < SPG_SLICES; ++s) bits[s] = turned(bits[s], lane);
+#pragma unroll 1
+        for (int at = 0; at < 32; at += SPG_AHEAD) {
+            if (filled >> at & ((1u << SPG_AHEAD) - 1)) {
+                value_t of[SPG_AHEAD][SPG_SLICES];
+#pragma unroll
+                for (int u = 0; u < SPG_AHEAD; ++u) {
+                    const unsigned bit = 1u << (at + u);
+                    // The first slice's column, which may be below 0, fits where any of the slices has an entry.
+                    const index_t c = (index_t)(row + (unsigned)__shfl_sync(SPG_FULL_WARP, offset, at + u));
+#pragma unroll
+                    for (int s = 0; s < SPG_SLICES; ++s) of[u][s] = spg_gather_if(x + c + 32 * s, bits[s] & bit);
+                }
+#pragma unroll
+                for (int u = 0; u < SPG_AHEAD; ++u)
+#pragma unroll
+                    for (int s = 0; s < SPG_SLICES; ++s) sum[s] += of[u][s];
             }
-#pragma unroll
-            for (int u = 0; u < SPG_AHEAD; ++u) sum += of[u];
         }
     }
-    if (row < rows) y[row] = value * sum;
+#pragma unroll
+    for (int s = 0; s < SPG_SLICES; ++s)
+        if (32 * (slice + s) + lane < rows) y[32 * (slice + s) + lane] = value * sum[s];
 }

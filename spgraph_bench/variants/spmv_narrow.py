@@ -22,7 +22,8 @@ __all__: list[str] = []
 _CSR_16 = {**ADAPTIVE, "threads": Tunable(1280, ADAPTIVE["threads"].about, ADAPTIVE["threads"].choices)}
 _DIA = {
     "block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024)),
-    "ahead": Tunable(4, "diagonals whose x is read before the first is added", (1, 2, 4, 8)),
+    "ahead": Tunable(8, "diagonals whose x is read before the first is added", (1, 2, 4, 8)),
+    "slices": Tunable(2, "slices of 32 rows for each warp", (1, 2, 4)),
 }
 _SELL = {
     "block": Tunable(128, "threads per block", (64, 128, 256, 512, 1024)),
@@ -103,13 +104,13 @@ def pattern_jds(job: Job) -> Launch:
 
 
 @variant("spmv", "pattern-dia", format="pattern-dia", source="spmv/pattern_dia.cu", tunables=_DIA,
-         about="a bit for each place on a diagonal, a warp for 32 rows")  # fmt: skip
+         about="a bit for each place on a diagonal, a warp for slices of 32 rows")  # fmt: skip
 def pattern_dia(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     value = _value(job)
     return job.launch(
-        job.kernel("pattern_dia", **changed(job.params, _DIA, SPG_AHEAD="ahead")).bind(
-            -(-a.rows // block), block,
+        job.kernel("pattern_dia", **changed(job.params, _DIA, SPG_AHEAD="ahead", SPG_SLICES="slices")).bind(
+            -(-a.rows // (block * job.params["slices"])), block,
             np.int32(a.rows), np.int32(a.diagonals), arrays["diag"], arrays["mask"], value,
             job.buffers["x"], job.buffers["y"],
         )
