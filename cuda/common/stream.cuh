@@ -23,9 +23,9 @@ static inline T spg_gather(const T* p)
 }
 
 template <class T>
-static inline T spg_stream_if(const T* p, bool wanted)
+static inline T spg_stream_if(const T* p, bool wanted, T otherwise = T{})
 {
-    return wanted ? *p : T{};
+    return wanted ? *p : otherwise;
 }
 
 template <class T>
@@ -102,9 +102,23 @@ SPG_STREAM_FOUR(ushort4, "u16", "h")
 SPG_GATHER(float, "f32", "f")
 SPG_GATHER(double, "f64", "d")
 
-// Loads that may not be wanted: zeros then. The predicate is in the load, since an `if` around it may become a
-// branch, and loads that have branches between them are not all under way at once.
+// Loads that may not be wanted: zeros then, or `otherwise`. The predicate is in the load, since an `if` around it may
+// become a branch, and loads that have branches between them are not all under way at once. Where it becomes none, each
+// load still gets an address of its own, and for want of registers ptxas puts some behind those that wait for others.
 #define SPG_IF(operand) "{ .reg .pred q; setp.ne.s32 q, %" #operand ", 0; @q "
+
+#define SPG_STREAM_ONE_IF(type, ptx, reg)                                                                       \
+    __device__ __forceinline__ type spg_stream_if(const type* p, bool wanted, type otherwise = 0)               \
+    {                                                                                                           \
+        type r = otherwise;                                                                                     \
+        asm volatile(SPG_IF(2) SPG_STREAM "." ptx " %0, [%1]; }"                                                \
+                     : "+" reg(r)                                                                               \
+                     : "l"(p), "r"((int)wanted));                                                               \
+        return r;                                                                                               \
+    }
+SPG_STREAM_ONE_IF(int, "s32", "r")
+SPG_STREAM_ONE_IF(float, "f32", "f")
+SPG_STREAM_ONE_IF(double, "f64", "d")
 
 #define SPG_STREAM_FOUR_IF(type, ptx, reg)                                                                      \
     __device__ __forceinline__ type spg_stream_if(const type* p, bool wanted)                                   \

@@ -45,23 +45,6 @@
 #define SPG_WIDE 2048
 #define FULL_WARP 0xffffffffu
 
-#ifndef SPG_HOST
-// spg_stream_if of stream.cuh for single entries. With the predicate in the load all loads of an array share one
-// address; an `if` around spg_stream gives each its own, and for want of registers ptxas then put some of the loads
-// behind others that wait for the first ones.
-#define SPG_STREAM_ONE_IF(type, ptx, reg)                                           \
-    __device__ __forceinline__ type spg_stream_if(const type* p, bool wanted) {     \
-        type r = 0;                                                                 \
-        asm volatile(SPG_IF(2) SPG_STREAM "." ptx " %0, [%1]; }"                    \
-                     : "+" reg(r)                                                   \
-                     : "l"(p), "r"((int)wanted));                                   \
-        return r;                                                                   \
-    }
-SPG_STREAM_ONE_IF(int, "s32", "r")
-SPG_STREAM_ONE_IF(float, "f32", "f")
-SPG_STREAM_ONE_IF(double, "f64", "d")
-#endif
-
 #ifdef SPG_ONE_LAUNCH
 constexpr int WORDS = sizeof(value_t) / 4;  // flag << 32 | 32 bits of a part
 // Parts that a lane asks for at once.

@@ -11,7 +11,7 @@
 #include "../common/spg.cuh"
 #include "ell_row.cuh"
 
-SPG_KERNEL ell(index_t rows, index_t slots, const index_t* __restrict__ col, values_t val,
+SPG_KERNEL SPG_ROW_BOUNDS ell(index_t rows, index_t slots, const index_t* __restrict__ col, values_t val,
                const value_t* __restrict__ x, value_t* __restrict__ y) {
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (row < rows) y[row] = ell_row(row, (long long)slots * rows, rows, col, val, x);

@@ -13,7 +13,7 @@
 #include "ell_row.cuh"
 #include "segmented_sum.cuh"
 
-SPG_KERNEL hyb_ell(index_t rows, index_t slots, const index_t* __restrict__ ell_col,
+SPG_KERNEL SPG_ROW_BOUNDS hyb_ell(index_t rows, index_t slots, const index_t* __restrict__ ell_col,
                    values_t ell_val, const value_t* __restrict__ x, value_t* __restrict__ y) {
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (row < rows) y[row] = ell_row(row, (long long)slots * rows, rows, ell_col, ell_val, x);

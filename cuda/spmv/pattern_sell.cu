@@ -17,30 +17,28 @@
 #define SPG_AHEAD 8
 #endif
 
-SPG_KERNEL pattern_sell(index_t rows, const offset_t* __restrict__ slice_ptr, const index_t* __restrict__ perm,
-                        const index_t* __restrict__ col, value_t value, const value_t* __restrict__ x,
-                        value_t* __restrict__ y) {
+// The launch bounds leave registers for all loads of a batch: left alone ptxas settles for 32.
+SPG_KERNEL __launch_bounds__(1024, 1)
+pattern_sell(index_t rows, const offset_t* __restrict__ slice_ptr, const index_t* __restrict__ perm,
+             const index_t* __restrict__ col, value_t value, const value_t* __restrict__ x,
+             value_t* __restrict__ y) {
     const long long place = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (place >= rows) return;
     const long long slice = place / 32;
-    const long long end = slice_ptr[slice + 1];
+    const offset_t first = slice_ptr[slice], end = slice_ptr[slice + 1];
+    const index_t row = spg_stream_if(perm + place, perm != nullptr, (index_t)place);  // asked for now, used at the end
     value_t sum = 0;
-    for (long long at = slice_ptr[slice] + place % 32; at < end; at += 32 * SPG_AHEAD) {
+    for (long long at = first + place % 32; at < end; at += 32 * SPG_AHEAD) {
         index_t c[SPG_AHEAD];
         value_t of[SPG_AHEAD];
 #pragma unroll
-        for (int u = 0; u < SPG_AHEAD; ++u) {
-            c[u] = -1;
-            if (at + 32 * u < end) c[u] = spg_stream(col + at + 32 * u);
-        }
+        for (int u = 0; u < SPG_AHEAD; ++u) c[u] = spg_stream_if(col + at + 32 * u, at + 32 * u < end, -1);
+        if (c[0] < 0) break;  // padding comes last in its row. And loads stay on their side of a branch
 #pragma unroll
-        for (int u = 0; u < SPG_AHEAD; ++u) {
-            of[u] = 0;
-            if (c[u] >= 0) of[u] = spg_gather(x + c[u]);
-        }
+        for (int u = 0; u < SPG_AHEAD; ++u) of[u] = spg_gather_if(x + c[u], c[u] >= 0);
 #pragma unroll
         for (int u = 0; u < SPG_AHEAD; ++u) sum += of[u];
-        if (c[SPG_AHEAD - 1] < 0) break;  // padding comes last in its row
+        if (c[SPG_AHEAD - 1] < 0) break;
     }
-    y[perm ? perm[place] : place] = value * sum;
+    y[row] = value * sum;
 }

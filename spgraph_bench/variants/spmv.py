@@ -271,6 +271,13 @@ def csr_segmented(job: Job) -> Launch:
 
 _AHEAD = {"ahead": Tunable(6, "slots of a row read before the first is used", (2, 4, 6, 8, 14))}
 
+
+def _row_defines(params: Mapping[str, Any]) -> dict[str, str]:
+    """-D for a kernel made of ell_row.cuh; up to 512 threads a block is what it is compiled for anyway."""
+    large = {"SPG_BLOCK": str(params["block"])} if params["block"] > 512 else {}
+    return changed(params, _AHEAD, SPG_AHEAD="ahead") | large
+
+
 # Defaults as in cuda/spmv/csr_merge.cu.
 _MERGE = {
     "block": Tunable(256, "threads per block", (64, 128, 256, 512)),
@@ -318,7 +325,7 @@ def csr_merge(job: Job) -> Launch:
 def ell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
-        job.kernel("ell", **changed(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
+        job.kernel("ell", **_row_defines(job.params)).bind(
             _blocks(a.rows, block), block,
             np.int32(a.rows), np.int32(a.slots), arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
@@ -331,7 +338,7 @@ def ell(job: Job) -> Launch:
 def hyb(job: Job) -> Launch:
     a, arrays, block, steps = job.packed, job.arrays, job.params["block"], job.params["steps"]
     x, y = job.buffers["x"], job.buffers["y"]
-    rows = job.kernel("hyb_ell", **changed(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
+    rows = job.kernel("hyb_ell", **_row_defines(job.params)).bind(
         _blocks(a.rows, block), block,
         np.int32(a.rows), np.int32(a.slots), arrays["ell_col"], arrays["ell_val"], x, y,
     )  # fmt: skip
@@ -368,7 +375,7 @@ def jds(job: Job) -> Launch:
 def sell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
-        job.kernel("sell", **changed(job.params, _AHEAD, SPG_AHEAD="ahead")).bind(
+        job.kernel("sell", **_row_defines(job.params)).bind(
             _blocks(a.rows, block), block,
             np.int32(a.rows), arrays["slice_ptr"], arrays.get("perm"), arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
