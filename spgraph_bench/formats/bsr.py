@@ -294,24 +294,26 @@ _PLAIN = BSR()
 
 @register
 class SlicedBSR(BSR):
-    """BSR in the order in which warps read it; a SELL of blocks, but without padding.
+    """BSR in the order in which warps read it; a SELL of blocks, but without padding within a slice.
 
     A slice is 32 block rows, one for each lane of a warp. Its blocks are stored by their place k in their
     block row, and for each k by lane: a run holds the k-th blocks of all the slice's block rows that have
-    one. ``slice_ptr``: offset type ``[slices + 1]``, the first block of each slice; ``length``: the blocks of
-    a block row, uint8 ``[block rows]`` (int32 where one has more than 255 nonzeros). ``block_col``: block
-    columns ``[blocks]`` in that order, less ``base``, int32 ``[slices]``, of their slice; uint16 where the
-    columns of each slice lie within 65,536, else int32 and base 0. The elements of a block are numbered by
-    rows; the first ``wide * w`` of them, w being the elements of 16 bytes, lie in ``wide_val``: value type
-    ``[blocks * wide * w]``, the last ``rest`` (less than w) in ``rest_val``: value type ``[blocks * rest]``.
-    Of a run of n blocks that starts at block s, 16 bytes number q of its lane l are at
-    ``((s * wide + q * n) + l) * w``, and element e of the rest at ``s * rest + e * n + l``: whatever a warp
-    reads at once lies in one piece, on boundaries of 16 bytes.
+    one. ``slice_ptr``: offset type ``[slices + 1]``, where the blocks of each slice begin, always at a multiple
+    of 8, and after the last the number of places, P; places that no block takes lie between slices, hold 0 and
+    are never read. ``length``: the blocks of a block row, uint8 ``[block rows]`` (int32 where one has more than
+    255 nonzeros). ``block_col``: block columns ``[P]`` in that order, less ``base``, int32 ``[slices]``, of their
+    slice; uint16 where the columns of each slice lie within 65,536, else int32 and base 0. The elements of a
+    block are numbered by rows; the first ``wide * w`` of them, w being the elements of 16 bytes, lie in
+    ``wide_val``: value type ``[P * wide * w]``, the last ``rest`` (less than w) in ``rest_val``: value type
+    ``[P * rest]``. Of a run of n blocks that starts at place s, 16 bytes number q of its lane l are at
+    ``((s * wide + q * n) + l) * w``, and element e of the rest at ``s * rest + e * n + l``: whatever a warp reads
+    at once lies in one piece. Pieces of a slice whose block rows are equally long are made of whole sectors.
     """
 
     name = "bsr-sliced"
     title = "blocks of r x c, interleaved over slices of 32 block rows"
     order = 86
+    predicts_exactly = False
 
     def pack(
         self,
@@ -323,29 +325,30 @@ class SlicedBSR(BSR):
         plain = _PLAIN.pack(csr, dtype, offsets, **params)
         elements, w = plain.block_rows * plain.block_cols, WIDE_BYTES // plain.dtype.itemsize
         wide, rest = divmod(elements, w)
-        block_col = np.empty_like(plain.block_col)
-        wide_val = np.empty((plain.blocks * wide, w), plain.dtype)
-        rest_val = np.empty(plain.blocks * rest, plain.dtype)
+        slice_ptr = _slice_ptr(plain.block_ptr)
+        places = int(slice_ptr[-1])
+        size = plain.block_rows, plain.block_cols
+        span, most = _reach(csr, *size)
+        base = np.zeros(len(slice_ptr) - 1, np.int32)
+        if span <= _NARROW:
+            first = plain.block_ptr[:-1:SLICE]
+            full = np.flatnonzero(np.diff(slice_ptr))
+            if len(full):
+                base[full] = np.minimum.reduceat(plain.block_col, first[full])
+        block_col = np.zeros(places, np.uint16 if span <= _NARROW else np.int32)
+        wide_val = np.zeros((places * wide, w), plain.dtype)
+        rest_val = np.zeros(places * rest, plain.dtype)
         values = plain.block_val.reshape(plain.blocks, elements)
-        for begin, end, source, start, count, rank in _runs(plain.block_ptr):
-            block_col[begin:end] = plain.block_col[source]
+        for source, slice_, start, count, rank in _runs(plain.block_ptr, slice_ptr):
+            block_col[start + rank] = plain.block_col[source] - base[slice_]
             block = values[source]
             at = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
             wide_val[at] = block[:, : wide * w].reshape(len(block), wide, w)
             at = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
             rest_val[at] = block[:, wide * w :]
-        size = plain.block_rows, plain.block_cols
-        span, most = _reach(csr, *size)
-        slice_ptr = np.append(plain.block_ptr[:-1:SLICE], plain.block_ptr[-1:])
-        base = np.zeros(len(slice_ptr) - 1, np.int32)
-        if span <= _NARROW:
-            full = np.flatnonzero(np.diff(slice_ptr))
-            if len(full):
-                base[full] = np.minimum.reduceat(block_col, slice_ptr[full])
-            block_col -= np.repeat(base, np.diff(slice_ptr))
-            block_col = block_col.astype(np.uint16)
         length = np.diff(plain.block_ptr).astype(np.uint8 if most <= _SHORT else np.int32)
         index = {"slice_ptr": slice_ptr, "length": length, "base": base, "block_col": block_col}
+        read = slice_ptr.nbytes + length.nbytes + base.nbytes + plain.blocks * block_col.itemsize
         return Packed(
             self.name,
             csr.rows,
@@ -355,34 +358,35 @@ class SlicedBSR(BSR):
             MappingProxyType({**index, "wide_val": wide_val.reshape(-1), "rest_val": rest_val}),
             plain.meta,
             pattern=csr.values is None,
-            compulsory_bytes=sum(a.nbytes for a in index.values()) + csr.nnz * plain.dtype.itemsize,
+            compulsory_bytes=read + csr.nnz * plain.dtype.itemsize,
             offsets=slice_ptr.dtype,
         )
 
     def predict_bytes(
         self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
     ) -> int:
-        """As for BSR, and which columns and lengths are short."""
+        """As for BSR, and which columns and lengths are short; with all the places between slices that there
+        can be."""
         assert stats.csr is not None, "the number of blocks depends on the columns"
         size = choose_block_size(stats.csr, params.get("block_size", "auto"), value_bytes, _remembered)
         block_rows = -(-stats.rows // size.rows)
         slices = -(-block_rows // SLICE)
         span, most = _reach(stats.csr, size.rows, size.cols)
-        total = (slices + 1) * offset_bytes + 4 * slices + size.bytes(value_bytes)
+        places = size.blocks + (START - 1) * min(slices, size.blocks)
+        total = (slices + 1) * offset_bytes + 4 * slices + size._replace(blocks=places).bytes(value_bytes)
         total += block_rows * (1 if most <= _SHORT else 4)
-        return total - (2 * size.blocks if span <= _NARROW else 0)
+        return total - (2 * places if span <= _NARROW else 0)
 
     def unpack(self, packed: Packed) -> CSR:
         elements, w = packed.block_rows * packed.block_cols, WIDE_BYTES // packed.dtype.itemsize
         wide, rest = divmod(elements, w)
         block_ptr = np.zeros(len(packed.length) + 1, packed.offsets)
         np.cumsum(packed.length, out=block_ptr[1:])
-        columns = packed.block_col.astype(np.int32) + np.repeat(packed.base, np.diff(packed.slice_ptr))
-        block_col = np.empty_like(columns)
+        block_col = np.empty(packed.blocks, np.int32)
         values = np.empty((packed.blocks, elements), packed.dtype)
         wide_val = packed.wide_val.reshape(-1, w)
-        for begin, end, source, start, count, rank in _runs(block_ptr):
-            block_col[source] = columns[begin:end]
+        for source, slice_, start, count, rank in _runs(block_ptr, packed.slice_ptr):
+            block_col[source] = packed.block_col[start + rank].astype(np.int32) + packed.base[slice_]
             at = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
             values[source, : wide * w] = wide_val[at].reshape(len(source), wide * w)
             at = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
@@ -393,6 +397,10 @@ class SlicedBSR(BSR):
             _PLAIN._packed(packed, packed.dtype, block_ptr, arrays, (packed.block_rows, packed.block_cols))
         )
 
+
+START = 8
+"""Slices begin at multiples of so many blocks: where they begin anywhere, the pieces that warps read share their
+sectors and lines, and the kernel took a tenth longer."""
 
 _NARROW = 1 << 16
 """Columns of a slice that 16 bits tell apart."""
@@ -413,17 +421,25 @@ def _reach(csr: CSR, r: int, c: int) -> tuple[int, int]:
     return int((high.astype(np.int64) - low).max()) + 1, most
 
 
+def _slice_ptr(block_ptr: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
+    """Where slices begin, in places; of the type of `block_ptr`, UsageError where that cannot count them."""
+    blocks = np.diff(np.append(block_ptr[:-1:SLICE], block_ptr[-1:]).astype(np.int64))
+    slice_ptr = np.zeros(len(blocks) + 1, np.int64)
+    np.cumsum(-(-blocks // START) * START, out=slice_ptr[1:])
+    return slice_ptr.astype(offset_type(block_ptr.dtype, int(slice_ptr[-1])))
+
+
 _Places = npt.NDArray[np.int64]
 
 
 def _runs(
-    block_ptr: npt.NDArray[np.integer[Any]],
-) -> Iterator[tuple[int, int, _Places, _Places, _Places, _Places]]:
-    """Chunks of slices: ``begin, end`` (sliced positions), and for each of those the plain position of its
-    block, where its run starts, how many blocks the run has, and which of them it is."""
+    block_ptr: npt.NDArray[np.integer[Any]], slice_ptr: npt.NDArray[np.integer[Any]]
+) -> Iterator[tuple[_Places, _Places, _Places, _Places, _Places]]:
+    """Chunks of slices: for each of their blocks, in the sliced order, its position in the plain one, its slice,
+    the place where its run starts, how many blocks the run has, and which of them it is."""
     ptr = block_ptr.astype(np.int64, copy=False)
     for first, last in row_ranges(ptr, align=SLICE):
-        begin, end = int(ptr[first]), int(ptr[last])
+        begin = int(ptr[first])
         lengths = np.diff(ptr[first : last + 1])
         row = np.repeat(np.arange(last - first), lengths)
         k = ranges(np.zeros(last - first, np.int64), lengths)
@@ -433,4 +449,6 @@ def _runs(
         starts = np.flatnonzero(np.diff(run, prepend=-1))
         counts = np.diff(np.append(starts, len(run)))
         start = np.repeat(starts, counts)
-        yield begin, end, order + begin, start + begin, np.repeat(counts, counts), np.arange(len(run)) - start
+        slice_ = (first + row[order]) // SLICE
+        shift = slice_ptr[slice_] - ptr[slice_ * SLICE]  # by the places between the slices before
+        yield order + begin, slice_, start + begin + shift, np.repeat(counts, counts), np.arange(len(run)) - start
