@@ -203,7 +203,8 @@ def test_sliced_indices_are_as_short_as_the_matrix_allows(
         assert (packed.block_col.dtype, packed.length.dtype) == (column, length)
         predicted = get_format("bsr-sliced").predict_bytes(row_stats(a), kind.itemsize, 4, block_size=2)
         place = np.dtype(column).itemsize + 4 * kind.itemsize
-        full = -(-np.bincount(np.arange(100) // 32, np.diff(get_format("bsr").pack(a, block_size=2).block_ptr)) // 8)
+        lengths = np.diff(get_format("bsr").pack(a, block_size=2).block_ptr)
+        full = -(-np.bincount(np.arange(100) // 32, lengths) // 8)
         assert packed.stored_bytes == predicted + (8 * full.sum() - packed.blocks - 7 * len(full)) * place
         _multiplies_right(device, entry, a, packed)
 

@@ -451,4 +451,5 @@ def _runs(
         start = np.repeat(starts, counts)
         slice_ = (first + row[order]) // SLICE
         shift = slice_ptr[slice_] - ptr[slice_ * SLICE]  # by the places between the slices before
-        yield order + begin, slice_, start + begin + shift, np.repeat(counts, counts), np.arange(len(run)) - start
+        place = np.arange(len(run)) - start
+        yield order + begin, slice_, start + begin + shift, np.repeat(counts, counts), place
