@@ -10,15 +10,16 @@
 //          multiples of 8 places: see formats/bsr.py. x [cols], y [rows].
 // Mapping  a warp takes a slice, a lane a block row. In step k the lanes that have a k-th block are counted by
 //          a ballot, which gives each its place: every read of a warp is one piece of up to 512 bytes, and
-//          there is no padding. SPG_AHEAD blocks of a lane are read before the first is used.
+//          there is no padding. SPG_AHEAD blocks of a lane are read before the first is used: one is enough
+//          with 64 warps on an SM, and more of them flood memory and leave it idle by turns.
 // Wins     where the pattern comes in small dense blocks (meshes with several unknowns a node): for 3 x 3
-//          blocks 40 bytes per 9 nonzeros instead of CSR's 72, at the speed of a plain copy.
+//          blocks 38 bytes per 9 nonzeros instead of CSR's 72, at the speed of a plain copy.
 // Loses    where block rows of one slice differ much in length (lanes wait; no bytes are lost), and where
 //          blocks are badly filled.
 // Idea     BSR as in SPARSITY (Im and Yelick, ICCS 2001) in the order of SELL (Kreutzer et al., SIAM J. Sci.
 //          Comput. 2014); places by ballot instead of padding.
-// Floors   (3x3-block Poisson of 900^2, float32, H200) bytes: values 145.7 MB, columns 16.2, offsets 3.2, x and
-//          y 19.4, in all 185 MB at 4.6 TB/s: 0.040 ms. Operations: a warp's step is 2 wide reads (4 wavefronts
+// Floors   (3x3-block Poisson of 900^2, float32, H200) bytes: values 145.7 MB, columns 8.1, lengths and slices 1.0,
+//          x and y 19.4, in all 174 MB at 4.6 TB/s: 0.038 ms. Operations: a warp's step is 2 wide reads (4 wavefronts
 //          of 128 bytes each), 1 + 1 narrow ones, 3 reads of x of three lines each and some 40 instructions:
 //          about 20 cycles of L1 and 15 of issue; 126,600 steps on 132 SMs at 1.75 GHz: 0.011 ms.
 #include "../common/stream.cuh"
@@ -30,10 +31,10 @@
 #define SPG_COLS 3
 #endif
 #ifndef SPG_BLOCK
-#define SPG_BLOCK 256
+#define SPG_BLOCK 64
 #endif
 #ifndef SPG_AHEAD
-#define SPG_AHEAD 3
+#define SPG_AHEAD 1
 #endif
 // Types of a column within its slice and of the length of a block row: as short as the matrix allows.
 #ifndef SPG_COLUMN

@@ -298,16 +298,17 @@ class SlicedBSR(BSR):
 
     A slice is 32 block rows, one for each lane of a warp. Its blocks are stored by their place k in their
     block row, and for each k by lane: a run holds the k-th blocks of all the slice's block rows that have
-    one. ``slice_ptr``: offset type ``[slices + 1]``, where the blocks of each slice begin, always at a multiple
-    of 8, and after the last the number of places, P; places that no block takes lie between slices, hold 0 and
-    are never read. ``length``: the blocks of a block row, uint8 ``[block rows]`` (int32 where one has more than
-    255 nonzeros). ``block_col``: block columns ``[P]`` in that order, less ``base``, int32 ``[slices]``, of their
-    slice; uint16 where the columns of each slice lie within 65,536, else int32 and base 0. The elements of a
-    block are numbered by rows; the first ``wide * w`` of them, w being the elements of 16 bytes, lie in
-    ``wide_val``: value type ``[P * wide * w]``, the last ``rest`` (less than w) in ``rest_val``: value type
-    ``[P * rest]``. Of a run of n blocks that starts at place s, 16 bytes number q of its lane l are at
-    ``((s * wide + q * n) + l) * w``, and element e of the rest at ``s * rest + e * n + l``: whatever a warp reads
-    at once lies in one piece. Pieces of a slice whose block rows are equally long are made of whole sectors.
+    one. ``slice_ptr``: offset type ``[slices + 1]``, where the blocks of each slice begin, always at a
+    multiple of 8, and after the last the number of places, P. Places that no block takes lie between
+    slices, hold 0 and are never read. ``length``: the blocks of a block row, uint8 ``[block rows]``
+    (int32 where one has more than 255 nonzeros). ``block_col``: block columns ``[P]`` in that order, less
+    ``base``, int32 ``[slices]``, of their slice; uint16 where the columns of each slice lie within
+    65,536, else int32 and base 0. The elements of a block are numbered by rows; the first ``wide * w`` of
+    them, w being the elements of 16 bytes, lie in ``wide_val``: value type ``[P * wide * w]``, the last
+    ``rest`` (less than w) in ``rest_val``: value type ``[P * rest]``. Of a run of n blocks that starts at
+    place s, 16 bytes number q of its lane l are at ``((s * wide + q * n) + l) * w``, and element e of the
+    rest at ``s * rest + e * n + l``: whatever a warp reads at once lies in one piece, and pieces are made
+    of whole sectors where the block rows of a slice are equally long.
     """
 
     name = "bsr-sliced"
@@ -399,8 +400,8 @@ class SlicedBSR(BSR):
 
 
 START = 8
-"""Slices begin at multiples of so many blocks: where they begin anywhere, the pieces that warps read share their
-sectors and lines, and the kernel took a tenth longer."""
+"""Slices begin at multiples of so many blocks: where they begin anywhere, the pieces that warps read share
+their sectors and lines, and the kernel took a tenth longer."""
 
 _NARROW = 1 << 16
 """Columns of a slice that 16 bits tell apart."""
@@ -435,8 +436,8 @@ _Places = npt.NDArray[np.int64]
 def _runs(
     block_ptr: npt.NDArray[np.integer[Any]], slice_ptr: npt.NDArray[np.integer[Any]]
 ) -> Iterator[tuple[_Places, _Places, _Places, _Places, _Places]]:
-    """Chunks of slices: for each of their blocks, in the sliced order, its position in the plain one, its slice,
-    the place where its run starts, how many blocks the run has, and which of them it is."""
+    """Chunks of slices: for each of their blocks, in the sliced order, its position in the plain one, its
+    slice, the place where its run starts, how many blocks the run has, and which of them it is."""
     ptr = block_ptr.astype(np.int64, copy=False)
     for first, last in row_ranges(ptr, align=SLICE):
         begin = int(ptr[first])

@@ -10,7 +10,7 @@ from spgraph_bench.variants.base import Job, Launch, variant
 __all__: list[str] = []
 
 # As in the kernels: what is not changed needs no module of its own.
-_DEFAULTS = {"SPG_ROWS": 3, "SPG_COLS": 3, "SPG_BLOCK": 256, "SPG_AHEAD": 3}
+_DEFAULTS = {"SPG_ROWS": 3, "SPG_COLS": 3, "SPG_BLOCK": 64, "SPG_AHEAD": 1}
 
 _BLOCK = {"block": Tunable(64, "threads per block", (64, 128, 256, 512))}
 
@@ -35,13 +35,11 @@ def bsr(job: Job) -> Launch:
 @variant("spmv", "bsr-sliced", format="bsr-sliced", source="spmv/bsr_sliced.cu",
          tunables={
              **_BLOCK,
-             "ahead": Tunable("auto", "blocks a thread reads before it uses one", ("auto", 1, 2, 3, 4)),
+             "ahead": Tunable(1, "blocks a thread reads before it uses one", (1, 2, 3, 4)),
          },
          about="blocks interleaved over 32 block rows, a thread per block row, no padding")  # fmt: skip
 def bsr_sliced(job: Job) -> Launch:
     a, arrays, block, ahead = job.packed, job.arrays, job.params["block"], job.params["ahead"]
-    if ahead == "auto":  # so many as stay within 40 registers
-        ahead = max(1, min(3, 160 // (a.block_rows * a.block_cols * a.dtype.itemsize)))
     defines = _defines(SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols, SPG_BLOCK=block, SPG_AHEAD=ahead)
     if a.block_col.dtype != np.uint16:
         defines["SPG_COLUMN"] = "int"
