@@ -542,6 +542,19 @@ def test_the_tile_that_was_decided_is_shown(device: Device, name: str, dtype: st
     assert _prepare(device, entry, a, dtype, tile="512").job.params["tile"] == 512
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "threads"),
+    [("csr-16", "float32", 1280), ("csr-16", "float64", 1024), ("pattern-csr-16", "float64", 1280)],
+)
+def test_the_threads_that_registers_are_left_for_are_shown(
+    device: Device, name: str, dtype: str, threads: int
+) -> None:
+    a = dataclasses.replace(battery()["tridiagonal"], values=np.full(battery()["tridiagonal"].nnz, 0.5))
+    entry = get_variant("spmv", name)
+    assert _prepare(device, entry, a, dtype).job.params["threads"] == threads
+    assert _prepare(device, entry, a, dtype, threads="1536").job.params["threads"] == 1536
+
+
 # ---- the row-block table of csr-adaptive -----------------------------------------------------------------
 
 

@@ -91,7 +91,7 @@ SPG_STREAM_FOUR(float4, "f32", "f")
 SPG_STREAM_FOUR(int4, "s32", "r")
 SPG_STREAM_FOUR(ushort4, "u16", "h")
 
-// The same order without the hint, for gathers of what others read too (x): L1 keeps it.
+// The same order without the hint, for what others read too (x): L1 keeps it.
 #define SPG_GATHER(type, ptx, reg)                                                                              \
     __device__ __forceinline__ type spg_gather(const type* p)                                                   \
     {                                                                                                           \
@@ -99,6 +99,8 @@ SPG_STREAM_FOUR(ushort4, "u16", "h")
         asm volatile("ld.global.nc." ptx " %0, [%1];" : "=" reg(r) : "l"(p));                                   \
         return r;                                                                                               \
     }
+SPG_GATHER(int, "s32", "r")
+SPG_GATHER(long long, "s64", "l")
 SPG_GATHER(float, "f32", "f")
 SPG_GATHER(double, "f64", "d")
 

@@ -54,6 +54,7 @@
 constexpr int SHARE = SPG_TILE / (4 * SPG_BLOCK);
 constexpr int DEPTH = SHARE < 1 ? 1 : SHARE > SPG_DEPTH ? SPG_DEPTH : SHARE;
 constexpr bool AHEAD = SPG_DEPTH > 1;
+static_assert((SPG_BLOCK & (SPG_BLOCK - 1)) == 0, "the threads of a row are a power of two, and so are their groups");
 
 // The row-block table: what block b needs to know, and one entry more for the end.
 struct row_table {
@@ -161,24 +162,33 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
     SPG_SHARED(index_t, long_row, (SPG_TILE + SPG_LONG) / SPG_PATIENCE + 1);
     SPG_SHARED(unsigned, counter, 1);
     const int thread = threadIdx.x;
-    const index_t first = table.row[block];
-    index_t last = table.row[block + 1];
-    const offset_t entry = table.entry[block];
-    offset_t stop = table.entry[block + 1];
-    const bool tail = table.reaches_in[block], head = table.reaches_in[block + 1] && last > first;
+    // All in one trip to memory: as plain loads, the one of `stop` would wait to know whether row_ptr has it.
+    const index_t first = spg_gather(table.row + block);
+    index_t last = spg_gather(table.row + block + 1);
+    const offset_t entry = spg_gather(table.entry + block);
+    offset_t stop = spg_gather(table.entry + block + 1);
+    const bool tail = spg_gather(table.reaches_in + block);
+    // No entry is below 0: what reaches in is looked at together with `entry`, whose load ptxas would otherwise put
+    // behind that look, into the same register.
+    const bool head = spg_gather(table.reaches_in + block + 1) > (entry < 0) && last > first;
     if (head) stop = row_ptr[--last];  // the last row is long: only a piece of it is done here
 
     if (thread == 0) counter[0] = 0;
     const int rows = last - first;
+    // Start at a multiple of 4. Up to three entries before and after belong to other blocks' rows: their products are
+    // computed and never looked at.
+    const long long base = entry & ~(offset_t)3;
+    const int count = (int)(stop - base);
     if (rows > 0) {
-        int width = 1;  // threads per row
-        while (width < 32 && rows * width * 2 <= SPG_BLOCK) width *= 2;
-        const int groups = SPG_BLOCK / width, lane = thread % width;
-        // Start at a multiple of 4. Up to three entries before and after belong to other blocks' rows: their
-        // products are computed and never looked at.
-        const long long base = entry & ~(offset_t)3;
-        const int count = (int)(stop - base);
-        int row = thread / width;
+        // Quads end at the last multiple of 4 within the arrays; the matrix's last entries are read singly.
+        const long long inside = (nnz - base) & ~3LL;
+        const int quads = inside < count ? (int)inside : count;
+        typename Entries::quad q[DEPTH];
+        ask_quads(a, q, base, 4 * thread, quads);
+        // The most threads per row, up to a warp, with which all rows are done at once. Shifts: a division takes long.
+        const int most = __clz(rows - 1) - __clz(SPG_BLOCK) - 1, log = most < 0 ? 0 : most > 5 ? 5 : most;
+        const int width = 1 << log, groups = SPG_BLOCK >> log, lane = thread & (width - 1);
+        int row = thread >> log;
         // Asked for now, looked at when the products are there: a subtraction here would wait for them.
         offset_t row_from = 0, row_to = 0;
         typename Rows::held held = {};
@@ -187,23 +197,19 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
             row_to = row_ptr[first + row + 1];
             held = y.ask(first + row);
         }
-        // Quads end at the last multiple of 4 within the arrays; the matrix's last entries are read singly.
-        const long long inside = (nnz - base) & ~3LL;
-        const int quads = inside < count ? (int)inside : count;
         // A loop that is not unrolled: ptxas would move all loads to its begin, ahead of the first gather. With all
-        // threads of an SM doing so at once memory is flooded and idle by turns.
-        typename Entries::quad q[DEPTH];
-        ask_quads(a, q, base, 4 * thread, quads);
+        // threads of an SM doing so at once memory is flooded and idle by turns. The quads ahead are asked for after x:
+        // the other way round x of the second quad waits for the first one's products, for want of registers.
 #pragma unroll 1
         for (int i = 4 * thread; i < quads; i += 4 * DEPTH * SPG_BLOCK) {
             if (!AHEAD && i != 4 * thread) ask_quads(a, q, base, i, quads);
             typename Entries::quad next[DEPTH];
 #pragma unroll
             for (int k = 0; k < DEPTH; ++k) next[k] = q[k];
-            if (AHEAD) ask_quads(a, next, base, i + 4 * DEPTH * SPG_BLOCK, quads);
 #pragma unroll
             for (int k = 0; k < DEPTH; ++k)
                 if (k == 0 || i + 4 * k * SPG_BLOCK < quads) a.multiply(q[k]);
+            if (AHEAD) ask_quads(a, next, base, i + 4 * DEPTH * SPG_BLOCK, quads);
 #pragma unroll
             for (int k = 0; k < DEPTH; ++k) {
                 const int at = i + 4 * k * SPG_BLOCK;
@@ -254,12 +260,12 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
     __syncthreads();  // the products have been read: their place serves as scratch
     const long long cost = block * SPG_TILE;
     if (tail) {
-        const long long end = cost + SPG_TILE - (first - 1);
-        row_piece(a, block, first - 1, cost - (first - 1), end < entry ? end : entry, false, pieces, row_ptr, y,
+        const long long end = cost + SPG_TILE - (first - 1), begins = table.entry[block];  // no register kept for it
+        row_piece(a, block, first - 1, cost - (first - 1), end < begins ? end : begins, false, pieces, row_ptr, y,
                   products, counter);
     }
     if (head)
-        row_piece(a, block, last, stop, cost + SPG_TILE - last, true, pieces, row_ptr, y, products, counter);
+        row_piece(a, block, last, base + count, cost + SPG_TILE - last, true, pieces, row_ptr, y, products, counter);
 }
 
 // y = A x, a tile for each block of the grid.

@@ -13,22 +13,20 @@
 // Floors   (banded, 27 diagonals, 4 M rows, float32, H200) bytes: 108 M x 6 + 108 M / 32 + rows x 12 = 700 MB at
 //          4.6 TB/s: 0.152 ms (csr: 0.199). Operations: as csr-adaptive, 108 M products through shared memory
 //          (one word written, one read each: 0.03 ms) and their gathers through L1 (3.4 M warp reads: 0.03 ms).
+#include "values.cuh"
+// 48 registers: where this format fits, gathers are local, and more warps do better. Two quads of values of 8 bytes, their
+// x and two quads more need 64.
 #ifndef SPG_THREADS
-#define SPG_THREADS 1280  // 48 registers: where this format fits, gathers are local, and more warps do better
+#ifdef SPG_ONE_VALUE
+#define SPG_THREADS 1280
+#else
+#define SPG_THREADS (sizeof(value_t) == 8 ? 1024 : 1280)
+#endif
 #endif
 #include "adaptive.cuh"
-#include "values.cuh"
 
-#define GROUP 128
-
-#ifndef SPG_HOST
-// As in stream.cuh: asked for in its place among the loads of a quad, ahead of all gathers of x.
-__device__ __forceinline__ index_t spg_gather(const index_t* p) {
-    index_t r;
-    asm volatile("ld.global.nc.s32 %0, [%1];" : "=r"(r) : "l"(p));
-    return r;
-}
-#endif
+// The group of entry e. A shift: a division would see to negative e, too, ahead of each load.
+__device__ __forceinline__ long long group_of(long long e) { return e >> 7; }
 
 struct narrow_entries {
     const unsigned short* __restrict__ offset;
@@ -37,21 +35,27 @@ struct narrow_entries {
     const value_t* __restrict__ x;
 
     struct quad {
-        unsigned short offset[4];
+        int2 offset;  // two in a word, the first one low. Taken apart in `load` they would be waited for there
         index_t base;
         value_quad p;
     };
 
     __device__ __forceinline__ quad load(long long e) const {
-        const ushort4 o = spg_stream(reinterpret_cast<const ushort4*>(offset + e));
-        return {{o.x, o.y, o.z, o.w}, spg_gather(base + e / GROUP), stream_values(val, e)};
+        const index_t group_base = spg_gather(base + group_of(e));
+        return {spg_stream(reinterpret_cast<const int2*>(offset + e)), group_base, stream_values(val, e)};
     }
     __device__ __forceinline__ void multiply(quad& q) const {
+        value_t factor[4];
 #pragma unroll
-        for (int u = 0; u < 4; ++u) q.p.at[u] *= spg_gather(x + (q.base + q.offset[u]));
+        for (int u = 0; u < 4; ++u) {
+            const unsigned pair = (unsigned)(u < 2 ? q.offset.x : q.offset.y);
+            factor[u] = spg_gather(x + (q.base + (index_t)(u % 2 ? pair >> 16 : pair & 0xffff)));
+        }
+#pragma unroll
+        for (int u = 0; u < 4; ++u) q.p.at[u] *= factor[u];
     }
     __device__ __forceinline__ value_t product(long long e) const {
-        return value_of(val, e) * x[base[e / GROUP] + offset[e]];
+        return value_of(val, e) * x[base[group_of(e)] + offset[e]];
     }
     __device__ __forceinline__ value_t finish(value_t sum) const { return sum; }
 };

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,8 +18,15 @@ from spgraph_bench.variants.spmv_transposed import turned
 
 __all__: list[str] = []
 
-# Default as in cuda/spmv/csr_16.cu.
-_CSR_16 = {**ADAPTIVE, "threads": Tunable(1280, ADAPTIVE["threads"].about, ADAPTIVE["threads"].choices)}
+_THREADS = ADAPTIVE["threads"]
+# Defaults as in cuda/spmv/csr_16.cu.
+_PATTERN_16 = {**ADAPTIVE, "threads": Tunable(1280, _THREADS.about, _THREADS.choices)}
+_CSR_16 = {
+    **ADAPTIVE,
+    "threads": Tunable(
+        "auto", f"{_THREADS.about}; auto: 1280, of 8-byte values 1024", ("auto", *(_THREADS.choices or ()))
+    ),
+}
 _DIA = {
     "block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024)),
     "ahead": Tunable(8, "diagonals whose x is read before the first is added", (1, 2, 4, 8)),
@@ -56,7 +63,14 @@ def _tunables(name: str) -> Mapping[str, Tunable]:
 @variant("spmv", "csr-16", format="csr-16", source="spmv/csr_16.cu", tunables=_CSR_16,
          about="columns in 16 bits, blocks of equal work")  # fmt: skip
 def csr_16(job: Job) -> Launch:
-    return adaptive(job, "csr_16", [job.arrays[name] for name in ("offset", "base", "val")], _CSR_16)
+    launch = _csr_16(job, _CSR_16)
+    if job.params["threads"] == "auto":  # as in `tile_of`; the kernel has been compiled with its own default
+        cast("dict[str, Any]", job.params)["threads"] = 1024 if job.dtype.itemsize == 8 else 1280
+    return launch
+
+
+def _csr_16(job: Job, tunables: Mapping[str, Tunable]) -> Launch:
+    return adaptive(job, "csr_16", [job.arrays[name] for name in ("offset", "base", "val")], tunables)
 
 
 @variant("spmv", "pattern-csr", format="pattern-csr", source="spmv/pattern_csr.cu", tunables=ADAPTIVE,
@@ -72,10 +86,10 @@ def pattern_csc(job: Job) -> Launch:
     return pattern_csr(turned(job))
 
 
-@variant("spmv", "pattern-csr-16", format="pattern-csr-16", source="spmv/pattern_csr_16.cu", tunables=_CSR_16,
-         about="columns in 16 bits, one value for all entries")  # fmt: skip
+@variant("spmv", "pattern-csr-16", format="pattern-csr-16", source="spmv/pattern_csr_16.cu",
+         tunables=_PATTERN_16, about="columns in 16 bits, one value for all entries")  # fmt: skip
 def pattern_csr_16(job: Job) -> Launch:
-    return csr_16(_bare(job, "val"))
+    return _csr_16(_bare(job, "val"), _PATTERN_16)
 
 
 @variant("spmv", "pattern-coo", format="pattern-coo", source="spmv/pattern_coo.cu",
