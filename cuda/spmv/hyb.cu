@@ -19,7 +19,7 @@ SPG_KERNEL SPG_ROW_BOUNDS hyb_ell(index_t rows, index_t slots, const index_t* __
     if (row < rows) y[row] = ell_row(row, (long long)slots * rows, rows, ell_col, ell_val, x);
 }
 
-SPG_KERNEL hyb_tail(offset_t tail, int steps, const index_t* __restrict__ coo_row,
+SPG_KERNEL SPG_SEGMENTED_BOUNDS hyb_tail(offset_t tail, int steps, const index_t* __restrict__ coo_row,
                     const index_t* __restrict__ coo_col, values_t coo_val, const value_t* __restrict__ x,
                     value_t* y) {
     const long long warp = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;

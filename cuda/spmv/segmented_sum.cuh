@@ -5,6 +5,11 @@
 
 #define SPG_FULL_WARP 0xffffffffu
 
+// Steps whose entries are asked for at once, and then all of their x.
+constexpr int BATCH = 32 / sizeof(value_t);
+// So that ptxas leaves registers for them: alone it settles for 32, and a step's entries wait for x of the one before.
+#define SPG_SEGMENTED_BOUNDS __launch_bounds__(1024, 1)
+
 // The warp adds val[e] * x[col[e]] into y[row[e]] for all e in [first, first + 32 * steps) below nnz.
 //
 // Each step takes 32 entries, a lane per entry. An inclusive scan that stops at row changes leaves, in the last
@@ -17,32 +22,50 @@ __device__ __forceinline__ void segmented_sum(offset_t nnz, long long first, int
                                               values_t val,
                                               const value_t* __restrict__ x, value_t* y) {
     const int lane = threadIdx.x & 31;
+    const index_t* own_row = row + first + lane;
+    const index_t* own_col = col + first + lane;
+    int left = first + 32LL * steps < nnz ? 32 * steps : (int)(nnz - first);
     index_t carried_row = -1;  // the same in all lanes
     value_t carried = 0;
-    for (int step = 0; step < steps; ++step) {
-        const long long e = first + step * 32 + lane;
-        index_t r = -1;  // beyond the end: a row of its own that is never added
-        value_t sum = 0;
-        if (e < nnz) {
-            r = row[e];
-            sum = value_of(val, e) * x[col[e]];
+#pragma unroll 1
+    for (; left > 0; left -= 32 * BATCH) {
+        index_t r[BATCH], c[BATCH];
+        value_t v[BATCH], sum[BATCH];
+#pragma unroll
+        for (int s = 0; s < BATCH; ++s) c[s] = spg_stream_if(own_col + 32 * s, 32 * s + lane < left);
+#pragma unroll
+        for (int s = 0; s < BATCH; ++s) v[s] = stream_value_if(val, first + lane + 32 * s, 32 * s + lane < left);
+        // Beyond the end: a row of its own that is never added.
+#pragma unroll
+        for (int s = 0; s < BATCH; ++s) r[s] = spg_stream_if(own_row + 32 * s, 32 * s + lane < left, -1);
+#pragma unroll
+        for (int s = 0; s < BATCH; ++s) sum[s] = spg_gather_if(x + c[s], 32 * s + lane < left);
+#pragma unroll
+        for (int s = 0; s < BATCH; ++s) sum[s] *= v[s];
+        own_row += 32 * BATCH;
+        own_col += 32 * BATCH;
+        first += 32 * BATCH;
+#pragma unroll
+        for (int s = 0; s < BATCH; ++s) {
+            if (32 * s >= left) break;
+            if (lane == 0 && carried_row >= 0) {
+                if (r[s] == carried_row)
+                    sum[s] += carried;
+                else
+                    atomicAdd(y + carried_row, carried);
+            }
+#pragma unroll
+            for (int distance = 1; distance < 32; distance *= 2) {
+                const index_t r_below = __shfl_up_sync(SPG_FULL_WARP, r[s], distance);
+                const value_t sum_below = __shfl_up_sync(SPG_FULL_WARP, sum[s], distance);
+                // Rows are sorted: if the lane `distance` below has this row, so have all between.
+                if (lane >= distance && r_below == r[s]) sum[s] += sum_below;
+            }
+            const index_t r_above = __shfl_down_sync(SPG_FULL_WARP, r[s], 1);
+            if (lane < 31 && r[s] >= 0 && r[s] != r_above) atomicAdd(y + r[s], sum[s]);
+            carried_row = __shfl_sync(SPG_FULL_WARP, r[s], 31);
+            carried = __shfl_sync(SPG_FULL_WARP, sum[s], 31);
         }
-        if (lane == 0 && carried_row >= 0) {
-            if (r == carried_row)
-                sum += carried;
-            else
-                atomicAdd(y + carried_row, carried);
-        }
-        for (int distance = 1; distance < 32; distance *= 2) {
-            const index_t r_below = __shfl_up_sync(SPG_FULL_WARP, r, distance);
-            const value_t sum_below = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
-            // Rows are sorted: if the lane `distance` below has this row, so have all between.
-            if (lane >= distance && r_below == r) sum += sum_below;
-        }
-        const index_t r_above = __shfl_down_sync(SPG_FULL_WARP, r, 1);
-        if (lane < 31 && r >= 0 && r != r_above) atomicAdd(y + r, sum);
-        carried_row = __shfl_sync(SPG_FULL_WARP, r, 31);
-        carried = __shfl_sync(SPG_FULL_WARP, sum, 31);
     }
     if (lane == 0 && carried_row >= 0) atomicAdd(y + carried_row, carried);
 }
