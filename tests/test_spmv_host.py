@@ -27,7 +27,7 @@ from spgraph_bench.problems import CheckResult, get_problem
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
-from spgraph_bench.variants.spmv import lines_of, stride_of, subwarp_shape
+from spgraph_bench.variants.spmv import lines_of, scattered, stride_of, subwarp_shape
 
 SPMV = get_problem("spmv")
 VARIANTS = variants("spmv")
@@ -411,7 +411,8 @@ def test_parameters_are_checked_and_take_their_type(device: Device) -> None:
         _prepare(device, entry, a, "float32", block="many")
     entry = get_variant("spmv", "csr-subwarp")
     given = _prepare(device, entry, a, "float32", threads="8", resident="1024").job.params
-    assert given == {"block": "auto", "threads": 8, "rows": "auto", "quads": "auto", "resident": 1024}
+    # What was left to us is decided by then: records show it.
+    assert given == {"block": 128, "threads": 8, "rows": 1, "quads": 1, "resident": 1024}
     free = dataclasses.replace(entry, tunables={"ratio": Tunable(0.5, "any number")})
     assert filled_params(free, {"ratio": "2"}) == {"ratio": 2.0}
     with pytest.raises(UsageError, match="csr-subwarp: ratio=half is not a number"):
@@ -553,6 +554,47 @@ def test_the_threads_that_registers_are_left_for_are_shown(
     entry = get_variant("spmv", name)
     assert _prepare(device, entry, a, dtype).job.params["threads"] == threads
     assert _prepare(device, entry, a, dtype, threads="1536").job.params["threads"] == 1536
+
+
+@pytest.mark.parametrize(
+    ("col", "value_bytes", "expected"),
+    [
+        (np.arange(320), 4, False),  # 4 sectors a read
+        (np.arange(320), 8, False),  # 8
+        (np.arange(320) * 2, 8, False),  # 16 of 32: not more than every second
+        (np.arange(320) * 4, 4, False),
+        (np.arange(320) * 5, 4, True),
+        (np.arange(320) * 8, 4, True),
+        (np.arange(320)[::-1] * 8, 4, True),
+        (np.full(320, 7), 4, False),
+        (np.where(np.arange(320) % 4, -1, 100 * np.arange(320)), 4, True),  # padding does not count
+        (np.where(np.arange(320) % 4, -1, 0), 4, False),
+        (np.full(320, -1), 8, False),
+        (np.empty(0), 4, False),
+        (np.array([5]), 8, False),
+        (np.full(32, 2**31 - 1), 8, False),
+        (np.random.default_rng(1).integers(0, 1 << 20, (16, 4000)), 8, True),
+        (np.arange(4000) + np.arange(16)[:, None] * 5000, 8, False),
+    ],
+)
+def test_whether_x_is_read_here_and_there(col: np.ndarray, value_bytes: int, expected: bool) -> None:
+    assert scattered(col.astype(np.int32), value_bytes) is expected
+
+
+def test_how_far_ahead_kernels_read_follows_from_where_x_lies(device: Device) -> None:
+    scattered_rows = random_rows([4] * 600, 40_000)
+    for name, tunable, near, far in (
+        ("ell", "ahead", (6, 6), (6, 1)),
+        ("sell", "ahead", (6, 6), (6, 1)),
+        ("hyb", "ahead", (6, 6), (6, 1)),
+        ("coo-segmented", "batch", (8, 4), (1, 1)),
+        ("hyb", "batch", (8, 4), (8, 4)),  # there is no tail
+    ):
+        entry = get_variant("spmv", name)
+        for dtype, near_value, far_value in zip(("float32", "float64"), near, far, strict=True):
+            for a, value in ((battery()["tridiagonal"], near_value), (scattered_rows, far_value)):
+                assert _prepare(device, entry, a, dtype).job.params[tunable] == value, (name, dtype)
+                assert _prepare(device, entry, a, dtype, **{tunable: "2"}).job.params[tunable] == 2
 
 
 # ---- the row-block table of csr-adaptive -----------------------------------------------------------------

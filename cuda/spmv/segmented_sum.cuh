@@ -5,10 +5,14 @@
 
 #define SPG_FULL_WARP 0xffffffffu
 
-// Steps whose entries are asked for at once, and then all of their x.
-constexpr int BATCH = 32 / sizeof(value_t);
+// Steps whose entries are asked for at once, and then all of their x. More are better where x comes from L1; where it
+// does not, more warps are.
+#ifndef SPG_BATCH
+#define SPG_BATCH 8
+#endif
+constexpr int BATCH = SPG_BATCH;
 // So that ptxas leaves registers for them: alone it settles for 32, and a step's entries wait for x of the one before.
-#define SPG_SEGMENTED_BOUNDS __launch_bounds__(1024, 1)
+#define SPG_SEGMENTED_BOUNDS __launch_bounds__(1024, BATCH > 1 ? 1 : SPG_RESIDENT(2048) / 1024)
 
 // The warp adds val[e] * x[col[e]] into y[row[e]] for all e in [first, first + 32 * steps) below nnz.
 //

@@ -12,13 +12,14 @@
 #include "../common/spg.cuh"
 #include "ell_row.cuh"
 
-SPG_KERNEL SPG_ROW_BOUNDS sell(index_t rows, const offset_t* __restrict__ slice_ptr, const index_t* __restrict__ perm,
-                const index_t* __restrict__ col, const value_t* __restrict__ val,
-                const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL SPG_ROW_BOUNDS(true)
+sell(index_t rows, const offset_t* __restrict__ slice_ptr, const index_t* __restrict__ perm,
+     const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
+     value_t* __restrict__ y) {
     const long long place = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (place >= rows) return;
     const long long slice = place / 32;
     const offset_t first = slice_ptr[slice], end = slice_ptr[slice + 1];
     const index_t row = spg_stream_if(perm + place, perm != nullptr, (index_t)place);  // asked for now, used at the end
-    y[row] = ell_row(first + place % 32, end, 32, col, val, x);
+    y[row] = ell_row<true>(first + place % 32, end, 32, col, val, x);
 }

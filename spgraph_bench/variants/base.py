@@ -137,8 +137,8 @@ class Job:
     """The problem's inputs on the host (spmv: x)."""
     buffers: Mapping[str, Buffer]
     """Inputs and outputs on the device (spmv: x, y), outputs poisoned by reset()."""
-    params: Mapping[str, Any]
-    """Tunables of this variant, defaults filled in."""
+    params: dict[str, Any]
+    """Tunables of this variant, defaults filled in. Copies of a job share them."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The problem's options, defaults filled in (spmm: k, layout)."""
     defines: Mapping[str, str] = field(default_factory=dict)
@@ -149,6 +149,12 @@ class Job:
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.packed.dtype
+
+    def decide(self, name: str, value: Any) -> Any:
+        """The tunable `name`, or `value` where it was left to us ("auto"); the record then shows that."""
+        if self.params[name] == "auto":
+            self.params[name] = value
+        return self.params[name]
 
     def children(self) -> Buffer:
         """uint64 ``[6]`` (:data:`CHILD_WORDS`), where kernels count what they launch and allocate.

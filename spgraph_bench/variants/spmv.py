@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,44 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.base import Tunable, human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
 
-__all__ = ["lines_of", "stride_of", "subwarp_shape"]
+__all__ = ["lines_of", "scattered", "stride_of", "subwarp_shape"]
 
 _BLOCK = {"block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024))}
-_STEPS = {"steps": Tunable(8, "entries per lane of the segmented sum", (1, 2, 4, 8, 16, 32))}
+_STEPS = {
+    "steps": Tunable(8, "entries per lane of the segmented sum", (1, 2, 4, 8, 16, 32)),
+    "batch": Tunable(
+        "auto",
+        "steps of the segmented sum whose entries a lane asks for at once; auto: 8 (4 of 8-byte values), 1 "
+        "where neighbouring entries lie far apart in x",
+        ("auto", 1, 2, 4, 8),
+    ),
+}
+
+
+_RUNS = 256
+"""Reads of a warp that :func:`scattered` looks at."""
 
 
 def _blocks(threads: int, block: int) -> int:
     return -(-threads // block)
+
+
+def scattered(col: npt.NDArray[np.int32], value_bytes: int) -> bool:
+    """Whether warps that read `col` in its order, 32 at a time, find more than every second x in a sector (32
+    bytes) of its own. Seen from up to 256 reads, spread evenly; negative columns are padding.
+
+    Such a kernel is bound by the sectors of x that an SM can wait for at a time, whatever it asks for ahead.
+    """
+    flat = col.reshape(-1)
+    if not flat.size:
+        return False
+    starts = np.unique(np.linspace(0, flat.size - 1, _RUNS).astype(np.int64) // 32)
+    places = np.minimum(32 * starts[:, None] + np.arange(32), flat.size - 1)
+    x = np.sort(flat[places].astype(np.int64), axis=1)
+    real, sector = x >= 0, x * value_bytes // 32
+    first = real & (sector != np.roll(sector, 1, axis=1))  # in its sector, of the read
+    first[:, 0] = real[:, 0]
+    return bool(2 * first.sum() > real.sum())
 
 
 @variant("spmv", "coo-atomic", format="coo", source="spmv/coo_atomic.cu", tunables=_BLOCK,
@@ -38,6 +68,13 @@ def coo_atomic(job: Job) -> Launch:
     return job.launch(run, operations=2)
 
 
+def _batch(job: Job, columns: str) -> dict[str, str]:
+    """-D for segmented_sum.cuh; `columns` names the columns of the entries that it adds up."""
+    wide = 32 // job.dtype.itemsize
+    batch = job.decide("batch", 1 if scattered(job.packed.arrays[columns], job.dtype.itemsize) else wide)
+    return {"SPG_BATCH": str(batch)}
+
+
 @variant("spmv", "coo-segmented", format="coo", source="spmv/coo_segmented.cu", tunables=_BLOCK | _STEPS,
          about="warp-segmented sums, one atomic per row and warp")  # fmt: skip
 def coo_segmented(job: Job) -> Launch:
@@ -48,7 +85,7 @@ def coo_segmented(job: Job) -> Launch:
         job.params["block"],
         job.params["steps"],
     )
-    add = job.kernel("coo_segmented").bind(
+    add = job.kernel("coo_segmented", **_batch(job, "col")).bind(
         _blocks(_blocks(a.nnz, steps), block), block,
         a.offsets.type(a.nnz), np.int32(steps), arrays["row"], arrays["col"], arrays["val"],
         job.buffers["x"], y,
@@ -136,6 +173,8 @@ def subwarp_shape(
 def csr_subwarp(job: Job) -> Launch:
     a, arrays = job.packed, job.arrays
     shape = subwarp_shape(job.params, a.rows, a.nnz, a.dtype.itemsize, job.device.info().multiprocessors)
+    for name, value in shape.items():
+        job.decide(name, value)
     names = {"threads": "SPG_THREADS", "rows": "SPG_ROWS", "quads": "SPG_QUADS", "block": "SPG_BLOCK",
              "resident": "SPG_PER_SM"}  # fmt: skip
     return job.launch(
@@ -166,13 +205,8 @@ ADAPTIVE = {
 
 
 def tile_of(job: Job) -> int:
-    """The tunable "tile" of a kernel made of adaptive.cuh as a number (SPG_TILE).
-
-    "auto" gives way to it in the parameters themselves, which copies of `job` share: the record shows it.
-    """
-    if job.params["tile"] == "auto":
-        cast("dict[str, Any]", job.params)["tile"] = 8192 // job.dtype.itemsize
-    return int(job.params["tile"])
+    """The tunable "tile" of a kernel made of adaptive.cuh (SPG_TILE)."""
+    return int(job.decide("tile", 8192 // job.dtype.itemsize))
 
 
 def adaptive(
@@ -233,14 +267,13 @@ def _one_launch(row_ptr: np.ndarray, tile: int) -> bool:
          about="equal runs of entries to warps, segmented sums; atomics for cut rows, or none")  # fmt: skip
 def csr_segmented(job: Job) -> Launch:
     a, arrays, device, y = job.packed, job.arrays, job.device, job.buffers["y"]
-    block, steps, resident = job.params["block"], job.params["steps"], job.params["resident"]
-    if resident == "auto":  # the most for which a lane's entries and their x stay in registers
-        resident = {16: 2048, 64: 1024}.get(steps * a.dtype.itemsize, 1536)
+    block, steps = job.params["block"], job.params["steps"]
+    # The most for which a lane's entries and their x stay in registers.
+    resident = job.decide("resident", {16: 2048, 64: 1024}.get(steps * a.dtype.itemsize, 1536))
     defines = {"SPG_BLOCK": str(block), "SPG_STEPS": str(steps), "SPG_PER_SM": str(resident)}
     tiles = _blocks(a.nnz, 32 * steps)
-    one = job.params["launches"] == 1 and tiles > 0
-    if job.params["launches"] == "auto":
-        one = _one_launch(a.arrays["row_ptr"], 32 * steps)
+    launches = job.decide("launches", 1 if _one_launch(a.arrays["row_ptr"], 32 * steps) else 2)
+    one = launches == 1 and tiles > 0
     parts = device.empty(tiles * a.dtype.itemsize // 4 if one else 0, np.uint64)
     if one:
         defines["SPG_ONE_LAUNCH"] = "1"
@@ -269,13 +302,21 @@ def csr_segmented(job: Job) -> Launch:
     )
 
 
-_AHEAD = {"ahead": Tunable(6, "slots of a row read before the first is used", (2, 4, 6, 8, 14))}
+_AHEAD = {
+    "ahead": Tunable(
+        "auto",
+        "slots of a row read before the first is used; auto: 6, 1 where 8-byte values of x lie far apart",
+        ("auto", 1, 2, 4, 6, 8, 14),
+    )
+}
 
 
-def _row_defines(params: Mapping[str, Any]) -> dict[str, str]:
+def _row_defines(job: Job, columns: str) -> dict[str, str]:
     """-D for a kernel made of ell_row.cuh; up to 512 threads a block is what it is compiled for anyway."""
-    large = {"SPG_BLOCK": str(params["block"])} if params["block"] > 512 else {}
-    return changed(params, _AHEAD, SPG_AHEAD="ahead") | large
+    value_bytes, block = job.dtype.itemsize, job.params["block"]
+    far = value_bytes == 8 and scattered(job.packed.arrays[columns], value_bytes)
+    large = {"SPG_BLOCK": str(block)} if block > 512 else {}
+    return {"SPG_AHEAD": str(job.decide("ahead", 1 if far else 6))} | large
 
 
 # Defaults as in cuda/spmv/csr_merge.cu.
@@ -325,7 +366,7 @@ def csr_merge(job: Job) -> Launch:
 def ell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
-        job.kernel("ell", **_row_defines(job.params)).bind(
+        job.kernel("ell", **_row_defines(job, "col")).bind(
             _blocks(a.rows, block), block,
             np.int32(a.rows), np.int32(a.slots), arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],
@@ -338,13 +379,14 @@ def ell(job: Job) -> Launch:
 def hyb(job: Job) -> Launch:
     a, arrays, block, steps = job.packed, job.arrays, job.params["block"], job.params["steps"]
     x, y = job.buffers["x"], job.buffers["y"]
-    rows = job.kernel("hyb_ell", **_row_defines(job.params)).bind(
+    defines = _row_defines(job, "ell_col") | _batch(job, "coo_col")
+    rows = job.kernel("hyb_ell", **defines).bind(
         _blocks(a.rows, block), block,
         np.int32(a.rows), np.int32(a.slots), arrays["ell_col"], arrays["ell_val"], x, y,
     )  # fmt: skip
     if not a.tail:
         return job.launch(rows)
-    tail = job.kernel("hyb_tail").bind(
+    tail = job.kernel("hyb_tail", **defines).bind(
         _blocks(_blocks(a.tail, steps), block), block,
         a.offsets.type(a.tail), np.int32(steps),
         arrays["coo_row"], arrays["coo_col"], arrays["coo_val"], x, y,
@@ -375,7 +417,7 @@ def jds(job: Job) -> Launch:
 def sell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
-        job.kernel("sell", **_row_defines(job.params)).bind(
+        job.kernel("sell", **_row_defines(job, "col")).bind(
             _blocks(a.rows, block), block,
             np.int32(a.rows), arrays["slice_ptr"], arrays.get("perm"), arrays["col"], arrays["val"],
             job.buffers["x"], job.buffers["y"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -63,10 +63,8 @@ def _tunables(name: str) -> Mapping[str, Tunable]:
 @variant("spmv", "csr-16", format="csr-16", source="spmv/csr_16.cu", tunables=_CSR_16,
          about="columns in 16 bits, blocks of equal work")  # fmt: skip
 def csr_16(job: Job) -> Launch:
-    launch = _csr_16(job, _CSR_16)
-    if job.params["threads"] == "auto":  # as in `tile_of`; the kernel has been compiled with its own default
-        cast("dict[str, Any]", job.params)["threads"] = 1024 if job.dtype.itemsize == 8 else 1280
-    return launch
+    job.decide("threads", 1024 if job.dtype.itemsize == 8 else 1280)
+    return _csr_16(job, _CSR_16)
 
 
 def _csr_16(job: Job, tunables: Mapping[str, Tunable]) -> Launch:
