@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats import Format, formats, get_format
 from spgraph_bench.formats.common import VALUES_DIFFER
+from spgraph_bench.formats.dia import choose_group
 from spgraph_bench.formats.hyb import choose_slots
 from spgraph_bench.formats.sell import choose_sigma
 from spgraph_bench.matrix import CSR
@@ -34,6 +35,8 @@ def _params(form: Format) -> list[dict[str, object]]:
         return [{}, {"tile_width": 7, "bin_entries": 64}, {"tile_width": "1000", "bin_entries": 200}]
     if form.name == "binned-chunks":
         return [{}, {"tiles": 5, "bin_entries": 40, "chunk_bins": 3}, {"tiles": "9", "chunk_bins": 1}]
+    if form.name == "dia":
+        return [{}, {"group": 2}, {"group": "3"}, {"group": 8}]
     if form.name.startswith("bsr"):
         return [{}, {"block_size": 3}, {"block_size": "2x4"}, {"block_size": "5x1"}]
     return [{}]
@@ -209,6 +212,71 @@ def test_dia_is_stored_by_slices_of_rows() -> None:
     assert packed.data[0, :, :3].tolist() == [[1, 2, 0], [0, 3, 4]]
     assert packed.data[1, 1, 1] == 5
     assert packed.data.sum() == 15
+
+
+def _block_diagonals(size: int, shifts: tuple[int, ...], rows: int, cols: int) -> CSR:
+    """Dense blocks of size x size on diagonals of blocks, cut off at the matrix's edge."""
+    row = np.repeat(np.arange(rows), len(shifts) * size)
+    col = row - row % size + np.tile((np.array(shifts)[:, None] * size + np.arange(size)).reshape(-1), rows)
+    inside = (col >= 0) & (col < cols)
+    return csr(rows, cols, row[inside], col[inside], 1.0 + np.arange(inside.sum()))
+
+
+def test_dia_of_groups_of_rows() -> None:
+    a = _block_diagonals(2, (0, 1), 5, 6)  # the last group is a single row
+    packed = get_format("dia").pack(a, group="2")
+    assert (packed.group, packed.diag.tolist()) == (2, [0, 1, 2, 3])
+    by_row = packed.data[0].T
+    assert by_row[:6].tolist() == [
+        [1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16], [17, 18, 0, 0], [0, 0, 0, 0],
+    ]  # fmt: skip
+    assert packed.compulsory_bytes == 4 * 4 + a.nnz * 4
+    alone = get_format("dia").pack(a, group=1)
+    assert (alone.group, alone.diag.tolist()) == (1, [-1, 0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("a", "group", "diagonals"),
+    [
+        (_block_diagonals(3, (-40, -1, 0, 1, 40), 300, 300), 3, 15),
+        (_block_diagonals(3, (-40, -1, 0, 1, 40), 299, 310), 3, 15),
+        (_block_diagonals(2, (0,), 100, 100), 2, 2),
+        (_block_diagonals(4, (0, 9), 100, 100), 4, 8),
+        (_block_diagonals(8, (-3, 0, 5), 200, 190), 8, 24),
+        (_block_diagonals(7, (0, 1, 2, 3, 4, 5), 700, 700), 7, 42),  # 48 as single rows
+        (make("poisson2d:n=30").csr, 1, 5),
+        (make("banded:n=300,diagonals=27").csr, 1, 27),
+        (make("blocks:n=12,block=3").csr, 3, 15),
+        (make("blocks:n=12,block=5").csr, 5, 25),
+        (battery()["0x0"], 1, 0),
+        (battery()["no-nonzeros"], 1, 0),
+    ],
+)
+def test_dia_groups_rows_where_that_leaves_fewer_diagonals(a: CSR, group: int, diagonals: int) -> None:
+    found, diag = choose_group(a, None, row_stats(a).diagonals)
+    assert (found, len(diag)) == (group, diagonals)
+    packed = get_format("dia").pack(a)
+    assert (packed.group, packed.diagonals) == (group, diagonals)
+    assert packed.stored_bytes == get_format("dia").predict_bytes(row_stats(a))
+
+
+def test_dia_is_judged_with_its_rows_grouped() -> None:
+    dia, a = get_format("dia"), _block_diagonals(3, (0,), 90, 90)
+    assert dia.refuse(row_stats(a), None) is None
+    rows = _block_diagonals(8, (0,), 800, 800)
+    kept = np.arange(rows.nnz) % 8 < 5  # 5 of 8 in each row: 0.62 of 8 diagonals, 0.42 of 12
+    thin = csr(800, 800, np.repeat(np.arange(800), 5), rows.col_idx[kept], np.ones(kept.sum()))
+    assert dia.refuse(row_stats(thin), None) is None
+    assert "DIA would be 0.42 full" in str(dia.refuse(row_stats(thin), None, group=1))
+    for bad in (0, 9, "many", "1.5"):
+        with pytest.raises(UsageError, match="group cannot be"):
+            dia.pack(thin, group=bad)
+
+
+def test_a_matrix_of_far_too_many_diagonals_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = random_rows([4] * 600, 4000)
+    monkeypatch.setattr("spgraph_bench.formats.dia._at_least", lambda csr: pytest.fail("looked at it"))
+    assert choose_group(a, None, row_stats(a).diagonals)[0] == 1
 
 
 def test_dia_refusals() -> None:

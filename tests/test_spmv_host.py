@@ -190,6 +190,28 @@ def test_dia_with_far_diagonals(
         assert result.ok, result.message
 
 
+@pytest.mark.parametrize("group", ["auto", 1, 2, 3, 8])
+@pytest.mark.parametrize(
+    ("size", "rows", "cols"), [(2, 300, 300), (3, 1000, 1003), (3, 1001, 990), (8, 260, 700)]
+)
+def test_dia_of_groups_of_rows(device: Device, size: int, rows: int, cols: int, group: int | str) -> None:
+    shift = np.array([-30, -1, 0, 1, 30])
+    row = np.repeat(np.arange(rows), len(shift) * size)
+    col = row - row % size + np.tile((shift[:, None] * size + np.arange(size)).reshape(-1), rows)
+    inside = (col >= 0) & (col < cols)
+    a = csr(rows, cols, row[inside], col[inside], np.random.default_rng(4).uniform(-1, 1, inside.sum()))
+    inputs = SPMV.inputs(matrix(a), np.dtype("float64"), 1)
+    oracle = SPMV.oracle(matrix(a), inputs, np.dtype("float64"))
+    for more in (
+        {"specialise": "always"}, {"specialise": "always", "lines": 3, "block": 64},
+        {"specialise": "never"}, {"specialise": "never", "rows": 4, "ahead": 2},
+    ):  # fmt: skip
+        prepared = _prepare(device, get_variant("spmv", "dia"), a, "float64", group=group, **more)
+        assert prepared.job.packed.group == (size if group == "auto" else group)
+        result = SPMV.check(_run(device, prepared), oracle, np.dtype("float64"))
+        assert result.ok, (more, result.message)
+
+
 def test_dia_takes_as_many_lines_as_leave_multiprocessors_alike() -> None:
     assert lines_of(1 << 22, 2048, 512, 528) == 8  # 1,024 blocks, two for each place
     assert lines_of(8_000_000, 2048, 512, 1024) == 8

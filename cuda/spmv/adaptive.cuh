@@ -23,6 +23,7 @@
 //   held ask(index_t row)         asks memory for that, early
 //   void put(row, sum, held)      called once for each row, by the one thread that has its sum
 #pragma once
+#include "../common/prefetch.cuh"
 #include "quad.cuh"
 
 #ifndef SPG_TILE
@@ -272,6 +273,15 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
 template <class Entries>
 __device__ __forceinline__ void adaptive_rows(const Entries& a, offset_t nnz, row_table table, row_pieces pieces,
                                               const offset_t* __restrict__ row_ptr, value_t* __restrict__ y) {
+    // What the block so many further on has to wait for before it can ask for anything else. Two blocks an SM, which
+    // are a quarter of those that are resident: it starts soon.
+    constexpr unsigned FAR = 264;
+    if (threadIdx.x < 3 && blockIdx.x + FAR < gridDim.x) {
+        const unsigned far = blockIdx.x + FAR;
+        prefetch(threadIdx.x == 0   ? (const void*)(table.row + far)
+                 : threadIdx.x == 1 ? (const void*)(table.entry + far)
+                                    : (const void*)(table.reaches_in + far));
+    }
     row_vector rows = {y};
     adaptive_tile(a, blockIdx.x, nnz, table, pieces, row_ptr, rows);
 }

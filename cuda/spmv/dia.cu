@@ -1,15 +1,16 @@
 // dia: y = A x, A by diagonals, a thread per row (or SPG_ROWS neighbouring rows).
 //
 // Layout   diag int32 [diagonals], rising, from `lowest` to `highest`; data [slices][diagonals][128], data[s][d][l] is
-//          A[i, i + diag[d]] of row i = 128 s + l, 0 where there is no such entry or column.
-//          x [cols], y [rows].
+//          A[i, o + diag[d]] of row i = 128 s + l, 0 where there is no such entry or column. o is the row's origin,
+//          i - i % SPG_GROUP. x [cols], y [rows].
 // Mapping  a thread takes SPG_ROWS rows and reads their values of SPG_AHEAD diagonals before it uses the first.
-//          There are no columns to read: x is read at row + diag[d], in runs, and comes from the L1 cache.
+//          There are no columns to read: x is read at origin + diag[d], in runs, and comes from the L1 cache.
+//          Groups are for dense blocks on diagonals of blocks: a group's rows have their columns in common.
 //          One row a thread: with four, x is read in steps of 16 bytes, four times as many L1 wavefronts.
 // Compiled for the matrix (dia_fixed) where it is large enough to be worth a compilation.
 // Floors   (float32, H200) bytes: 27 diagonals of 4 M rows 464 MB, 5 of 2048^2 117 MB, at 4.6 TB/s 0.101 and 0.025 ms.
 //          What was slow was the end: the last rows went through their diagonals one by one (docs/notebook.md).
-// Wins     on stencils and bands: 4 bytes per nonzero instead of CSR's 8.
+// Wins     on stencils and bands, of numbers or of blocks: 4 bytes per nonzero instead of CSR's 8.
 // Loses    where diagonals have gaps, which are stored, read and multiplied (an Inf in x spreads).
 // Idea     Madsen, Rodrigue, Karush, 1976; on GPUs Bell and Garland, SC 2009.
 #include "../common/stream.cuh"
@@ -17,10 +18,18 @@
 #ifndef SPG_ROWS
 #define SPG_ROWS 1
 #endif
+#ifndef SPG_GROUP
+#define SPG_GROUP 1
+#endif
 #define SLICE 128  // as in formats/dia.py
 #ifndef SPG_AHEAD
 #define SPG_AHEAD 14
 #endif
+
+// Where the diagonals of a row begin. Rows are int32, so that their remainder takes no division of 64 bits.
+__device__ __forceinline__ long long origin_of(long long row) {
+    return SPG_GROUP == 1 ? row : row - (unsigned)row % SPG_GROUP;
+}
 
 struct __align__(SPG_ROWS * sizeof(value_t)) row_values { value_t of[SPG_ROWS]; };
 
@@ -73,7 +82,7 @@ __device__ __forceinline__ void add_diagonals(value_t (&sum)[SPG_ROWS], long lon
             if (d + k < diagonals) {
 #pragma unroll
                 for (int u = 0; u < SPG_ROWS; ++u) {
-                    const long long c = row + u + shift[k];
+                    const long long c = origin_of(row + u) + shift[k];
                     if (INSIDE || (c >= 0 && c < cols)) sum[u] += a[k].of[u] * x[c];
                 }
             }
@@ -88,7 +97,7 @@ SPG_KERNEL BOUNDS dia(index_t rows, index_t cols, index_t diagonals, index_t low
     if (row >= rows) return;
     value_t sum[SPG_ROWS] = {};
     data += row / SLICE * SLICE * diagonals + row % SLICE;
-    if (row + lowest >= 0 && row + SPG_ROWS - 1 + highest < cols)
+    if (origin_of(row) + lowest >= 0 && origin_of(row + SPG_ROWS - 1) + highest < cols)
         add_diagonals<true>(sum, row, cols, diagonals, diag, data, x);
     else
         add_diagonals<false>(sum, row, cols, diagonals, diag, data, x);
@@ -116,9 +125,10 @@ __host__ __device__ constexpr int fixed_diag(int k) {
 constexpr int BATCHES = (COUNT + SPG_AHEAD - 1) / SPG_AHEAD;
 constexpr int BATCH = (COUNT + BATCHES - 1) / BATCHES;  // even batches: 27 diagonals are 14 and 13, not 16 and 11
 
-// The sum of a row from diagonal FIRST on; `x` is where its diagonal 0 meets x. INSIDE: so do all others.
+// The sum of a row from diagonal FIRST on; `x` is where its diagonal 0 meets x, `origin` the column there. INSIDE: so do
+// all others.
 template <int FIRST, bool INSIDE>
-__device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t* x, long long row, index_t cols,
+__device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t* x, long long origin, index_t cols,
                                              value_t sum) {
     if constexpr (FIRST < COUNT) {
         constexpr int N = COUNT - FIRST < BATCH ? COUNT - FIRST : BATCH;
@@ -127,13 +137,13 @@ __device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t*
         for (int k = 0; k < N; ++k) a[k] = spg_stream(data + (FIRST + k) * SLICE);
 #pragma unroll
         for (int k = 0; k < N; ++k) {
-            const long long c = row + fixed_diag(FIRST + k);
+            const long long c = origin + fixed_diag(FIRST + k);
             at[k] = INSIDE ? spg_gather(x + fixed_diag(FIRST + k))
                            : spg_gather_if(x + fixed_diag(FIRST + k), c >= 0 && c < cols);
         }
 #pragma unroll
         for (int k = 0; k < N; ++k) sum += a[k] * at[k];
-        return fixed_sum<FIRST + N, INSIDE>(data, x, row, cols, sum);
+        return fixed_sum<FIRST + N, INSIDE>(data, x, origin, cols, sum);
     }
     return sum;
 }
@@ -159,10 +169,11 @@ SPG_KERNEL __launch_bounds__(1024, 1) dia_fixed(index_t rows, index_t cols, cons
     for (int line = 0; line < SPG_LINES && row < rows; ++line, row += SPG_STRIDE) {
         const value_t* mine = data + (row / SLICE * (SLICE * COUNT) + row % SLICE);
         // The last rows of the matrix are the last to be done, so they, too, must ask for everything at once.
-        if (row + fixed_diag(0) >= 0 && row + fixed_diag(COUNT - 1) < cols)
-            y[row] = fixed_sum<0, true>(mine, x + row, row, cols, 0);
+        const long long origin = origin_of(row);
+        if (origin + fixed_diag(0) >= 0 && origin + fixed_diag(COUNT - 1) < cols)
+            y[row] = fixed_sum<0, true>(mine, x + origin, origin, cols, 0);
         else
-            y[row] = fixed_sum<0, false>(mine, x + row, row, cols, 0);
+            y[row] = fixed_sum<0, false>(mine, x + origin, origin, cols, 0);
     }
 }
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import weakref
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Format, Packed, human_bytes, register
-from spgraph_bench.formats.common import human_count, offset_type, quiet_overflow, value_type
+from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
+from spgraph_bench.formats.common import (
+    human_count,
+    offset_type,
+    quiet_overflow,
+    value_type,
+    whole_number_param,
+)
 from spgraph_bench.matrix import CSR
-from spgraph_bench.stats import MatrixStats, row_blocks, row_stats
+from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges, row_stats
 
-__all__ = ["DIA"]
+__all__ = ["DIA", "choose_group"]
 
 LEAST_FILL = 0.5
 """Below this share of real entries 4 bytes a slot are more than CSR's 8 bytes a nonzero (float32)."""
@@ -23,17 +30,95 @@ SLICE = 128
 read from as many far places in memory as there are diagonals."""
 
 
+MOST = 8
+"""Rows of a group at most."""
+
+SAMPLE = 1 << 18
+"""Entries that tell which groups are worth a look at the whole matrix."""
+
+PIECES = 16
+"""Places that the sample is taken from, spread evenly over the rows."""
+
+WORTH = 0.95
+"""Rows are grouped where that leaves at most this share of the diagonals."""
+
+_Diagonals = npt.NDArray[np.int64]
+
+
 def _slots(rows: int) -> int:
     return -(-rows // SLICE) * SLICE
+
+
+def _present(csr: CSR, group: int) -> _Diagonals:
+    """The diagonals, rising, that hold an entry where `group` rows have one origin."""
+    seen = np.zeros(csr.rows + csr.cols, np.bool_)
+    for block in row_blocks(csr):
+        row = block.row_ids()
+        seen[block.cols - (row - row % group) + csr.rows] = True
+    return np.flatnonzero(seen) - csr.rows
+
+
+def _at_least(csr: CSR) -> dict[int, int]:
+    """How many diagonals a sample of rows has, for each size of groups from 2 on."""
+    cut = list(row_ranges(csr.row_ptr, SAMPLE // PIECES))
+    found: dict[int, list[_Diagonals]] = {group: [] for group in range(2, MOST + 1)}
+    for at in np.unique(np.linspace(0, len(cut) - 1, PIECES).astype(np.int64)):
+        first, last = cut[at]
+        row = np.repeat(np.arange(first, last), np.diff(csr.row_ptr[first : last + 1]))
+        col = csr.col_idx[csr.row_ptr[first] : csr.row_ptr[last]]
+        for group, parts in found.items():
+            parts.append(np.unique(col - (row - row % group)))
+    return {group: len(np.unique(np.concatenate(parts))) for group, parts in found.items()}
+
+
+def choose_group(csr: CSR, group: int | None, ungrouped: _Diagonals) -> tuple[int, _Diagonals]:
+    """The size of groups and the diagonals that hold an entry: of `group` rows, or, if that is None, of so
+    many as leave the fewest diagonals, if that is worth it. `ungrouped` are those of single rows.
+
+    Matrices in which single rows have too many diagonals by far are not looked at.
+    """
+    if group is not None:
+        return group, ungrouped if group == 1 else _present(csr, group)
+    best = 1, ungrouped
+    if LEAST_FILL * len(ungrouped) * csr.rows > 2 * csr.nnz or not csr.nnz:
+        return best  # groups can save half of the diagonals and no more
+    limit = WORTH * len(ungrouped)
+    for group, least in sorted(_at_least(csr).items(), key=lambda item: (item[1], item[0])):
+        if least > limit or (best[0] > 1 and least >= len(best[1])):
+            break
+        if len(found := _present(csr, group)) <= min(limit, len(best[1]) - 1):
+            best = group, found
+    return best
+
+
+_last: tuple[weakref.ref[npt.NDArray[np.int32]], int | None, tuple[int, _Diagonals]] | None = None
+
+
+def _remembered(stats: MatrixStats, group: int | None) -> tuple[int, _Diagonals]:
+    """As choose_group, but the matrix that was looked at last is not looked at again.
+
+    Predictions and refusals ask for one matrix in several types. Packing looks afresh: its time is shown.
+    """
+    global _last
+    if stats.csr is None:
+        return 1, stats.diagonals
+    if _last is not None and _last[0]() is stats.csr.col_idx and _last[1] == group:
+        return _last[2]
+    found = choose_group(stats.csr, group, stats.diagonals)
+    _last = weakref.ref(stats.csr.col_idx), group, found
+    return found
 
 
 @register
 class DIA(Format):
     """Diagonal storage, by slices of rows.
 
-    ``diag``: int32 ``[diagonals]``, the occupied diagonals as ``col - row``, rising; ``data``: value type
-    ``[slices][diagonals][128]``. Invariants: ``data[s][d][l]`` is A[i, i + diag[d]] for row i = 128 s + l,
-    and 0 where that is no entry, no column, or no row (a 64-bit index).
+    ``diag``: int32 ``[diagonals]``, the occupied diagonals as ``col - origin``, rising; ``data``: value type
+    ``[slices][diagonals][128]``. Invariants: ``data[s][d][l]`` is A[i, o + diag[d]] for row i = 128 s + l of
+    origin o, and 0 where that is no entry, no column, or no row (a 64-bit index). The origin of row i is
+    i - i % ``group``: with groups of one row these are the diagonals of the matrix; where the matrix is made
+    of dense blocks of g x g on diagonals of blocks, groups of g rows have g diagonals for each of those
+    instead of 2 g - 1.
     A stored zero cannot be told from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that
     have no entry there.
     """
@@ -42,6 +127,16 @@ class DIA(Format):
     title = "diagonals: values only, no column indices"
     order = 80
     keeps_zeros = False
+    tunables = MappingProxyType(
+        {
+            "group": Tunable(
+                "auto",
+                f'rows with one origin of diagonals: 1 to {MOST}, or "auto": those of dense blocks, if any',
+                ("auto",),
+                (1, MOST),
+            )
+        }
+    )
 
     @quiet_overflow
     def pack(
@@ -52,7 +147,8 @@ class DIA(Format):
         **params: Any,
     ) -> Packed:
         value = value_type(dtype)
-        diag = row_stats(csr).diagonals
+        number = whole_number_param(self.tunables, params, "group")
+        group, diag = choose_group(csr, number, row_stats(csr).diagonals)
         data = np.zeros((_slots(csr.rows) // SLICE, len(diag), SLICE), value)
         flat = data.reshape(-1)
         # Place of each diagonal in `diag`, so that an entry finds its own without a search.
@@ -60,7 +156,8 @@ class DIA(Format):
         place[diag + csr.rows] = np.arange(len(diag)) * SLICE
         for block in row_blocks(csr):
             row = block.row_ids()
-            at = place[block.cols - row + csr.rows] + row // SLICE * (len(diag) * SLICE) + row % SLICE
+            at = place[block.cols - (row - row % group) + csr.rows]
+            at += row // SLICE * (len(diag) * SLICE) + row % SLICE
             flat[at] = 1 if csr.values is None else csr.values[block.entries]
         return Packed(
             self.name,
@@ -69,7 +166,7 @@ class DIA(Format):
             csr.nnz,
             value,
             MappingProxyType({"diag": diag.astype(np.int32), "data": data}),
-            MappingProxyType({"diagonals": len(diag)}),
+            MappingProxyType({"diagonals": len(diag), "group": group}),
             pattern=csr.values is None,
             compulsory_bytes=4 * len(diag) + csr.nnz * value.itemsize,
             offsets=offset_type(offsets, csr.nnz),
@@ -80,14 +177,15 @@ class DIA(Format):
         by_row = packed.data.transpose(0, 2, 1).reshape(_slots(packed.rows), packed.diagonals)
         row, d = np.nonzero(by_row[: packed.rows])
         row_ptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=packed.rows)))).astype(np.int64)
-        col = (row + packed.diag[d]).astype(np.int32)
+        col = row - row % packed.group + packed.diag[d]
         values = None if packed.pattern else by_row[row, d].astype(np.float64)
-        return CSR(packed.rows, packed.cols, row_ptr, col, values)
+        return CSR(packed.rows, packed.cols, row_ptr, col.astype(np.int32), values)
 
     def predict_bytes(
         self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
     ) -> int:
-        return len(stats.diagonals) * (4 + _slots(stats.rows) * value_bytes)
+        _, diag = _remembered(stats, whole_number_param(self.tunables, params, "group"))
+        return len(diag) * (4 + _slots(stats.rows) * value_bytes)
 
     def refuse(
         self,
@@ -97,8 +195,9 @@ class DIA(Format):
         force: bool = False,
         **params: Any,
     ) -> str | None:
-        need = self.predict_bytes(stats, value_bytes)
-        diagonals, slots = len(stats.diagonals), len(stats.diagonals) * stats.rows
+        need = self.predict_bytes(stats, value_bytes, **params)
+        diagonals = len(_remembered(stats, whole_number_param(self.tunables, params, "group"))[1])
+        slots = diagonals * stats.rows
         why = f"{human_count(diagonals)} diagonals of {human_count(stats.rows)} rows hold an entry"
         if free_bytes is not None and need > free_bytes:
             return f"DIA needs {human_bytes(need)}: {why}; device has {human_bytes(free_bytes)} free"

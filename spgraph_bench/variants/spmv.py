@@ -322,7 +322,9 @@ def _row_defines(job: Job, columns: str) -> dict[str, str]:
 # Defaults as in cuda/spmv/csr_merge.cu.
 _MERGE = {
     "block": Tunable(256, "threads per block", (64, 128, 256, 512)),
-    "items": Tunable(7, "entries and row ends per thread", (5, 7, 9, 11)),
+    "items": Tunable(
+        "auto", "entries and row ends per thread; auto: 7, of 8-byte values 5", ("auto", 5, 7, 9, 11)
+    ),
 }
 
 
@@ -331,7 +333,7 @@ _MERGE = {
          about="merge path over rows and nonzeros, every thread the same work; carry-out fix-up")  # fmt: skip
 def csr_merge(job: Job) -> Launch:
     a, arrays, device, y = job.packed, job.arrays, job.device, job.buffers["y"]
-    block, items = job.params["block"], job.params["items"]
+    block, items = job.params["block"], job.decide("items", 5 if job.dtype.itemsize == 8 else 7)
     # A value and a row end for each element of a tile; no kernel may declare more than 48 kB.
     if (need := (block * items + 1) * (a.dtype.itemsize + 2)) > 48 * 1024:
         raise SkipError(f"needs {human_bytes(need)} of shared memory a block: --param block={block // 2}")
@@ -465,6 +467,8 @@ def dia(job: Job) -> Launch:
     x, y = job.buffers["x"], job.buffers["y"]
     block = job.params["block"] or (512 if a.rows >= 1_000_000 else 256)
     defines = changed(job.params, _DIA, SPG_ROWS="rows", SPG_AHEAD="ahead")
+    if a.group > 1:
+        defines["SPG_GROUP"] = str(a.group)
     if 0 < a.diagonals <= 64 and choice != "never" and (choice == "always" or a.nnz >= 100_000):
         stride = stride_of(a.diag, block)
         resident = job.device.info().multiprocessors * max(1, 2048 // block)
