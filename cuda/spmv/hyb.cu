@@ -21,9 +21,9 @@ hyb_ell(index_t rows, index_t slots, const index_t* __restrict__ ell_col, values
         y[row] = ell_row<sizeof(value_t) == 8>(row, (long long)slots * rows, rows, ell_col, ell_val, x);
 }
 
-SPG_KERNEL SPG_SEGMENTED_BOUNDS hyb_tail(offset_t tail, int steps, const index_t* __restrict__ coo_row,
-                    const index_t* __restrict__ coo_col, values_t coo_val, const value_t* __restrict__ x,
-                    value_t* y) {
+SPG_KERNEL SPG_SEGMENTED_BOUNDS
+hyb_tail(offset_t tail, int steps, const index_t* __restrict__ coo_row, const index_t* __restrict__ coo_col,
+         values_t coo_val, const value_t* __restrict__ x, value_t* y) {
     const long long warp = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const long long first = warp * 32 * steps;
     if (first < tail) segmented_sum(tail, first, steps, coo_row, coo_col, coo_val, x, y);

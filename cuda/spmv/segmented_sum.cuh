@@ -8,7 +8,7 @@
 // Steps whose entries are asked for at once, and then all of their x. More are better where x comes from L1; where it
 // does not, more warps are.
 #ifndef SPG_BATCH
-#define SPG_BATCH 8
+#define SPG_BATCH (32 / (int)sizeof(value_t))
 #endif
 constexpr int BATCH = SPG_BATCH;
 // So that ptxas leaves registers for them: alone it settles for 32, and a step's entries wait for x of the one before.

@@ -70,9 +70,9 @@ def coo_atomic(job: Job) -> Launch:
 
 def _batch(job: Job, columns: str) -> dict[str, str]:
     """-D for segmented_sum.cuh; `columns` names the columns of the entries that it adds up."""
-    wide = 32 // job.dtype.itemsize
+    wide = 32 // job.dtype.itemsize  # as in the kernel
     batch = job.decide("batch", 1 if scattered(job.packed.arrays[columns], job.dtype.itemsize) else wide)
-    return {"SPG_BATCH": str(batch)}
+    return {} if batch == wide else {"SPG_BATCH": str(batch)}
 
 
 @variant("spmv", "coo-segmented", format="coo", source="spmv/coo_segmented.cu", tunables=_BLOCK | _STEPS,
@@ -271,6 +271,8 @@ def csr_segmented(job: Job) -> Launch:
     # The most for which a lane's entries and their x stay in registers.
     resident = job.decide("resident", {16: 2048, 64: 1024}.get(steps * a.dtype.itemsize, 1536))
     defines = {"SPG_BLOCK": str(block), "SPG_STEPS": str(steps), "SPG_PER_SM": str(resident)}
+    defaults = {"SPG_BLOCK": "256", "SPG_STEPS": "4", "SPG_PER_SM": "2048"}  # as in the kernel
+    defines = {name: value for name, value in defines.items() if value != defaults[name]}
     tiles = _blocks(a.nnz, 32 * steps)
     launches = job.decide("launches", 1 if _one_launch(a.arrays["row_ptr"], 32 * steps) else 2)
     one = launches == 1 and tiles > 0
@@ -311,12 +313,19 @@ _AHEAD = {
 }
 
 
+def large(block: int) -> dict[str, str]:
+    """-D for a kernel that is compiled for up to 512 threads a block."""
+    return {"SPG_BLOCK": str(block)} if block > 512 else {}
+
+
 def _row_defines(job: Job, columns: str) -> dict[str, str]:
-    """-D for a kernel made of ell_row.cuh; up to 512 threads a block is what it is compiled for anyway."""
-    value_bytes, block = job.dtype.itemsize, job.params["block"]
+    """-D for a kernel made of ell_row.cuh."""
+    value_bytes = job.dtype.itemsize
     far = value_bytes == 8 and scattered(job.packed.arrays[columns], value_bytes)
-    large = {"SPG_BLOCK": str(block)} if block > 512 else {}
-    return {"SPG_AHEAD": str(job.decide("ahead", 1 if far else 6))} | large
+    ahead = job.decide("ahead", 1 if far else 6)
+    return ({} if ahead == 6 else {"SPG_AHEAD": str(ahead)}) | large(
+        job.params["block"]
+    )  # 6 as in the kernel
 
 
 # Defaults as in cuda/spmv/csr_merge.cu.
@@ -381,7 +390,7 @@ def ell(job: Job) -> Launch:
 def hyb(job: Job) -> Launch:
     a, arrays, block, steps = job.packed, job.arrays, job.params["block"], job.params["steps"]
     x, y = job.buffers["x"], job.buffers["y"]
-    defines = _row_defines(job, "ell_col") | _batch(job, "coo_col")
+    defines = _row_defines(job, "ell_col") | (_batch(job, "coo_col") if a.tail else {})
     rows = job.kernel("hyb_ell", **defines).bind(
         _blocks(a.rows, block), block,
         np.int32(a.rows), np.int32(a.slots), arrays["ell_col"], arrays["ell_val"], x, y,

@@ -13,7 +13,7 @@ from spgraph_bench.formats.base import Tunable
 from spgraph_bench.formats.common import VALUES_DIFFER
 from spgraph_bench.variants import spmv
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
-from spgraph_bench.variants.spmv import ADAPTIVE, adaptive, changed
+from spgraph_bench.variants.spmv import ADAPTIVE, adaptive, changed, large
 from spgraph_bench.variants.spmv_transposed import turned
 
 __all__: list[str] = []
@@ -63,8 +63,9 @@ def _tunables(name: str) -> Mapping[str, Tunable]:
 @variant("spmv", "csr-16", format="csr-16", source="spmv/csr_16.cu", tunables=_CSR_16,
          about="columns in 16 bits, blocks of equal work")  # fmt: skip
 def csr_16(job: Job) -> Launch:
-    job.decide("threads", 1024 if job.dtype.itemsize == 8 else 1280)
-    return _csr_16(job, _CSR_16)
+    launch = _csr_16(job, _CSR_16)
+    job.decide("threads", 1024 if job.dtype.itemsize == 8 else 1280)  # as in the kernel
+    return launch
 
 
 def _csr_16(job: Job, tunables: Mapping[str, Tunable]) -> Launch:
@@ -120,8 +121,9 @@ def pattern_jds(job: Job) -> Launch:
 def pattern_dia(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     value = _value(job)
+    defines = changed(job.params, _DIA, SPG_AHEAD="ahead", SPG_SLICES="slices") | large(block)
     return job.launch(
-        job.kernel("pattern_dia", **changed(job.params, _DIA, SPG_AHEAD="ahead", SPG_SLICES="slices")).bind(
+        job.kernel("pattern_dia", **defines).bind(
             -(-a.rows // (block * job.params["slices"])), block,
             np.int32(a.rows), np.int32(a.diagonals), arrays["diag"], arrays["mask"], value,
             job.buffers["x"], job.buffers["y"],

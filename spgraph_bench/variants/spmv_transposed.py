@@ -21,10 +21,9 @@ _SCATTER = {
 
 
 def _scatter(job: Job, lines: int, ptr: Buffer, index: Buffer) -> Launch:
-    a, y, block, threads = job.packed, job.buffers["y"], job.params["block"], job.params["threads"]
-    if threads == "auto":
-        mean = a.nnz / max(lines, 1)
-        threads = next((t for t in (2, 4, 8, 16) if t >= mean), 32)
+    a, y, block = job.packed, job.buffers["y"], job.params["block"]
+    mean = a.nnz / max(lines, 1)
+    threads = job.decide("threads", next((t for t in (2, 4, 8, 16) if t >= mean), 32))
     defines = {} if threads == 8 else {"SPG_THREADS": str(threads)}  # 8 as in the kernel
     add = job.kernel("scatter", **defines).bind(
         -(-threads * lines // block), block,
