@@ -24,6 +24,7 @@ from spgraph_bench.errors import SkipError, UsageError
 from spgraph_bench.formats import Tunable, get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import CheckResult, get_problem
+from spgraph_bench.recipes import make
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
@@ -210,6 +211,17 @@ def test_dia_of_groups_of_rows(device: Device, size: int, rows: int, cols: int, 
         assert prepared.job.packed.group == (size if group == "auto" else group)
         result = SPMV.check(_run(device, prepared), oracle, np.dtype("float64"))
         assert result.ok, (more, result.message)
+
+
+def test_what_dia_decides_is_shown(device: Device) -> None:
+    entry = get_variant("spmv", "dia")
+    small = _prepare(device, entry, battery()["tridiagonal"], "float32").job.params
+    assert {name: small[name] for name in ("block", "specialise")} == {"block": 256, "specialise": "never"}
+    large = make("poisson2d:n=150").csr
+    given = _prepare(device, entry, large, "float32").job.params
+    assert (given["block"], given["specialise"], given["lines"]) == (256, "always", 1)
+    given = _prepare(device, entry, large, "float32", block="64", specialise="never").job.params
+    assert (given["block"], given["specialise"], given["lines"]) == (64, "never", "auto")
 
 
 def test_dia_takes_as_many_lines_as_leave_multiprocessors_alike() -> None:

@@ -438,7 +438,9 @@ def sell(job: Job) -> Launch:
 
 _DIA = {
     "block": Tunable(
-        0, "threads per block; 0: 512, with less than a million rows 256", (0, 64, 128, 256, 512, 1024)
+        "auto",
+        "threads per block; auto: 512, with less than a million rows 256",
+        ("auto", 64, 128, 256, 512, 1024),
     ),
     "rows": Tunable(1, "neighbouring rows per thread (where the diagonals are not compiled in)", (1, 2, 4)),
     "ahead": Tunable(14, "diagonals read before the first is used", (2, 4, 8, 14, 28)),
@@ -446,10 +448,11 @@ _DIA = {
         "auto", "compile up to 64 diagonals in; auto: from 100,000 entries on", ("auto", "always", "never")
     ),
     "lines": Tunable(
-        0,
+        "auto",
         "runs of rows a block takes, as far apart as the farthest diagonal, where diagonals are compiled in; "
-        "0: up to 8, as many as leave all multiprocessors the same",
-        between=(0, 64),
+        "auto: up to 8, as many as leave all multiprocessors the same",
+        ("auto",),
+        (1, 64),
     ),
 }  # fmt: skip
 
@@ -472,16 +475,17 @@ def lines_of(rows: int, stride: int, block: int, resident: int) -> int:
 @variant("spmv", "dia", format="dia", source="spmv/dia.cu", tunables=_DIA,
          about="by diagonals, a thread per row, no column indices")  # fmt: skip
 def dia(job: Job) -> Launch:
-    a, arrays, choice = job.packed, job.arrays, job.params["specialise"]
-    x, y = job.buffers["x"], job.buffers["y"]
-    block = job.params["block"] or (512 if a.rows >= 1_000_000 else 256)
+    a, arrays, x, y = job.packed, job.arrays, job.buffers["x"], job.buffers["y"]
+    block = job.decide("block", 512 if a.rows >= 1_000_000 else 256)
+    few = 0 < a.diagonals <= 64
+    choice = job.decide("specialise", "always" if few and a.nnz >= 100_000 else "never")
     defines = changed(job.params, _DIA, SPG_ROWS="rows", SPG_AHEAD="ahead")
     if a.group > 1:
         defines["SPG_GROUP"] = str(a.group)
-    if 0 < a.diagonals <= 64 and choice != "never" and (choice == "always" or a.nnz >= 100_000):
+    if few and choice == "always":
         stride = stride_of(a.diag, block)
         resident = job.device.info().multiprocessors * max(1, 2048 // block)
-        lines = (job.params["lines"] or lines_of(a.rows, stride, block, resident)) if stride else 1
+        lines = int(job.decide("lines", lines_of(a.rows, stride, block, resident))) if stride else 1
         if lines > 1:
             defines |= {"SPG_LINES": str(lines), "SPG_STRIDE": str(stride)}
         fixed = job.kernel("dia_fixed", **defines, SPG_DIAGS="".join(f"D({d})" for d in a.diag))
