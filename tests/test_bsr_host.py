@@ -108,11 +108,9 @@ def _places(a: CSR, r: int, c: int) -> tuple[list[int], list[int]]:
 
 def test_refusals() -> None:
     form, stats = get_format("bsr"), row_stats(battery()["arrow"])
-    assert (
-        form.refuse(stats, None) == "bsr: no size of blocks is 60% full on average; --force-format overrides"
-    )
+    assert form.refuse(stats, None) == "no size of blocks is 60% full on average; --force-format overrides"
     assert form.refuse(stats, None, block_size=3) == (
-        "bsr: blocks of 3x3 are not 60% full on average; --force-format overrides"
+        "blocks of 3x3 are not 60% full on average; --force-format overrides"
     )
     assert form.refuse(stats, None, force=True) is None
     assert "needs 1.16 kB and more; device has 1 kB free" in str(form.refuse(stats, 1000, force=True))

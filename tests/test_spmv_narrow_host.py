@@ -275,7 +275,7 @@ def test_one_column_farther_is_refused() -> None:
     a = csr(2, 200_000, [0, 1], [5, 5 + 65_536])
     form = get_format("csr-16")
     assert form.refuse(row_stats(a), None, force=True) == (
-        "csr-16: 1 of 1 groups of 128 entries span more than 65,536 columns"
+        "1 of 1 groups of 128 entries span more than 65,536 columns"
     )
     assert form.refuse(row_stats(csr(2, 200_000, [0, 1], [5, 5 + 65_535])), None) is None
 

@@ -285,7 +285,7 @@ class BSR(Format):
             )
         if not force and stats.nnz and not _remembered(stats.csr, (given,) if given else SIZES, True):
             tried = f"blocks of {given[0]}x{given[1]} are not" if given else "no size of blocks is"
-            return f"{self.name}: {tried} {BLOCK_FILL:.0%} full on average; --force-format overrides"
+            return f"{tried} {BLOCK_FILL:.0%} full on average; --force-format overrides"
         return super().refuse(stats, free_bytes, value_bytes, force, **params)
 
 

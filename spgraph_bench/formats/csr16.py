@@ -63,7 +63,7 @@ class CSR16(Format):
         row_ptr = csr.row_ptr.astype(offset_type(offsets, csr.nnz), copy=False)
         base, wide = _lowest(csr)
         if wide:
-            raise UsageError(_why(wide, len(base)), remedy="take csr")
+            raise UsageError(f"{self.name} cannot hold it: {_why(wide, len(base))}", remedy="take csr")
         offset = np.empty(csr.nnz, np.uint16)
         for start in range(0, csr.nnz, _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -115,6 +115,6 @@ class CSR16(Format):
 
 def _why(wide: int, groups: int) -> str:
     return (
-        f"csr-16: {human_count(wide)} of {human_count(groups)} groups of {GROUP} entries span more than "
+        f"{human_count(wide)} of {human_count(groups)} groups of {GROUP} entries span more than "
         f"{SPAN:,} columns"
     )
