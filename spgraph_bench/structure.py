@@ -235,7 +235,7 @@ def block_places(part: RowBlock, r: int, c: int) -> tuple[npt.NDArray[np.int64],
     key |= block_col
     new = _changes(key)
     runs = key[new]  # entries of a row in the same block lie together: one look-up for all of them
-    keys = np.sort(runs)
+    keys = np.sort(runs, kind="stable")  # as in distinct_pairs
     keys = keys[_changes(keys)]
     place = np.searchsorted(keys, runs)
     place *= r * c
@@ -250,7 +250,8 @@ def distinct_pairs(rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> 
     keys = rows << 32
     keys |= cols
     keys = keys[_changes(keys)]  # neighbours in a row are often in the same block: less to sort
-    keys.sort()
+    # Stable means Timsort, which finds that every row is sorted already: a tenth of the time of the default.
+    keys.sort(kind="stable")
     return keys[_changes(keys)]
 
 
