@@ -48,10 +48,7 @@ class MatrixStats:
     def diagonals(self) -> npt.NDArray[np.int64]:
         """``col - row`` of all diagonals that hold an entry, rising. Looks at every entry, once."""
         assert self.csr is not None, "made by hand, without the matrix"
-        occupied = np.zeros(self.rows + self.cols, np.bool_)
-        for block in row_blocks(self.csr):
-            occupied[block.cols - block.row_ids() + self.rows] = True
-        return np.flatnonzero(occupied) - self.rows
+        return diagonals_of(self.csr)
 
     @property
     def density(self) -> float:
@@ -151,11 +148,35 @@ class RowBlock:
         return np.repeat(np.arange(self.first, self.last), np.diff(self.row_ptr))
 
 
+def _rows(csr: CSR, first: int, last: int) -> RowBlock:
+    inside = slice(int(csr.row_ptr[first]), int(csr.row_ptr[last]))
+    return RowBlock(first, last, csr.row_ptr[first : last + 1], inside, csr.col_idx[inside])
+
+
 def row_blocks(csr: CSR, entries: int = _CHUNK, align: int = 1) -> Iterator[RowBlock]:
     """The matrix in blocks of rows, as :func:`row_ranges` cuts it."""
     for first, last in row_ranges(csr.row_ptr, entries, align):
-        inside = slice(int(csr.row_ptr[first]), int(csr.row_ptr[last]))
-        yield RowBlock(first, last, csr.row_ptr[first : last + 1], inside, csr.col_idx[inside])
+        yield _rows(csr, first, last)
+
+
+def sample_blocks(csr: CSR, entries: int, pieces: int, align: int = 1) -> Iterator[RowBlock]:
+    """About `entries` entries in `pieces` blocks of rows, spread evenly over the matrix, which has rows."""
+    cut = list(row_ranges(csr.row_ptr, entries // pieces, align))
+    for at in np.unique(np.linspace(0, len(cut) - 1, pieces).astype(np.int64)):
+        yield _rows(csr, *cut[at])
+
+
+def origins(rows: npt.NDArray[np.int64], group: int) -> npt.NDArray[np.int64]:
+    """The first row of the group that each of `rows` is in; `group` rows make one, from row 0 on."""
+    return rows if group == 1 else rows - rows % group
+
+
+def diagonals_of(csr: CSR, group: int = 1) -> npt.NDArray[np.int64]:
+    """``col - origin`` of all diagonals that hold an entry, rising; see :func:`origins`."""
+    occupied = np.zeros(csr.rows + csr.cols, np.bool_)
+    for block in row_blocks(csr):
+        occupied[block.cols - origins(block.row_ids(), group) + csr.rows] = True
+    return np.flatnonzero(occupied) - csr.rows
 
 
 def diagonal_entries(csr: CSR) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import weakref
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,9 +12,16 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
-from spgraph_bench.formats.common import csr_from_loose, offset_type, quiet_overflow, ranges, value_type
+from spgraph_bench.formats.common import (
+    OfLastMatrix,
+    csr_from_loose,
+    offset_type,
+    quiet_overflow,
+    ranges,
+    value_type,
+)
 from spgraph_bench.matrix import CSR
-from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges
+from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges, sample_blocks
 from spgraph_bench.structure import BLOCK_FILL, block_places, by_alignment, count_blocks
 
 __all__ = ["BSR", "SlicedBSR", "choose_block_size"]
@@ -120,15 +126,11 @@ def _likely(csr: CSR, sizes: _Sizes) -> _Sizes:
     all that are about full enough; of all, if none is."""
     found: list[tuple[int, _Size]] = []
     for align, group in by_alignment(sizes):
-        cut = list(row_ranges(csr.row_ptr, SAMPLE // PIECES, align))
-        picked = np.unique(np.linspace(0, len(cut) - 1, PIECES).astype(np.int64))
         entries, blocks = 0, dict.fromkeys(group, 0)
-        for first, last in (cut[at] for at in picked):
-            begin, end = int(csr.row_ptr[first]), int(csr.row_ptr[last])
-            rows = np.repeat(np.arange(first, last), np.diff(csr.row_ptr[first : last + 1]))
-            for size, count in count_blocks(rows, csr.col_idx[begin:end].astype(np.int64), group).items():
+        for part in sample_blocks(csr, SAMPLE, PIECES, align):
+            for size, count in count_blocks(part.row_ids(), part.cols.astype(np.int64), group).items():
                 blocks[size] += count
-            entries += end - begin
+            entries += len(part.cols)
         # Groups meet other rows, so that only what is counted for each entry can be compared.
         found += [(max(entries, 1), _Size(r, c, n)) for (r, c), n in blocks.items()]
     good = [(entries, size) for entries, size in found if size.fills(entries, DOUBTFUL)] or found
@@ -140,21 +142,16 @@ def _likely(csr: CSR, sizes: _Sizes) -> _Sizes:
     return tuple(size for size in sizes if size in kept)
 
 
-_last: tuple[weakref.ref[npt.NDArray[np.int32]], _Sizes, list[_Size]] | None = None
+_last: OfLastMatrix[list[_Size]] = OfLastMatrix()
 
 
 def _remembered(csr: CSR, sizes: _Sizes, until_none_fills: bool = False) -> list[_Size]:
-    """As _counts, but the matrix that was counted last is not counted again.
-
-    Predictions and refusals ask for one matrix in several types. Packing counts afresh: its time is shown.
-    """
-    global _last
-    if _last is not None and _last[0]() is csr.col_idx and _last[1] == sizes:
-        found = _last[2]
+    """As _counts, but the matrix that was counted last is not counted again."""
+    if (found := _last.get(csr, sizes)) is not None:
         return found if not until_none_fills or any(size.fills(csr.nnz) for size in found) else []
     found = _counts(csr, sizes, until_none_fills)
     if found:
-        _last = weakref.ref(csr.col_idx), sizes, found
+        _last.put(csr, sizes, found)
     return found
 
 

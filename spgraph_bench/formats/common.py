@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ __all__ = [
     "MAX_SLOTS_PER_NONZERO",
     "PADDING",
     "VALUES_DIFFER",
+    "OfLastMatrix",
     "csr_from_entries",
     "csr_from_loose",
     "human_count",
@@ -69,6 +71,26 @@ def offset_type(offsets: npt.DTypeLike, entries: int) -> np.dtype[Any]:
     if found == np.dtype(np.int32) and entries > INT32_ENTRIES:
         raise UsageError(f"{entries:,} entries are too many for int32 offsets", remedy="take int64 offsets")
     return found
+
+
+_Found = TypeVar("_Found")
+
+
+class OfLastMatrix(Generic[_Found]):
+    """What was found out about the matrix that was looked at last.
+
+    Predictions and refusals ask for one matrix in several types. Packing looks afresh: its time is shown.
+    """
+
+    def __init__(self) -> None:
+        self._held: tuple[weakref.ref[npt.NDArray[np.int32]], Any, _Found] | None = None
+
+    def get(self, csr: CSR, key: Any) -> _Found | None:
+        held = self._held
+        return held[2] if held is not None and held[0]() is csr.col_idx and held[1] == key else None
+
+    def put(self, csr: CSR, key: Any, found: _Found) -> None:
+        self._held = weakref.ref(csr.col_idx), key, found
 
 
 def whole_number_param(tunables: Mapping[str, Tunable], params: Mapping[str, Any], name: str) -> int | None:

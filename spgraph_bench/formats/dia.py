@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
 from spgraph_bench.formats.common import (
+    OfLastMatrix,
     human_count,
     offset_type,
     quiet_overflow,
@@ -18,7 +18,7 @@ from spgraph_bench.formats.common import (
     whole_number_param,
 )
 from spgraph_bench.matrix import CSR
-from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges, row_stats
+from spgraph_bench.stats import MatrixStats, diagonals_of, origins, row_blocks, row_stats, sample_blocks
 
 __all__ = ["DIA", "choose_group"]
 
@@ -49,25 +49,13 @@ def _slots(rows: int) -> int:
     return -(-rows // SLICE) * SLICE
 
 
-def _present(csr: CSR, group: int) -> _Diagonals:
-    """The diagonals, rising, that hold an entry where `group` rows have one origin."""
-    seen = np.zeros(csr.rows + csr.cols, np.bool_)
-    for block in row_blocks(csr):
-        row = block.row_ids()
-        seen[block.cols - (row - row % group) + csr.rows] = True
-    return np.flatnonzero(seen) - csr.rows
-
-
 def _at_least(csr: CSR) -> dict[int, int]:
     """How many diagonals a sample of rows has, for each size of groups from 2 on."""
-    cut = list(row_ranges(csr.row_ptr, SAMPLE // PIECES))
     found: dict[int, list[_Diagonals]] = {group: [] for group in range(2, MOST + 1)}
-    for at in np.unique(np.linspace(0, len(cut) - 1, PIECES).astype(np.int64)):
-        first, last = cut[at]
-        row = np.repeat(np.arange(first, last), np.diff(csr.row_ptr[first : last + 1]))
-        col = csr.col_idx[csr.row_ptr[first] : csr.row_ptr[last]]
+    for block in sample_blocks(csr, SAMPLE, PIECES):
+        row = block.row_ids()
         for group, parts in found.items():
-            parts.append(np.unique(col - (row - row % group)))
+            parts.append(np.unique(block.cols - origins(row, group)))
     return {group: len(np.unique(np.concatenate(parts))) for group, parts in found.items()}
 
 
@@ -78,7 +66,7 @@ def choose_group(csr: CSR, group: int | None, ungrouped: _Diagonals) -> tuple[in
     Matrices in which single rows have too many diagonals by far are not looked at.
     """
     if group is not None:
-        return group, ungrouped if group == 1 else _present(csr, group)
+        return group, ungrouped if group == 1 else diagonals_of(csr, group)
     best = 1, ungrouped
     if LEAST_FILL * len(ungrouped) * csr.rows > 2 * csr.nnz or not csr.nnz:
         return best  # groups can save half of the diagonals and no more
@@ -86,26 +74,20 @@ def choose_group(csr: CSR, group: int | None, ungrouped: _Diagonals) -> tuple[in
     for group, least in sorted(_at_least(csr).items(), key=lambda item: (item[1], item[0])):
         if least > limit or (best[0] > 1 and least >= len(best[1])):
             break
-        if len(found := _present(csr, group)) <= min(limit, len(best[1]) - 1):
+        if len(found := diagonals_of(csr, group)) <= min(limit, len(best[1]) - 1):
             best = group, found
     return best
 
 
-_last: tuple[weakref.ref[npt.NDArray[np.int32]], int | None, tuple[int, _Diagonals]] | None = None
+_last: OfLastMatrix[tuple[int, _Diagonals]] = OfLastMatrix()
 
 
 def _remembered(stats: MatrixStats, group: int | None) -> tuple[int, _Diagonals]:
-    """As choose_group, but the matrix that was looked at last is not looked at again.
-
-    Predictions and refusals ask for one matrix in several types. Packing looks afresh: its time is shown.
-    """
-    global _last
-    if stats.csr is None:
-        return 1, stats.diagonals
-    if _last is not None and _last[0]() is stats.csr.col_idx and _last[1] == group:
-        return _last[2]
-    found = choose_group(stats.csr, group, stats.diagonals)
-    _last = weakref.ref(stats.csr.col_idx), group, found
+    """As choose_group, but the matrix that was looked at last is not looked at again."""
+    assert stats.csr is not None, "the diagonals depend on the columns"
+    if (found := _last.get(stats.csr, group)) is None:
+        found = choose_group(stats.csr, group, stats.diagonals)
+        _last.put(stats.csr, group, found)
     return found
 
 
@@ -156,7 +138,7 @@ class DIA(Format):
         place[diag + csr.rows] = np.arange(len(diag)) * SLICE
         for block in row_blocks(csr):
             row = block.row_ids()
-            at = place[block.cols - (row - row % group) + csr.rows]
+            at = place[block.cols - origins(row, group) + csr.rows]
             at += row // SLICE * (len(diag) * SLICE) + row % SLICE
             flat[at] = 1 if csr.values is None else csr.values[block.entries]
         return Packed(
@@ -177,7 +159,7 @@ class DIA(Format):
         by_row = packed.data.transpose(0, 2, 1).reshape(_slots(packed.rows), packed.diagonals)
         row, d = np.nonzero(by_row[: packed.rows])
         row_ptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=packed.rows)))).astype(np.int64)
-        col = row - row % packed.group + packed.diag[d]
+        col = origins(row, packed.group) + packed.diag[d]
         values = None if packed.pattern else by_row[row, d].astype(np.float64)
         return CSR(packed.rows, packed.cols, row_ptr, col.astype(np.int32), values)
 

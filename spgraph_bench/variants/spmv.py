@@ -70,9 +70,9 @@ def coo_atomic(job: Job) -> Launch:
 
 def _batch(job: Job, columns: str) -> dict[str, str]:
     """-D for segmented_sum.cuh; `columns` names the columns of the entries that it adds up."""
-    wide = 32 // job.dtype.itemsize  # as in the kernel
+    wide = 32 // job.dtype.itemsize
     batch = job.decide("batch", 1 if scattered(job.packed.arrays[columns], job.dtype.itemsize) else wide)
-    return {} if batch == wide else {"SPG_BATCH": str(batch)}
+    return differing({"SPG_BATCH": wide}, SPG_BATCH=batch)
 
 
 @variant("spmv", "coo-segmented", format="coo", source="spmv/coo_segmented.cu", tunables=_BLOCK | _STEPS,
@@ -194,6 +194,11 @@ def changed(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names:
     return {m: str(params[t]) for m, t in names.items() if params[t] != tunables[t].default}
 
 
+def differing(defaults: Mapping[str, int], **macros: int) -> dict[str, str]:
+    """-D for the `macros` that differ from `defaults`, the kernel's own, for the same reason."""
+    return {name: str(value) for name, value in macros.items() if value != defaults[name]}
+
+
 # Defaults as in cuda/spmv/adaptive.cuh.
 ADAPTIVE = {
     "block": Tunable(128, "threads per block", (128, 256, 512)),
@@ -270,9 +275,8 @@ def csr_segmented(job: Job) -> Launch:
     block, steps = job.params["block"], job.params["steps"]
     # The most for which a lane's entries and their x stay in registers.
     resident = job.decide("resident", {16: 2048, 64: 1024}.get(steps * a.dtype.itemsize, 1536))
-    defines = {"SPG_BLOCK": str(block), "SPG_STEPS": str(steps), "SPG_PER_SM": str(resident)}
-    defaults = {"SPG_BLOCK": "256", "SPG_STEPS": "4", "SPG_PER_SM": "2048"}  # as in the kernel
-    defines = {name: value for name, value in defines.items() if value != defaults[name]}
+    defaults = {"SPG_BLOCK": 256, "SPG_STEPS": 4, "SPG_PER_SM": 2048}
+    defines = differing(defaults, SPG_BLOCK=block, SPG_STEPS=steps, SPG_PER_SM=resident)
     tiles = _blocks(a.nnz, 32 * steps)
     launches = job.decide("launches", 1 if _one_launch(a.arrays["row_ptr"], 32 * steps) else 2)
     one = launches == 1 and tiles > 0
@@ -323,9 +327,7 @@ def _row_defines(job: Job, columns: str) -> dict[str, str]:
     value_bytes = job.dtype.itemsize
     far = value_bytes == 8 and scattered(job.packed.arrays[columns], value_bytes)
     ahead = job.decide("ahead", 1 if far else 6)
-    return ({} if ahead == 6 else {"SPG_AHEAD": str(ahead)}) | large(
-        job.params["block"]
-    )  # 6 as in the kernel
+    return differing({"SPG_AHEAD": 6}, SPG_AHEAD=ahead) | large(job.params["block"])
 
 
 # Defaults as in cuda/spmv/csr_merge.cu.

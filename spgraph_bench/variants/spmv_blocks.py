@@ -6,17 +6,14 @@ import numpy as np
 
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.spmv import differing
 
 __all__: list[str] = []
 
-# As in the kernels: what is not changed needs no module of its own.
+# As in the kernels.
 _DEFAULTS = {"SPG_ROWS": 3, "SPG_COLS": 3, "SPG_BLOCK": 64, "SPG_AHEAD": 1}
 
 _BLOCK = {"block": Tunable(64, "threads per block", (64, 128, 256, 512))}
-
-
-def _defines(**macros: int) -> dict[str, str]:
-    return {name: str(value) for name, value in macros.items() if value != _DEFAULTS[name]}
 
 
 @variant("spmv", "bsr", format="bsr", source="spmv/bsr.cu", tunables=_BLOCK,
@@ -24,7 +21,7 @@ def _defines(**macros: int) -> dict[str, str]:
 def bsr(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
-        job.kernel("bsr", **_defines(SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols)).bind(
+        job.kernel("bsr", **differing(_DEFAULTS, SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols)).bind(
             -(-a.rows // block), block,
             np.int32(a.rows), np.int32(a.cols), arrays["block_ptr"], arrays["block_col"], arrays["block_val"],
             job.buffers["x"], job.buffers["y"],
@@ -40,7 +37,9 @@ def bsr(job: Job) -> Launch:
          about="blocks interleaved over 32 block rows, a thread per block row, no padding")  # fmt: skip
 def bsr_sliced(job: Job) -> Launch:
     a, arrays, block, ahead = job.packed, job.arrays, job.params["block"], job.params["ahead"]
-    defines = _defines(SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols, SPG_BLOCK=block, SPG_AHEAD=ahead)
+    defines = differing(
+        _DEFAULTS, SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols, SPG_BLOCK=block, SPG_AHEAD=ahead
+    )
     if a.block_col.dtype != np.uint16:
         defines["SPG_COLUMN"] = "int"
     if a.length.dtype != np.uint8:

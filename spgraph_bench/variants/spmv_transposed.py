@@ -24,8 +24,7 @@ def _scatter(job: Job, lines: int, ptr: Buffer, index: Buffer) -> Launch:
     a, y, block = job.packed, job.buffers["y"], job.params["block"]
     mean = a.nnz / max(lines, 1)
     threads = job.decide("threads", next((t for t in (2, 4, 8, 16) if t >= mean), 32))
-    defines = {} if threads == 8 else {"SPG_THREADS": str(threads)}  # 8 as in the kernel
-    add = job.kernel("scatter", **defines).bind(
+    add = job.kernel("scatter", **spmv.differing({"SPG_THREADS": 8}, SPG_THREADS=threads)).bind(
         -(-threads * lines // block), block,
         np.int32(lines), ptr, index, job.arrays["val"], job.buffers["x"], y,
     )  # fmt: skip
