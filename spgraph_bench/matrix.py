@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+
+from spgraph_bench.errors import UsageError
 
 __all__ = ["CSR", "Finding", "Matrix", "Policies", "Source"]
 
@@ -179,6 +184,8 @@ class Matrix:
     """Hash of the CSR (:meth:`CSR.sha256`), worked out when first asked for."""
     original_ids: npt.NDArray[np.int64] | None = None
     """If ``policies.relabelled``: the id that vertex i has in the input, int64 ``[rows]``, rising."""
+    names: Sequence[str] | None = None
+    """The name that vertex i has in the input ``[rows]``, where vertices have names."""
     locate: Callable[[int, int], int | None] | None = field(default=None, compare=False, repr=False)
     """The line of the input that an entry comes from, by row and column; slow, only for messages."""
 
@@ -186,8 +193,64 @@ class Matrix:
         """The 1-based line of the input that holds this entry, where that is known; slow: for messages."""
         return self.locate(row, col) if self.locate else None
 
+    @property
+    def first_id(self) -> int:
+        """The number that the input gives its first row or vertex: 1 where it counts from 1, otherwise 0."""
+        return self.policies.base or 0
+
     def vertex_ids(self) -> npt.NDArray[np.int64]:
         """The id that each vertex has in the input, int64 ``[rows]``: counted from 1 where the input does."""
         if self.original_ids is not None:
             return self.original_ids
-        return np.arange(self.csr.rows, dtype=np.int64) + (self.policies.base or 0)
+        return np.arange(self.csr.rows, dtype=np.int64) + self.first_id
+
+    def vertex_label(self, vertex: int) -> str:
+        """What the input calls `vertex` (counted from 0): its name where vertices have names, else its id."""
+        if self.names is not None:
+            return self.names[vertex]
+        if self.original_ids is not None:
+            return str(int(self.original_ids[vertex]))
+        return str(vertex + self.first_id)
+
+    def vertex_index(self, label: str) -> int:
+        """The vertex (counted from 0) that the input calls `label`; of two with the same name the first.
+
+        UsageError where there is none, with names or ids that there are.
+        """
+        label = label.strip()
+        if self.names is not None:
+            if (found := self._index_of_name.get(label)) is not None:
+                return found
+            close = (
+                difflib.get_close_matches(label, self._index_of_name, n=2) if len(self.names) < 10**5 else []
+            )
+            shown = close or list(self.names[:3])
+            remedy = (
+                f"did you mean {' or '.join(close)}?" if close else f"names are such as {', '.join(shown)}"
+            )
+            raise UsageError(f"no vertex is called {label!r} in {self.name}", remedy=remedy)
+        if not re.fullmatch(r"[+-]?[0-9]{1,19}", label):
+            raise UsageError(f"{label!r} is not a vertex id", remedy=self._ids_there())
+        number = int(label)
+        if self.original_ids is None:
+            vertex = number - self.first_id
+            if 0 <= vertex < self.csr.rows:
+                return vertex
+        elif len(self.original_ids) and number <= int(self.original_ids[-1]):
+            vertex = int(np.searchsorted(self.original_ids, number))
+            if int(self.original_ids[vertex]) == number:
+                return vertex
+        raise UsageError(f"there is no vertex {number} in {self.name}", remedy=self._ids_there())
+
+    @functools.cached_property
+    def _index_of_name(self) -> dict[str, int]:
+        names = list(self.names or ())
+        return {name: len(names) - 1 - i for i, name in enumerate(reversed(names))}
+
+    def _ids_there(self) -> str:
+        if self.original_ids is not None and len(self.original_ids):
+            low, high = int(self.original_ids[0]), int(self.original_ids[-1])
+            return f"its {len(self.original_ids):,} ids are between {low} and {high}, with gaps"
+        if not self.csr.rows:
+            return "it has no vertices"
+        return f"ids are {self.first_id} to {self.csr.rows - 1 + self.first_id}, as in the input"

@@ -138,7 +138,7 @@ def _finished(
     csr = CSR(raw.rows, raw.cols, rows.ptr, rows.col, rows.values)
     return Matrix(
         name, csr, source, symmetry=raw.symmetry, weighted=csr.values is not None, policies=policies,
-        findings=tuple(findings), original_ids=raw.original_ids,
+        findings=tuple(findings), original_ids=raw.original_ids, names=raw.names,
     )  # fmt: skip
 
 

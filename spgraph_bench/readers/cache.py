@@ -31,7 +31,7 @@ from spgraph_bench.readers.common import ReadOptions
 
 __all__ = ["MAX_BYTES", "WORTH_SECONDS", "key", "load", "store", "worth_looking"]
 
-VERSION = 2
+VERSION = 3
 """Part of every key: raise it whenever reading the same bytes may give another matrix."""
 WORTH_SECONDS = 5.0
 """A file that takes longer than this to read is kept."""
@@ -81,7 +81,7 @@ def load(entry: str, name: str, source: Source) -> Matrix | None:
         matrix = Matrix(
             name, csr, replace(source, format=about["format"]), about["symmetry"], about["weighted"],
             Policies(**about["policies"]), tuple(Finding(**f) for f in about["findings"]), about["sha256"],
-            original_ids,
+            original_ids, about["names"],
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         return None
@@ -100,6 +100,7 @@ def store(entry: str, matrix: Matrix) -> None:
         "rows": csr.rows, "cols": csr.cols, "weighted": csr.values is not None, "symmetry": matrix.symmetry,
         "format": matrix.source.format, "policies": asdict(matrix.policies), "sha256": matrix.sha256,
         "findings": [asdict(f) for f in matrix.findings],
+        "names": None if matrix.names is None else list(matrix.names),
     }  # fmt: skip
     arrays: dict[str, npt.NDArray[Any]] = {"row_ptr": csr.row_ptr, "col_idx": csr.col_idx}
     if csr.values is not None:

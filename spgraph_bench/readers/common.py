@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -125,6 +125,8 @@ class RawEntries:
     relabelled: bool = False
     original_ids: npt.NDArray[np.int64] | None = None
     """If relabelled: the id that vertex i has in the file, int64 [rows], rising."""
+    names: Sequence[str] | None = None
+    """The name that vertex i has in the file [rows], where vertices have names."""
     findings: tuple[Finding, ...] = ()
     line_of: Callable[[int], int | None] = lambda entry: None
     """The input line of entry i (slow; only for messages)."""
