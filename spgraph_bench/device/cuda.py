@@ -1,9 +1,8 @@
 """The `cuda` device: PyCUDA on the primary context, one stream, modules from our own disk cache.
 
 The primary context is retained (not a new one made), so that cuSPARSE, CuPy and cuda-bindings in the same
-process see the same memory. Modules are cubins built by nvcc and kept on disk (see
-:mod:`spgraph_bench.device.nvcc`); PyCUDA's own compile cache is not used, since a second process can read its
-files half-written.
+process see the same memory. Modules are PyCUDA's source modules, loaded from cubins that nvcc built and our
+cache keeps (see :mod:`spgraph_bench.device.source_modules`).
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +24,12 @@ from spgraph_bench.device.cuda_driver import (
     repeat_while,
     set_limit,
 )
-from spgraph_bench.device.nvcc import cubin, find_nvcc
+from spgraph_bench.device.nvcc import find_nvcc
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.formats.base import human_bytes
+
+if TYPE_CHECKING:
+    from spgraph_bench.device.source_modules import CachedModule
 
 __all__ = ["CudaBuffer", "CudaDevice", "CudaKernel", "CudaModule", "gpu_uuid"]
 
@@ -198,25 +199,24 @@ class CudaKernel:
 
 
 class CudaModule:
-    """One loaded cubin."""
+    """One source module, and the same cubin for what PyCUDA does not offer."""
 
-    def __init__(self, device: CudaDevice, module: Any, source: str, path: Path) -> None:
+    def __init__(self, device: CudaDevice, module: CachedModule, source: str) -> None:
         self._device = device
-        self._module = module
+        self.source_module = module
         self._source = source
-        self._path = path
         self._library: Library | None = None
 
     def library(self) -> Library:
         """The same cubin, loaded through cuda-bindings."""
         if self._library is None:
-            self._library = Library(self._path)
+            self._library = Library(self.source_module.path)
         return self._library
 
     def kernel(self, name: str) -> CudaKernel:
         """See :class:`spgraph_bench.device.base.Module`."""
         try:
-            function = self._module.get_function(name)
+            function = self.source_module.get_function(name)
         except self._device.driver.Error:
             raise CompileError(f"no kernel is called {name}", place=self._source) from None
         return CudaKernel(self._device, function, name, self)
@@ -293,12 +293,13 @@ class CudaDevice:
         """See :class:`spgraph_bench.device.base.Device`."""
         key = (source, tuple(sorted((defines or {}).items())))
         if key not in self._modules:
-            path = cubin(source, dict(defines or {}), self.arch)
+            from spgraph_bench.device.source_modules import source_module
+
             try:
-                module = self.driver.module_from_file(str(path))
+                module = source_module(source, dict(defines or {}), self.arch)
             except self.driver.Error as cause:
                 raise CompileError(f"the compiled module does not load: {cause}", place=source) from None
-            self._modules[key] = CudaModule(self, module, source, Path(path))
+            self._modules[key] = CudaModule(self, module, source)
         return self._modules[key]
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> CudaBuffer:
