@@ -64,7 +64,7 @@ def need_ncu(parser: argparse.ArgumentParser) -> None:
 def timed(recipe: str, globs: Sequence[str]) -> list[dict[str, Any]]:
     """spgraph's records of the variants that ran on the GPU."""
     chosen = [word for glob in globs for word in ("--variant", glob)]
-    command = [sys.executable, "-m", "spgraph_bench", "bench", "spmv", recipe, "--device", "cuda"]
+    command = [sys.executable, "-P", "-m", "spgraph_bench", "bench", "spmv", recipe, "--device", "cuda"]
     done = subprocess.run([*command, "--no-save", "--json", *chosen], stdout=subprocess.PIPE, text=True)
     records = [json.loads(line) for line in done.stdout.splitlines()]
     return [r for r in records if r["status"] == "ok" and r["where"] == "gpu"]

@@ -156,7 +156,7 @@ def profiled(words: Sequence[str]) -> tuple[list[Row], str]:
             [
                 "ncu", "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log),
                 "--metrics", ",".join(metrics), "--clock-control", "none", "--kernel-id", "::regex:.*:1",
-                sys.executable, "-m", "spgraph_bench", "bench", *words,
+                sys.executable, "-P", "-m", "spgraph_bench", "bench", *words,
                 "--in-process", "--no-gate", "--no-save", "--time-limit", "0.01",
             ],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -63,7 +63,7 @@ def main() -> None:
             "HOME": home,
             "PATH": f"{toolkit / 'bin'}{os.pathsep}{os.environ['PATH']}",
         }
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         for requirement in requirements(driver.cuda_major, toolkit):
             if subprocess.run([*pip, requirement], env=environment).returncode:
                 print(f"warning: could not install {requirement}; see `spgraph doctor`", file=sys.stderr)

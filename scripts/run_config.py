@@ -26,7 +26,7 @@ def main() -> int:
     for run in config["run"]:
         args = [*run["args"], *more]
         print(f"\n$ spgraph {shlex.join(args)}", flush=True)
-        status = subprocess.run([sys.executable, "-m", "spgraph_bench", *args]).returncode
+        status = subprocess.run([sys.executable, "-P", "-m", "spgraph_bench", *args]).returncode
         if status in (130, -2):
             return 130
         worst = max(worst, status)

@@ -203,7 +203,7 @@ def try_import(module: str) -> str | None:
         f"try: import {module}\nexcept BaseException as e: raise SystemExit(f'{{type(e).__name__}}: {{e}}')"
     )
     try:
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     if done.returncode == 0:

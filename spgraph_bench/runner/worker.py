@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+import spgraph_bench
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.paths import temporary_dir
 
@@ -39,6 +40,16 @@ __all__ = [
 
 _INTERRUPT_SECONDS = 3.0
 """How long a timing worker may take to end after Ctrl-C: the sample in flight."""
+
+_BOOT = """
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("spgraph_bench", sys.argv[1])
+sys.modules[spec.name] = package = module_from_spec(spec)
+spec.loader.exec_module(package)
+from spgraph_bench.runner.worker import serve
+serve(int(sys.argv[2]))
+"""
 
 OnMessage = Callable[[tuple[Any, ...]], None]
 
@@ -119,7 +130,8 @@ class _Process:
         self.errors = tempfile.TemporaryFile(dir=temporary_dir())  # noqa: SIM115 (lives as long as the worker)
         with theirs:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "spgraph_bench.runner.worker", str(theirs.fileno())],
+                # -P: nothing of the working folder is imported; the package is the very one that runs here.
+                [sys.executable, "-P", "-c", _BOOT, spgraph_bench.__file__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stderr=self.errors,
@@ -347,7 +359,3 @@ def serve(fd: int) -> None:
                 outbox.answer("raise", error)
     # Freeing a poisoned context can hang; the process ends all the same.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    serve(int(sys.argv[1]))
