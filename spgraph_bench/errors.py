@@ -7,6 +7,7 @@ not a :class:`SpgraphError` is an internal error (status 4).
 from __future__ import annotations
 
 __all__ = [
+    "CacheError",
     "CompileError",
     "DeviceError",
     "InputError",
@@ -57,6 +58,12 @@ class UsageError(SpgraphError):
 
 class InputError(SpgraphError):
     """A file or recipe that cannot be read (exit status 2)."""
+
+    exit_status = 2
+
+
+class CacheError(SpgraphError):
+    """A cache folder or entry that somebody else owns or may change: nothing is taken from it (status 2)."""
 
     exit_status = 2
 

@@ -6,13 +6,20 @@ where hatchling's force-include does nothing) they lie beside it. This is the on
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from spgraph_bench.errors import InputError
+from spgraph_bench.errors import CacheError, InputError
 
-__all__ = ["cache_dir", "configs_dir", "cuda_dir", "temporary_dir"]
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+__all__ = ["cache_dir", "cache_lock", "configs_dir", "cuda_dir", "private_folder", "temporary_dir", "trusted"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -40,21 +47,85 @@ def configs_dir() -> Path:
 
 
 def cache_dir(kind: str) -> Path:
-    """The cache folder for `kind` ("modules", "matrices"), created if need be.
+    """The cache folder for `kind` ("modules", "matrices"), created if need be, for this user alone.
 
     ``SPGRAPH_CACHE`` wins, then ``XDG_CACHE_HOME/spgraph``, then ``~/.cache/spgraph``. Raises OSError where
-    it cannot be made, or there is no home.
+    it cannot be made, or there is no home; CacheError where it belongs to another user or others may write
+    to it: code is run out of it.
     """
     if override := os.environ.get("SPGRAPH_CACHE"):
-        root = Path(override)
+        root = Path(os.path.abspath(override))
     else:
         try:
-            root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spgraph"
+            home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         except RuntimeError as error:  # neither HOME nor an entry in the system's list of users
             raise OSError("no home directory for the cache: set SPGRAPH_CACHE") from error
-    folder = root / kind
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+        root = Path(os.path.abspath(home)) / "spgraph"
+    root.parent.mkdir(parents=True, exist_ok=True)
+    return private_folder(private_folder(root) / kind)
+
+
+def private_folder(path: Path) -> Path:
+    """`path`, made as a folder of mode 0700 if it is not there. Raises CacheError as `cache_dir` does."""
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(0o700)
+    status = path.stat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(20, "Not a directory", str(path))
+    _check_owner(status, path, "the cache folder", "set SPGRAPH_CACHE to a folder of your own")
+    return path
+
+
+def trusted(path: Path) -> bool:
+    """Whether the cache entry `path` is there, as a file.
+
+    Raises CacheError where it belongs to another user or others may write to it.
+    """
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    _check_owner(status, path, "the cache entry", f"look at how it came there, then: rm {path}")
+    return True
+
+
+def _check_owner(status: os.stat_result, path: Path, what: str, remedy: str) -> None:
+    if status.st_uid != os.geteuid():
+        raise CacheError(f"{what} belongs to another user", place=str(path), remedy=remedy)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise CacheError(
+            f"other users may write to {what}", place=str(path), remedy=f"chmod go-w {path}, or {remedy}"
+        )
+
+
+@contextlib.contextmanager
+def cache_lock(name: str, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the cache's lock `name`, as one thread of one process; gives whether it is held.
+
+    Parameters
+    ----------
+    wait : for another holder. Without it False is given at once where there is one.
+
+    On a file system without locks nothing is held, and True is given: work is then done twice, never half.
+    Lock files are empty, stay in the folder ``locks``, and say nothing by being there.
+    """
+    from filelock import FileLock, Timeout
+
+    lock: BaseFileLock = FileLock(cache_dir("locks") / name, timeout=-1 if wait else 0, mode=0o600)
+    try:
+        lock.acquire(poll_interval=0.02)
+    except Timeout:
+        yield False
+        return
+    except (OSError, NotImplementedError):
+        yield True
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 def temporary_dir() -> str:

@@ -188,7 +188,7 @@ def _check(found: dict[str, Any], name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def python_is_complete(machine: Machine) -> Machine:
-    machine.packages |= {"numpy": "2.4", "scipy": "1.17", "click": "8.2", "rich": "14"}
+    machine.packages |= {"numpy": "2.4", "scipy": "1.17", "click": "8.2", "rich": "14", "filelock": "3.20"}
     return machine
 
 

@@ -143,9 +143,12 @@ def test_internal_error_with_a_cache_that_cannot_be_written(
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setenv("SPGRAPH_CACHE", str(file))
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert run(["list"]) == 4
     assert f"traceback in {tmp_path}" in capsys.readouterr().err
+    (kept,) = tmp_path.glob("spgraph-*")
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert [p.stat().st_mode & 0o777 for p in kept.iterdir()] == [0o600]
 
 
 def test_status_of_the_command_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,20 +102,22 @@ def test_what_is_not_surely_ours_stays(
     process, path = owner
     _left(process)
     place = path.parent
-    boot = (path / "owner.lock").read_bytes()
+    running = (path / "boot").read_bytes()
 
-    def made(name: str, lock: bytes | None = boot) -> Path:
+    def made(name: str, boot: bytes | None = running, lock: bool = True) -> Path:
         (place / name).mkdir()
         (place / name / "x.npy").touch()
-        if lock is not None:
-            (place / name / "owner.lock").write_bytes(lock)
+        if lock:
+            (place / name / "owner.lock").touch()
+        if boot is not None:
+            (place / name / "boot").write_bytes(boot)
         return place / name
 
     other = made("matrices")
     stay = [
         other,
-        made("spgraph-without-a-lock", None),
-        made("spgraph-being-made", b""),
+        made("spgraph-without-a-lock", lock=False),
+        made("spgraph-being-made", None),
         made("spgraph-of-another-boot", b"0000\n"),
         made("spgraph-with-something-else"),
         made("spgraph-with-a-folder"),
@@ -157,13 +161,14 @@ for k in range(150):
     assert not list(place.iterdir())
 
 
-def test_where_there_are_no_locks_nothing_is_swept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_are_no_locks_nothing_living_is_swept(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(file: int, how: int) -> None:
         raise OSError(errno.ENOSYS, "no locks")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(fcntl, "flock", refuse)
-        made = Spool(0)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    made = Spool(0)
     made.save({"x": np.arange(3)})
     sweep(place)
     assert list(load(made.path)) == ["x"]
@@ -171,11 +176,29 @@ def test_where_there_are_no_locks_nothing_is_swept(place: Path, monkeypatch: pyt
     assert not list(place.iterdir())
 
 
+def test_shared_memory_that_cannot_be_written_is_done_without(
+    place: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_only = tmp_path_factory.mktemp("shm")
+    make = tempfile.mkdtemp
+
+    def mkdtemp(**given: Any) -> str:
+        if given["dir"] == read_only:
+            raise OSError(errno.EROFS, "Read-only file system", str(read_only))
+        return make(**given)
+
+    monkeypatch.setattr(spool, "_SHM", read_only)
+    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    made = Spool(0)
+    assert made.path.parent == place
+    made.close()
+
+
 def test_no_room_for_the_folder_or_its_lock_is_said(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for where in ("tempfile.mkdtemp", "os.write"):
+    for where in ("tempfile.mkdtemp", "pathlib.Path.write_bytes"):
         with monkeypatch.context() as patch:
             patch.setattr(where, full)
             patch.setattr("tempfile.tempdir", str(place))  # found already

@@ -54,7 +54,7 @@ def _python_checks() -> Iterator[Check]:
     yield Check(
         "python", "python", "ok" if fits else "missing", version, "" if fits else "install Python 3.11"
     )
-    for name in ("numpy", "scipy", "click", "rich"):
+    for name in ("numpy", "scipy", "click", "rich", "filelock"):
         yield _package(name, "spgraph needs it", needed=True, install=f"pip install {name}")
     yield _package(
         "nvidia-ml-py", "clocks and throttling unseen", needed=False, install="pip install nvidia-ml-py"
@@ -176,6 +176,7 @@ def _gpu_checks(driver: Driver | None) -> Iterator[Check]:
 
 
 def _cache_check() -> Check:
+    from spgraph_bench.errors import CacheError
     from spgraph_bench.paths import cache_dir
 
     try:
@@ -186,6 +187,8 @@ def _cache_check() -> Check:
     except (OSError, RuntimeError) as error:
         remedy = 'export SPGRAPH_CACHE="${TMPDIR:-/tmp}/spgraph"'
         return Check("host", "cache folder", "optional", f"cannot be written: {error}", remedy)
+    except CacheError as error:
+        return Check("host", "cache folder", "missing", f"{error.place}: {error.cause}", error.remedy or "")
     used = sum(file.stat().st_size for file in folder.parent.rglob("*") if file.is_file())
     return Check("host", "cache folder", "ok", f"{folder.parent} ({used / 1e6:.0f} MB)")
 

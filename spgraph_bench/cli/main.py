@@ -118,9 +118,11 @@ def _save_traceback(text: str) -> str:
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     for kept in (True, False):
         try:
-            path = (cache_dir("tracebacks") if kept else Path(tempfile.gettempdir())) / name
+            # A folder of our own in /tmp: a name that can be guessed there may be somebody's link.
+            path = (cache_dir("tracebacks") if kept else Path(tempfile.mkdtemp(prefix="spgraph-"))) / name
+            path.touch(0o600, exist_ok=False)
             path.write_text(f"spgraph {__version__}, Python {sys.version}\n{sys.argv}\n\n{text}")
-        except (OSError, RuntimeError):  # RuntimeError: no home directory
+        except (OSError, SpgraphError):
             continue
         return f"traceback in {path}"
     return "the traceback could not be saved"
@@ -152,7 +154,7 @@ def _close_stdout() -> None:
 
 
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # of click 8.2 and later
-_NEEDED = ("numpy", "scipy", "rich")
+_NEEDED = ("numpy", "scipy", "rich", "filelock")
 """Packages without which commands cannot do, imported when they are wanted."""
 
 _OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE}

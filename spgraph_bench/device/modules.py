@@ -2,14 +2,14 @@
 
 An entry is ``<key>.<suffix>`` with ``<key>.json`` beside it (sha256 of the artifact, compiler log). It
 appears by ``os.replace`` only, is checked against its sha256 whenever it is taken from the cache, and is
-built under a lock file, so that any number of processes may share the folder.
+built under a lock, so that any number of processes may share the folder. Files are the user's alone (mode
+0600 in folders of 0700); those of others are refused (see :mod:`spgraph_bench.paths`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -18,14 +18,14 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.errors import CompileError, SpgraphError
-from spgraph_bench.paths import cache_dir, cuda_dir
+from spgraph_bench.paths import cache_dir, cache_lock, cuda_dir, private_folder, trusted
 
 __all__ = [
     "Diagnostic",
@@ -41,6 +41,7 @@ __all__ = [
     "source_digest",
     "source_files",
     "source_place",
+    "sweep",
 ]
 
 
@@ -264,22 +265,57 @@ def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = 
 
 def _paths(request: Request) -> tuple[Path, Path]:
     key = request.key
-    folder = cache_dir("modules") / key[:2]
+    folder = private_folder(cache_dir("modules") / key[:2])
     return folder / f"{key}{request.suffix}", folder / f"{key}.json"
 
 
+def _lock_name(folder: str) -> str:
+    return f"modules-{folder}"
+
+
 def _valid(artifact: Path, note: Path) -> bool:
+    """Whether the entry is there and whole. Raises CacheError where it is not this user's own."""
+    if not (trusted(artifact) and trusted(note)):
+        return False
     try:
         return bool(
             json.loads(note.read_bytes())["sha256"] == hashlib.sha256(artifact.read_bytes()).hexdigest()
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
+
+
+def sweep() -> None:
+    """Remove what processes that were killed while compiling left in the cache: once a process, at first use.
+
+    A folder ``building-*`` or a lock beside entries is left over where the lock of its folder can be had.
+    """
+    with contextlib.suppress(OSError):
+        root = cache_dir("modules")
+        if root in _swept:
+            return
+        _swept.add(root)
+        for folder in root.iterdir():
+            left = [*folder.glob("building-*"), *folder.glob("*.lock")] if folder.is_dir() else []
+            if not left:
+                continue
+            with cache_lock(_lock_name(folder.name), wait=False) as ours:
+                for path in left if ours else ():
+                    if path.is_dir() and not path.is_symlink():
+                        shutil.rmtree(path, ignore_errors=True)
+                    else:
+                        path.unlink(missing_ok=True)
+
+
+_swept: set[Path] = set()
 
 
 def cached(request: Request) -> Path | None:
     """The artifact of `request` if it is in the cache and whole, else None."""
-    artifact, note = _paths(request)
+    try:
+        artifact, note = _paths(request)
+    except OSError:  # there is no cache: whoever builds will say so
+        return None
     return artifact if _valid(artifact, note) else None
 
 
@@ -291,42 +327,18 @@ def compiler_log(artifact: Path) -> str:
         return ""
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    while True:
-        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
-        try:
-            with contextlib.suppress(
-                OSError
-            ):  # a file system without locks: twice compiled, never half-written
-                fcntl.flock(fd, fcntl.LOCK_EX)
-            # Whoever held the lock removes the file: then ours is no longer the one others see.
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(fd), os.stat(path)):
-                    break
-        except BaseException:
-            os.close(fd)
-            raise
-        os.close(fd)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        os.close(fd)
-
-
 def build(request: Request) -> Path:
     """The artifact of `request`: from the cache, or compiled now. Safe for threads and processes.
 
-    Raises what ``request.make`` raises, or CompileError when the cache folder cannot be written.
+    Raises what ``request.make`` raises, CompileError when the cache folder cannot be written, or CacheError
+    when it is not this user's own.
     """
     try:
+        sweep()
         artifact, note = _paths(request)
         if _valid(artifact, note):
             return artifact
-        artifact.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(artifact.with_suffix(".lock")):
+        with cache_lock(_lock_name(artifact.parent.name)):
             if _valid(artifact, note):
                 return artifact
             with tempfile.TemporaryDirectory(prefix="building-", dir=artifact.parent) as folder:
@@ -340,6 +352,8 @@ def build(request: Request) -> Path:
                 sha = hashlib.sha256(fresh.read_bytes()).hexdigest()
                 told = Path(folder) / note.name
                 told.write_text(json.dumps({"sha256": sha, "label": request.label, "log": log}))
+                told.chmod(0o600)
+                fresh.chmod(0o600)
                 os.replace(told, note)
                 os.replace(fresh, artifact)
         return artifact
@@ -365,6 +379,8 @@ def build_all(
 
     A request that fails gives its error in place of a path; equal requests are built once.
     """
+    with contextlib.suppress(OSError):
+        sweep()
     wanted = list(requests)
     results: dict[str, Path | SpgraphError] = {}
     missing: dict[str, Request] = {}

@@ -1,10 +1,10 @@
 """Parsed matrices kept between runs, so that a file that takes long to read does so once.
 
-An entry is one uncompressed .npz (numpy checks its parts' checksums while loading), named by the hash of the
-input's bytes, the options that change the result and this module's version. Entries are written beside and
-moved into place, so several processes may write the same one; anything that cannot be loaded counts as
-absent and is written anew. The folder is kept below 16 GiB and below half of the disk's free space; the
-entries unused for longest go first.
+An entry is one uncompressed .npz, named by the hash of the input's bytes, the options that change the result
+and this module's version. Its CSR must have the hash that it was kept with. Entries are written beside and
+moved into place, by one process at a time; anything that cannot be loaded counts as absent and is written
+anew. The folder is kept below 16 GiB and below half of the disk's free space; the entries unused for longest
+go first.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import mmap
 import os
 import shutil
 import tempfile
-import time
-import zipfile
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.matrix import CSR, Finding, Matrix, Policies, Source
-from spgraph_bench.paths import cache_dir
+from spgraph_bench.paths import cache_dir, cache_lock, trusted
 from spgraph_bench.readers.common import ReadOptions
 
 __all__ = ["MAX_BYTES", "WORTH_SECONDS", "key", "load", "store", "worth_looking"]
@@ -37,6 +35,8 @@ WORTH_SECONDS = 5.0
 """A file that takes longer than this to read is kept."""
 MAX_BYTES = 16 * 2**30
 """The folder's bound."""
+_UNFINISHED = ".new-*.tmp"
+_LOCK = "matrices"  # held while an entry is written
 _SMALL = 1 << 16  # no smaller file takes seconds to read, so its hash need not be looked up
 
 
@@ -50,7 +50,13 @@ def _folder() -> Path | None:
 def worth_looking(size: int) -> bool:
     """Whether an input of `size` bytes can be in the cache at all (hashing it costs about 1 s per GB)."""
     folder = _folder()
-    return size >= _SMALL and folder is not None and any(folder.glob("*.npz"))
+    if size < _SMALL or folder is None:
+        return False
+    if any(folder.glob(_UNFINISHED)):
+        with cache_lock(_LOCK, wait=False) as ours:
+            if ours:
+                _remove_unfinished(folder)
+    return any(folder.glob("*.npz"))
 
 
 def key(data: bytes | mmap.mmap, file_name: str, options: ReadOptions) -> str:
@@ -65,11 +71,16 @@ def key(data: bytes | mmap.mmap, file_name: str, options: ReadOptions) -> str:
 
 
 def load(entry: str, name: str, source: Source) -> Matrix | None:
-    """The matrix kept as `entry`, or None if there is none that can be loaded."""
+    """The matrix kept as `entry`, or None if there is none that can be loaded and is what was kept.
+
+    Raises CacheError where the entry belongs to another user, or others may write to it.
+    """
     folder = _folder()
     if folder is None:
         return None
     path = folder / f"{entry}.npz"
+    if not trusted(path):
+        return None
     try:
         with np.load(path, allow_pickle=False) as kept:
             about = json.loads(bytes(kept["about"]))
@@ -78,12 +89,14 @@ def load(entry: str, name: str, source: Source) -> Matrix | None:
                 kept["values"] if about["weighted"] else None,
             )  # fmt: skip
             original_ids = kept["original_ids"] if about["policies"]["relabelled"] else None
+        if csr.sha256() != about["csr"]:
+            return None
         matrix = Matrix(
             name, csr, replace(source, format=about["format"]), about["symmetry"], about["weighted"],
             Policies(**about["policies"]), tuple(Finding(**f) for f in about["findings"]), about["sha256"],
             original_ids, about["names"],
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+    except Exception:  # whatever zipfile, zlib, numpy or json make of a damaged file
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # the last use, for eviction
@@ -99,7 +112,7 @@ def store(entry: str, matrix: Matrix) -> None:
     about = {
         "rows": csr.rows, "cols": csr.cols, "weighted": csr.values is not None, "symmetry": matrix.symmetry,
         "format": matrix.source.format, "policies": asdict(matrix.policies), "sha256": matrix.sha256,
-        "findings": [asdict(f) for f in matrix.findings],
+        "csr": csr.sha256(), "findings": [asdict(f) for f in matrix.findings],
         "names": None if matrix.names is None else list(matrix.names),
     }  # fmt: skip
     arrays: dict[str, npt.NDArray[Any]] = {"row_ptr": csr.row_ptr, "col_idx": csr.col_idx}
@@ -111,26 +124,32 @@ def store(entry: str, matrix: Matrix) -> None:
     try:
         if size > (limit := min(MAX_BYTES, shutil.disk_usage(folder).free // 2)):
             return
-        _evict(folder, limit - size)
-        handle, temporary = tempfile.mkstemp(prefix=".new-", suffix=".tmp", dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-                np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub sees allow_pickle in them
-            os.replace(temporary, folder / f"{entry}.npz")
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with cache_lock(_LOCK, wait=False) as ours:
+            if not ours:  # another process writes one: ours is kept the next time
+                return
+            _remove_unfinished(folder)
+            _evict(folder, limit - size)
+            handle, temporary = tempfile.mkstemp(prefix=".new-", suffix=".tmp", dir=folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+                    np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub sees allow_pickle there
+                os.replace(temporary, folder / f"{entry}.npz")
+            except BaseException:
+                os.unlink(temporary)
+                raise
     except OSError:
         return
 
 
+def _remove_unfinished(folder: Path) -> None:
+    """Remove what processes that were killed while writing left; the lock must be held."""
+    for path in folder.glob(_UNFINISHED):
+        path.unlink(missing_ok=True)
+
+
 def _evict(folder: Path, limit: int) -> None:
-    """Remove the entries unused for longest until the rest take at most `limit` bytes, and old leftovers."""
-    for path in folder.glob(".new-*.tmp"):  # of a process that was killed while writing
-        with contextlib.suppress(OSError):
-            if path.stat().st_mtime < time.time() - 86400:
-                path.unlink()
+    """Remove the entries unused for longest until the rest take at most `limit` bytes."""
     entries = []
     for path in folder.glob("*.npz"):
         with contextlib.suppress(OSError):  # another process may evict at the same time

@@ -6,6 +6,7 @@ matrix is read. :func:`run` takes a matrix through a session and hands out each 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import time
@@ -27,6 +28,7 @@ from spgraph_bench.formats.common import INT32_ENTRIES
 from spgraph_bench.matrix import CSR, Matrix, Source
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
+from spgraph_bench.paths import cache_dir
 from spgraph_bench.problems import Generated, VertexProblem, filled_options, get_problem
 from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.reorder import reorder
@@ -253,6 +255,8 @@ class _Run:
         """Inputs that were made before their turn, by type."""
 
     def go(self) -> None:
+        with contextlib.suppress(OSError):  # whoever compiles will say so
+            cache_dir("modules")  # CacheError ends the run: code would be run out of it
         try:
             try:
                 self._prepare_arrays()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,15 @@ import numpy.typing as npt
 from spgraph_bench.errors import InputError
 from spgraph_bench.paths import temporary_dir
 
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
 __all__ = ["Spool", "load", "save", "sweep"]
 
 _SHM = Path("/dev/shm")
 _PREFIX = "spgraph-"
 _LOCK = "owner.lock"
+_BOOT = "boot"
 
 
 class Spool:
@@ -35,21 +39,17 @@ class Spool:
         sweep(_SHM)
         with contextlib.suppress(InputError):
             sweep(Path(temporary_dir()))
-        place = None
-        try:
+        self.path, self._lock = self._made(expected_bytes)
+
+    @staticmethod
+    def _made(expected_bytes: int) -> tuple[Path, BaseFileLock | None]:
+        with contextlib.suppress(OSError):  # /dev/shm may be missing, full or read-only
             if shutil.disk_usage(_SHM).free > 2 * expected_bytes:
-                place = _SHM
-        except OSError:
-            pass
-        place = place or Path(temporary_dir())
+                return _new_folder(_SHM)
+        place = Path(temporary_dir())
         try:
-            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+            return _new_folder(place)
         except OSError as error:
-            raise _no_room(error, place) from None
-        try:
-            self._lock = _locked(self.path / _LOCK)
-        except OSError as error:
-            shutil.rmtree(self.path, ignore_errors=True)
             raise _no_room(error, place) from None
 
     def save(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -63,7 +63,7 @@ class Spool:
                 file.unlink()
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
 
@@ -99,37 +99,54 @@ def sweep(place: Path) -> None:
 
 def _remove_if_left(path: Path) -> None:
     """Remove one spool; raises OSError where it is none, or is in use."""
-    with contextlib.ExitStack() as stack:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        stack.callback(os.close, folder)
-        if os.fstat(folder).st_uid != os.geteuid():
-            return
-        lock = os.open(_LOCK, os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
-        stack.callback(os.close, lock)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Its owner writes there once it has the lock: a new one does not look like one left behind.
-        if os.read(lock, 100) != _boot():
-            return
-        names = [name for name in os.listdir(folder) if name != _LOCK]
-        if not all(name.endswith(".npy") for name in names):
-            return
-        for name in names:
-            os.unlink(name, dir_fd=folder)
-        os.unlink(_LOCK, dir_fd=folder)
-        os.rmdir(path)
+    from filelock import FileLock, Timeout
 
-
-def _locked(file: Path) -> int | None:
-    """A descriptor that holds the lock on `file`, which is made; None where there are no locks."""
-    lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    about = path.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+        return
+    # The boot's file is written when the lock is held: a new spool does not look like one left behind.
+    names = set(os.listdir(path))
+    if not {_LOCK, _BOOT} <= names or not all(stat.S_ISREG((path / name).lstat().st_mode) for name in names):
+        return
+    if (path / _BOOT).read_bytes() != _boot() or not all(
+        name.endswith(".npy") for name in names - {_LOCK, _BOOT}
+    ):
+        return
+    lock = FileLock(path / _LOCK, timeout=0, mode=0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # at most a sweep has it, for a moment
-    except OSError:  # not on this file system: without its file the folder is never swept
-        os.close(lock)
-        file.unlink()
-        return None
-    os.write(lock, _boot())
-    return lock
+        lock.acquire()
+    except (Timeout, NotImplementedError):  # its owner lives
+        return
+    try:
+        # Another sweep may have removed all but what the lock made anew.
+        for name in os.listdir(path):
+            if name != _LOCK:
+                (path / name).unlink()
+        (path / _LOCK).unlink(missing_ok=True)
+        path.rmdir()
+    finally:
+        lock.release()
+
+
+def _new_folder(place: Path) -> tuple[Path, BaseFileLock | None]:
+    """A new spool's folder in `place`, and the lock held on it: None where there are no locks.
+
+    Raises OSError where it cannot be made; then nothing is left there.
+    """
+    from filelock import FileLock
+
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+    try:
+        lock = FileLock(path / _LOCK, mode=0o600, thread_local=False)
+        try:
+            lock.acquire()
+        except NotImplementedError:  # no locks on this file system: never swept, for there is no file `boot`
+            return path, None
+        (path / _BOOT).write_bytes(_boot())
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    return path, lock
 
 
 def _boot() -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spgraph_bench.device.base import DeviceInfo
-from spgraph_bench.paths import cache_dir
+from spgraph_bench.paths import cache_dir, trusted
 
 __all__ = ["load_tuned", "save_tuned", "tuned_path"]
 
@@ -24,10 +24,14 @@ def tuned_path(problem: str, sha256: str, info: DeviceInfo) -> Path:
 
 
 def load_tuned(problem: str, sha256: str, info: DeviceInfo) -> Tuned:
-    """Parameters by variant; empty where nothing was tuned, or the file cannot be read."""
+    """Parameters by variant; empty where nothing was tuned, or the file cannot be read.
+
+    Raises CacheError where the file belongs to another user, or others may write to it.
+    """
     try:
-        found = json.loads(tuned_path(problem, sha256, info).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        path = tuned_path(problem, sha256, info)
+        found = json.loads(path.read_text(encoding="utf-8")) if trusted(path) else {}
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}
@@ -39,6 +43,7 @@ def save_tuned(problem: str, sha256: str, info: DeviceInfo, variant: str, params
     path = tuned_path(problem, sha256, info)
     kept = {**load_tuned(problem, sha256, info), variant: dict(params)}
     part = path.with_suffix(f".{os.getpid()}.part")
+    part.touch(0o600)
     part.write_text(json.dumps(kept, indent=1), encoding="utf-8")
     part.replace(path)
     return path
