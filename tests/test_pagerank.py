@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -17,15 +18,20 @@ from graph_battery import graphs
 from spgraph_bench.cli.main import run
 from spgraph_bench.errors import InputError, UsageError
 from spgraph_bench.problems import get_problem
-from spgraph_bench.problems.pagerank import power_iteration, read_personalization
+from spgraph_bench.problems.pagerank import edge_chances, power_iteration, read_personalization
 
 A = graphs()["skewed-directed"][0]
+_DRAWN = np.random.default_rng(3).integers(0, 9, A.nnz).astype(float)
+_DRAWN[A.row_ptr[17] : A.row_ptr[18]] = 0  # dangles, once weights count
+_DRAWN[A.row_ptr[18] : A.row_ptr[19]] *= 1e307  # their sum is infinite
+W = dataclasses.replace(A, values=_DRAWN)
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def _oracle(**options: Any) -> tuple[Any, dict[str, np.ndarray]]:
     problem = get_problem("pagerank", {"damping": 0.85, **options})
-    return problem, problem.oracle(matrix(A), {}, F64) | {"row_ptr": A.row_ptr, "col_idx": A.col_idx}
+    a = W if options.get("weighted") == "yes" else A
+    return problem, problem.oracle(matrix(a), {}, F64) | {"row_ptr": A.row_ptr, "col_idx": A.col_idx}
 
 
 # ---- the oracle and the check ----------------------------------------------------------------------------
@@ -41,16 +47,39 @@ def test_the_oracle_is_networkx(damping: float) -> None:
     assert np.abs(ours - np.array([theirs[v] for v in range(A.rows)])).sum() < 1e-9
 
 
-def test_the_oracle_is_networkx_personalised() -> None:
-    graph = nx.from_scipy_sparse_array(A.to_scipy(), create_using=nx.DiGraph)
+@pytest.mark.parametrize("dangling", ["jump", "uniform"])
+@pytest.mark.parametrize("weighted", ["no", "yes"])
+def test_the_oracle_is_networkx_personalised(dangling: str, weighted: str) -> None:
+    values = np.minimum(_DRAWN, 50)  # networkx adds weights up as they are
+    a = dataclasses.replace(A, values=values)
+    graph = nx.from_scipy_sparse_array(a.to_scipy(), create_using=nx.DiGraph)
     jump = np.zeros(A.rows)
     jump[[5, 40]] = 0.75, 0.25
-    named = {5: 3, 40: 1}
     theirs = nx.pagerank(
-        graph, personalization=named, weight=None, tol=1e-13, max_iter=1000, dangling=dict.fromkeys(graph, 1)
+        graph, personalization={5: 3, 40: 1}, weight="weight" if weighted == "yes" else None, tol=1e-13,
+        max_iter=1000, dangling=None if dangling == "jump" else dict.fromkeys(graph, 1),
+    )  # fmt: skip
+    ours, _, _ = power_iteration(
+        a, jump, tolerance=1e-13, max_iterations=1000, dangling=dangling, weighted=weighted
     )
-    ours, _, _ = power_iteration(A, jump, tolerance=1e-13, max_iterations=1000)
     assert np.abs(ours - np.array([theirs[v] for v in range(A.rows)])).sum() < 1e-9
+
+
+def test_chances_of_weights_whose_sum_is_too_large_or_nothing() -> None:
+    chance = edge_chances(W)
+    assert chance is not None
+    sums = np.bincount(np.repeat(np.arange(A.rows), A.row_lengths()), chance, minlength=A.rows)
+    assert sums[18] == pytest.approx(1)
+    assert sums[17] == 0
+    assert edge_chances(A) is None
+
+
+@pytest.mark.parametrize(("weight", "what"), [(-1.0, "negative"), (np.inf, "infinite"), (np.nan, "number")])
+def test_a_weight_that_is_no_share_is_refused_with_its_edge(weight: float, what: str) -> None:
+    a = csr(3, 3, [0, 1], [2, 0], [1.0, weight])
+    with pytest.raises(InputError, match=f"the weight of the edge 1 -> 0 is .*{what}"):
+        get_problem("pagerank", {"weighted": "yes"}).inputs(matrix(a), F32, 1)
+    assert get_problem("pagerank").inputs(matrix(a), F32, 1) == {}
 
 
 def test_keeping_dangling_rank_is_a_loop_and_losing_it_is_not() -> None:
@@ -66,13 +95,17 @@ def test_keeping_dangling_rank_is_a_loop_and_losing_it_is_not() -> None:
 
 
 @pytest.mark.parametrize("dtype", [F32, F64])
-@pytest.mark.parametrize("dangling", ["uniform", "self", "none"])
-def test_right_ranks_pass_and_wrong_ones_fail(dtype: np.dtype[Any], dangling: str) -> None:
-    problem, oracle = _oracle(dangling=dangling)
+@pytest.mark.parametrize(
+    ("dangling", "weighted"),
+    [("jump", "no"), ("uniform", "no"), ("self", "no"), ("none", "no"), ("jump", "yes")],
+)
+def test_right_ranks_pass_and_wrong_ones_fail(dtype: np.dtype[Any], dangling: str, weighted: str) -> None:
+    problem, oracle = _oracle(dangling=dangling, weighted=weighted)
+    own = {"dangling": dangling, "weighted": weighted}
     right = oracle["rank"].astype(dtype)
     assert problem.check(right, oracle, dtype).ok
     # What a step on from there gives is right too.
-    later = power_iteration(A, dangling=dangling, tolerance=1e-9)[0].astype(dtype)
+    later = power_iteration(W, **own, tolerance=1e-9)[0].astype(dtype)
     assert problem.check(later, oracle, dtype).ok
 
     def corrupted(change: Any) -> np.ndarray:
@@ -87,13 +120,15 @@ def test_right_ranks_pass_and_wrong_ones_fail(dtype: np.dtype[Any], dangling: st
         "not a number": corrupted(lambda r: r.__setitem__(9, np.nan)),
         "scaled": (right * 1.001).astype(dtype),
         "two changed places": corrupted(lambda r: r.__setitem__([top, 9], r[[9, top]])),
-        "an iteration too early": power_iteration(A, dangling=dangling, tolerance=1e-4)[0].astype(dtype),
+        "an iteration too early": power_iteration(W, **own, tolerance=1e-4)[0].astype(dtype),
         "another policy": power_iteration(
-            A, dangling="self" if dangling != "self" else "uniform")[0].astype(dtype),
+            W, dangling="self" if dangling != "self" else "jump", weighted=weighted)[0].astype(dtype),
+        "weights taken for ones or the other way": power_iteration(
+            W, dangling=dangling, weighted="no" if weighted == "yes" else "yes")[0].astype(dtype),
         "the graph turned": power_iteration(
             csr(A.rows, A.rows, A.col_idx, np.repeat(np.arange(A.rows), A.row_lengths()), None),
             dangling=dangling)[0].astype(dtype),
-        "another damping": power_iteration(A, damping=0.86, dangling=dangling)[0].astype(dtype),
+        "another damping": power_iteration(W, damping=0.86, **own)[0].astype(dtype),
         "never written": np.full(A.rows, np.nan, dtype),
     }  # fmt: skip
     for what, wrong in bad.items():
@@ -211,6 +246,37 @@ def test_the_command_names_the_top_and_writes_all_by_the_ids_of_the_file(tmp_pat
     assert head == "vertex,rank"
     assert got == pytest.approx(theirs, abs=1e-5)
     assert said.split("vertices of highest rank vertex rank ")[1].split()[1] == "7"
+
+
+def test_a_personalised_walk_that_dangles_jumps(tmp_path: Path) -> None:
+    """Two vertices, an edge from the first to the second, jumps to the second: networkx gives 0 and 1."""
+    (tmp_path / "g.txt").write_text("1 2\n", encoding="utf-8")
+    (tmp_path / "seed.txt").write_text("2 1\n", encoding="utf-8")
+    args = ["pagerank", "g.txt", "--personalize", "seed.txt", "--output", "r.csv", "--in-process"]
+    assert _spgraph(*args, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "r.csv").read_text() == "vertex,rank\n1,0\n2,1\n"
+    done = _spgraph(*args, "--dangling", "uniform", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "spread over all vertices" in " ".join(done.stdout.split())
+    ranks = [float(line.split(",")[1]) for line in (tmp_path / "r.csv").read_text().splitlines()[1:]]
+    assert ranks == pytest.approx([0.298246, 0.701754], abs=1e-5)
+
+
+def test_weights_change_the_default_mode_and_the_header(tmp_path: Path) -> None:
+    (tmp_path / "g.wel").write_text("0 1 3\n0 2 1\n1 0 1\n2 0 1\n", encoding="utf-8")
+    done = _spgraph("pagerank", "g.wel", "--weighted", "--output", "r.csv", "--in-process", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "edges in proportion to their weights" in said
+    assert "pull-hubs" not in said
+    ranks = [float(line.split(",")[1]) for line in (tmp_path / "r.csv").read_text().splitlines()[1:]]
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from([(0, 1, 3), (0, 2, 1), (1, 0, 1), (2, 0, 1)])
+    theirs = nx.pagerank(graph, tol=1e-12, max_iter=500)
+    assert ranks == pytest.approx([theirs[v] for v in range(3)], abs=1e-5)
+    done = _spgraph("pagerank", "g.wel", "--weighted", "--mode", "pull-hubs", "--in-process", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "it has no weights" in done.stderr
 
 
 def test_json_has_the_result_and_errors_come_before_any_work(

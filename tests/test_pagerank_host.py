@@ -15,6 +15,7 @@ from graph_battery import graphs
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
+from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
@@ -60,7 +61,9 @@ def _prepare(
     form = get_format(mode.format)
     own = {k: v for k, v in params.items() if k in form.tunables}
     packed = form.pack(a, kind, np.dtype(offsets), **own)
-    inputs = {} if teleport is None else {"teleport": teleport.astype(kind)}
+    inputs = problem.inputs(whole, kind, 1)
+    if teleport is not None:
+        inputs["teleport"] = teleport.astype(kind)
     outputs = problem.output_arrays(whole, kind)
     return prepare(device, mode, packed, inputs, outputs, params, options=problem.values)
 
@@ -84,7 +87,7 @@ def _check(
 ) -> None:
     problem = _problem(**options)
     prepared = _prepare(device, mode, a, problem, dtype, offsets, teleport, **(params or {}))
-    inputs = {} if teleport is None else {"teleport": teleport.astype(dtype)}
+    inputs = prepared.job.inputs
     oracle = problem.oracle(matrix(a), inputs, np.dtype(dtype))
     oracle |= {"row_ptr": a.row_ptr, "col_idx": a.col_idx}
     for _ in range(2):  # nothing may be left over from the first run
@@ -100,7 +103,7 @@ def test_battery(device: Device, mode: Variant, name: str) -> None:
     _check(device, mode, GRAPHS[name])
 
 
-@pytest.mark.parametrize("dangling", ["uniform", "self", "none"])
+@pytest.mark.parametrize("dangling", ["jump", "uniform", "self", "none"])
 @pytest.mark.parametrize("name", ["all-into-dangling", "skewed-directed"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_dangling_personalised_by_degree_in_double(
@@ -111,6 +114,22 @@ def test_dangling_personalised_by_degree_in_double(
     teleport = np.zeros(a.rows)
     teleport[[3, 7, a.rows - 1]] = 0.5, 0.25, 0.25
     _check(device, mode, a, "float64", "int64", teleport, {"reorder": "degree"}, dangling=dangling)
+
+
+@pytest.mark.parametrize("order", ["none", "degree"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_weights(device: Device, mode: Variant, dtype: str, order: str) -> None:
+    for name in ("skewed-directed", "in-star-of-9000", "no-edge"):
+        a = GRAPHS[name]
+        values = np.random.default_rng(5).integers(0, 6, a.nnz).astype(float)
+        a = dataclasses.replace(a, values=values)
+        given: dict[str, Any] = {"params": {"reorder": order}, "weighted": "yes"}
+        if mode.name == "pull-hubs":
+            with pytest.raises(SkipError, match="no weights"):
+                _check(device, mode, a, dtype, **given)
+        else:
+            _check(device, mode, a, dtype, **given)
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)

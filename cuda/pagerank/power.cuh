@@ -2,12 +2,17 @@
 //
 //   rank'[v] = (1 - d) teleport[v] + d (sum over edges u -> v of rank[u] / out-degree(u), + what dangling u give)
 //
-// Dangling vertices have no out-edge. Their rank is spread evenly (SPREAD), kept by themselves (KEEP) or lost (LOSE).
+// Dangling vertices have no out-edge. Their rank is spread evenly (SPREAD), kept by themselves (KEEP) or lost (LOSE); with
+// SPG_JUMP it goes where the walk jumps to, in a module of its own: pull-hubs in double precision has no register left.
+//
+// With SPG_WEIGHTED an edge is taken with a chance of its own, weight / sum of its source's weights, in place of
+// 1 / out-degree; dangling is then what has no edge of a weight above 0.
 //
 // Layout   rank, share value_t [n]; share is 1 / out-degree, 0 of a dangling vertex, made once per graph by
-//          shares.cu. teleport value_t [n], or null: 1 / n everywhere. totals double [8]: for iteration k two words
-//          at 2 (k % 3), the L1 norm of what changed and the rank of dangling vertices, and at 6 and 7 the same
-//          of the start; the last two must be 0 at a launch and are left so. barrier unsigned [1], see
+//          shares.cu; with weights it is 1 or 0, and chance value_t [edges], in the order of the mode's edges, has
+//          the rest (null without weights). teleport value_t [n], or null: 1 / n everywhere. totals double [8]: for
+//          iteration k two words at 2 (k % 3), the L1 norm of what changed and the rank of dangling vertices, and at 6
+//          and 7 the same of the start; the last two must be 0 at a launch and are left so. barrier unsigned [1], see
 //          graph/sync.cuh. outcome double [2]: iterations done, and the last change.
 //          new_id int32 [n] and out value_t [n]: where the graph was renumbered, the ranks by the input's ids.
 //          trace double [2 traced] interleaved: when iteration k ended, in ns, and its change; only if traced > 0,
@@ -23,6 +28,18 @@
 #include "../graph/sync.cuh"
 
 enum { LOSE = 0, SPREAD = 1, KEEP = 2 };
+
+// What `give` brings along edge e.
+__device__ __forceinline__ value_t along(value_t give, const value_t* __restrict__ chance, long long e)
+{
+#ifdef SPG_WEIGHTED
+    return give * chance[e];
+#else
+    (void)chance;
+    (void)e;
+    return give;
+#endif
+}
 
 // What has become of x is written and gathered in the same launch, so not a load of read-only data (ld.global.nc, as
 // spg_gather): one that L1 may keep until the next barrier.
@@ -82,7 +99,7 @@ struct power_iteration {
 
     // Of this thread, in the iteration at hand:
     double change, loose;
-    // Of all: what each vertex gets of the dangling ones' rank, before damping.
+    // Of all, before damping: what each vertex gets of the dangling ones' rank; with SPG_JUMP all of that rank.
     value_t spread;
 
     __device__ __forceinline__ value_t start(index_t v) const
@@ -93,7 +110,11 @@ struct power_iteration {
     // The vertex's new rank, from the sum over its in-edges, its rank so far and its share.
     __device__ __forceinline__ value_t renew(index_t v, value_t sum, value_t before, value_t part)
     {
+#ifdef SPG_JUMP
+        value_t got = sum + spread * start(v);
+#else
         value_t got = sum + spread;
+#endif
         if (part == 0 && dangling == KEEP) got += before;
         const value_t now = jump * start(v) + damping * got;
         rank[v] = now;
@@ -125,7 +146,11 @@ struct power_iteration {
 
     __device__ __forceinline__ void share_out(double dangling_rank)
     {
+#ifdef SPG_JUMP
+        spread = (value_t)dangling_rank;
+#else
         spread = dangling == SPREAD ? (value_t)(dangling_rank / n) : 0;
+#endif
     }
 
     __device__ __forceinline__ void note(int k, double moved) const

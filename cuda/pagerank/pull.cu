@@ -2,6 +2,7 @@
 //
 // Layout   see power.cuh. in_ptr offset_t [n + 1], in int32 [m]: sources of each vertex's in-edges. x0, x1 value_t [n]:
 //          what each vertex gives along an edge, rank / out-degree, of the iteration before and of this one, in turn.
+//          chance value_t [m]: of each in-edge, see power.cuh; read in quads as they are.
 //          The row-block table of `tiles` tiles and its workspace are those of adaptive.cuh.
 // Mapping  the whole iteration is one cooperative launch. A block takes every gridDim.x-th tile of SPG_TILE vertices and
 //          edges, reads the edges in quads of 16 bytes, gathers x, adds up in shared memory. One grid barrier per
@@ -23,19 +24,29 @@
 struct in_edges {
     const index_t* __restrict__ in;
     const value_t* x;
+    const value_t* __restrict__ chance;
 
     struct quad {
         index_quad in;
         value_quad p;
     };
 
+#ifdef SPG_WEIGHTED
+    __device__ __forceinline__ quad load(long long e) const { return {stream_quad(in, e), stream_quad(chance, e)}; }
+    __device__ __forceinline__ void multiply(quad& q) const
+    {
+#pragma unroll
+        for (int u = 0; u < 4; ++u) q.p.at[u] *= load_cached(x + q.in.at[u]);
+    }
+#else
     __device__ __forceinline__ quad load(long long e) const { return {stream_quad(in, e), {}}; }
     __device__ __forceinline__ void multiply(quad& q) const
     {
 #pragma unroll
         for (int u = 0; u < 4; ++u) q.p.at[u] = load_cached(x + q.in.at[u]);
     }
-    __device__ __forceinline__ value_t product(long long e) const { return x[in[e]]; }
+#endif
+    __device__ __forceinline__ value_t product(long long e) const { return along(x[in[e]], chance, e); }
     __device__ __forceinline__ value_t finish(value_t sum) const { return sum; }
 };
 
@@ -65,12 +76,13 @@ SPG_KERNEL SPG_ADAPTIVE_BOUNDS pagerank_pull(POWER_PARAMETERS, offset_t m, index
                                              const offset_t* __restrict__ block_entry,
                                              const index_t* __restrict__ reaches_in, value_t* partial,
                                              unsigned* arrived, const offset_t* __restrict__ in_ptr,
-                                             const index_t* __restrict__ in, value_t* x0, value_t* x1)
+                                             const index_t* __restrict__ in, value_t* x0, value_t* x1,
+                                             const value_t* __restrict__ chance)
 {
     power_iteration p = POWER_ITERATION;
     p.begin(x0, nullptr);
     for (int k = 0;; ++k) {
-        const in_edges edges = {in, k % 2 ? x1 : x0};
+        const in_edges edges = {in, k % 2 ? x1 : x0, chance};
         ranks rows = {p, k % 2 ? x0 : x1};
         for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             adaptive_tile(edges, tile, m, {block_row, block_entry, reaches_in}, {partial, arrived}, in_ptr, rows);

@@ -1,6 +1,6 @@
 // pull-naive: PageRank; a thread per vertex adds up what its in-edges bring.
 //
-// Layout   see power.cuh; in_ptr, in, x0 and x1 as in pull.cu.
+// Layout   see power.cuh; in_ptr, in, x0, x1 and chance as in pull.cu.
 // Mapping  thread v, v + threads, ... walks through in-edges in_ptr[v] to in_ptr[v + 1] - 1, one after the other. The sum
 //          is double: a hub's hundred thousand floats, added one after the other, would lose three digits.
 // Wins     on graphs of few and equal in-edges (lattices).
@@ -11,7 +11,7 @@
 #include "power.cuh"
 
 SPG_KERNEL pagerank_pull_naive(POWER_PARAMETERS, const offset_t* __restrict__ in_ptr, const index_t* __restrict__ in,
-                               value_t* x0, value_t* x1)
+                               value_t* x0, value_t* x1, const value_t* __restrict__ chance)
 {
     power_iteration p = POWER_ITERATION;
     const long long threads = (long long)gridDim.x * blockDim.x;
@@ -21,7 +21,7 @@ SPG_KERNEL pagerank_pull_naive(POWER_PARAMETERS, const offset_t* __restrict__ in
         value_t* next = k % 2 ? x0 : x1;
         for (long long v = (long long)blockIdx.x * blockDim.x + threadIdx.x; v < n; v += threads) {
             double sum = 0;
-            for (offset_t e = in_ptr[v]; e < in_ptr[v + 1]; ++e) sum += (double)x[in[e]];
+            for (offset_t e = in_ptr[v]; e < in_ptr[v + 1]; ++e) sum += (double)along(x[in[e]], chance, e);
             const value_t part = share[v];
             next[v] = p.renew((index_t)v, (value_t)sum, rank[v], part) * part;
         }

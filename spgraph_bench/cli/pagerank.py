@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from spgraph_bench.cli.options import RunOptions, input_options, matrix_argument, run_options
-from spgraph_bench.cli.traversal import ModeOptions, mode_options, run_mode
+from spgraph_bench.cli.traversal import ModeOptions, given_by_default, mode_options, run_mode
 
 if TYPE_CHECKING:
     from spgraph_bench.readers.common import ReadOptions
 
 __all__ = ["command"]
+
+_WEIGHTED_MODE = "pull"
+"""The default mode has no weights."""
 
 
 @click.command("pagerank")
@@ -31,7 +35,7 @@ __all__ = ["command"]
     type=click.FloatRange(0, 2),
     default=1e-6,
     show_default=True,
-    help="Stop when sum |new rank - old rank| is at most this; not scaled by the number of vertices.",
+    help="Stop when sum |new rank - old rank| (L1 norm) is at most this; not scaled by the vertices' number.",
 )
 @click.option(
     "--max-iterations",
@@ -43,10 +47,16 @@ __all__ = ["command"]
 )
 @click.option(
     "--dangling",
-    type=click.Choice(["uniform", "self", "none"]),
-    default="uniform",
+    type=click.Choice(["jump", "uniform", "self", "none"]),
+    default="jump",
     show_default=True,
-    help="Where the rank of vertices without out-edges goes: to all alike, to themselves, nowhere.",
+    help="Where the rank of vertices without out-edges goes: where the walk jumps to (--personalize), "
+    "to all vertices alike, to themselves, nowhere.",
+)
+@click.option(
+    "--weighted",
+    is_flag=True,
+    help="Follow an edge in proportion to its weight [default: all alike]; --mode is then pull by default.",
 )
 @click.option(
     "--personalize",
@@ -71,6 +81,7 @@ def command(
     tolerance: float,
     max_iterations: int,
     dangling: str,
+    weighted: bool,
     personalize: Path | None,
     top: int,
     options: RunOptions,
@@ -78,8 +89,8 @@ def command(
 ) -> int:
     """Rank the vertices of a graph by PageRank: an entry in row u, column v is an edge from u to v.
 
-    Weights are not used. One more step in float64 checks the ranks before anything is timed. Without a file
-    or recipe a built-in recipe is used.
+    Weights are used with --weighted only. One more step in float64 checks the ranks before anything is timed.
+    Without a file or recipe a built-in recipe is used.
 
     \b
       spgraph pagerank graph.mtx --top 20 --output ranks.csv
@@ -88,7 +99,9 @@ def command(
     """  # fmt: skip
     own = {
         "damping": damping, "tolerance": tolerance, "max_iterations": max_iterations, "dangling": dangling,
-        "personalize": str(personalize or ""), "top": top,
+        "personalize": str(personalize or ""), "top": top, "weighted": "yes" if weighted else "no",
     }  # fmt: skip
+    if weighted and given_by_default("mode"):
+        chosen = replace(chosen, mode=_WEIGHTED_MODE)
     reads = [] if personalize is None else [str(personalize)]
     return run_mode("pagerank", argument, chosen, lambda kind: own, options, read_options, reads=reads)

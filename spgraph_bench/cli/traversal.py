@@ -42,6 +42,7 @@ __all__ = [
     "SOURCES",
     "ModeName",
     "ModeOptions",
+    "given_by_default",
     "mode_options",
     "run_mode",
     "run_modes",
@@ -108,6 +109,11 @@ def mode_options(problem: str, default: str) -> Decorator:
         "chosen",
         lambda given: ModeOptions(given["mode"], given["reorder"], given["trace"], given["output"]),
     )  # fmt: skip
+
+
+def given_by_default(option: str) -> bool:
+    """Whether `option` of the running command was left to its default."""
+    return click.get_current_context().get_parameter_source(option) is click.core.ParameterSource.DEFAULT
 
 
 _OPTIONS = (

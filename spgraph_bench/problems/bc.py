@@ -144,7 +144,8 @@ def scaled(total: Floats, sources: npt.NDArray[np.int32], everything: bool, norm
     none: as it is, a sum over ordered pairs of a source and a target (of an undirected graph from all sources
     each pair counts twice). pairs: divided by the number of pairs that a path through v could join, those
     of a source and a target that are both not v: (k - 1) (n - 2) for one of the k sources, k (n - 2) for
-    another vertex; NaN where there is no such pair. That is
+    another vertex. In a graph of two vertices or one nothing can lie between others: 0. The only source of
+    several vertices is known of no pair: NaN. That is
     ``networkx.betweenness_centrality(normalized=True)``, of all vertices or of `k` of them (networkx 3.6).
 
     everything : every vertex was asked for as a source; those that lead nowhere had nothing to add.
@@ -152,9 +153,11 @@ def scaled(total: Floats, sources: npt.NDArray[np.int32], everything: bool, norm
     if normalize == "none":
         return total
     n = len(total)
+    if n <= 2:
+        return np.zeros(n)
     pairs = np.full(n, n if everything else len(sources), np.float64)
     pairs[slice(None) if everything else sources] -= 1
-    pairs *= max(0, n - 2)
+    pairs *= n - 2
     shares: Floats = np.divide(total, pairs, out=np.full(n, np.nan), where=pairs > 0)
     return shares
 

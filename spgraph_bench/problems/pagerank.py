@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,14 +19,16 @@ from spgraph_bench.errors import InputError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
+from spgraph_bench.problems.sssp import WALK_FAULTS, refuse_weights
 from spgraph_bench.problems.traversal import check_square
 
-__all__ = ["DANGLING", "PageRank", "power_iteration", "read_personalization"]
+__all__ = ["DANGLING", "PageRank", "edge_chances", "power_iteration", "read_personalization"]
 
 Vector = npt.NDArray[np.float64]
 
-DANGLING: Mapping[str, int] = MappingProxyType({"none": 0, "uniform": 1, "self": 2})
-"""Policies for vertices without out-edges, and what cuda/pagerank/power.cuh calls them."""
+DANGLING: Mapping[str, int] = MappingProxyType({"none": 0, "uniform": 1, "self": 2, "jump": 1})
+"""Policies for vertices without out-edges, and what cuda/pagerank/power.cuh calls them (jump: with SPG_JUMP
+where there is a personalisation)."""
 
 _OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
@@ -35,9 +38,13 @@ _OPTIONS: Mapping[str, Option] = MappingProxyType(
         ),
         "max_iterations": Option(100, "stop after so many iterations at the latest", between=(1, 1_000_000)),
         "dangling": Option(
-            "uniform",
-            "where the rank of vertices without out-edges goes: to all alike, to themselves, nowhere",
-            choices=("uniform", "self", "none"),
+            "jump",
+            "where the rank of vertices without out-edges goes: where the walk jumps to, to all alike, "
+            "to themselves, nowhere",
+            choices=("jump", "uniform", "self", "none"),
+        ),
+        "weighted": Option(
+            "no", "yes: an edge is followed in proportion to its weight; no: all alike", choices=("no", "yes")
         ),
         "personalize": Option("", "file of vertices to jump to, with weights (default: all alike)"),
         "top": Option(10, "vertices of highest rank to name", between=(0, 1000)),
@@ -48,26 +55,64 @@ _DEPTH = 128
 """Additions that an entry of a sum goes through one after the other in a float32 kernel, at most; longer sums
 are cut, or in double."""
 _ROUNDINGS = 8
-"""Other roundings between a rank and the next one."""
+"""Other roundings between a rank and the next one; weighted edges add two."""
 
 
-def _operator(csr: CSR) -> Any:
-    """A^T without values, as scipy takes it."""
+def edge_chances(csr: CSR) -> Vector | None:
+    """How likely the walk takes each edge from its source; None for a pattern, whose edges weigh the same.
+
+    Float64 ``[nnz]``: the edge's weight over the sum of its source's weights, 0 where that sum is 0. Weights
+    are divided by their row's largest first, so that no sum is too large.
+    """
+    if csr.values is None:
+        return None
+    degree = csr.row_lengths()
+    filled = np.flatnonzero(degree)
+    largest = np.zeros(csr.rows)
+    if len(filled):
+        largest[filled] = np.maximum.reduceat(csr.values, csr.row_ptr[filled])
+    largest[largest == 0] = 1
+    chance: Vector = csr.values / np.repeat(largest, degree)
+    total = np.zeros(csr.rows)
+    if len(filled):
+        total[filled] = np.add.reduceat(chance, csr.row_ptr[filled])
+    total[total == 0] = 1
+    chance /= np.repeat(total, degree)
+    return chance
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """How the walk goes on from each vertex."""
+
+    turned: Any
+    """Its chances, turned: ``turned @ rank`` is what edges bring to each vertex."""
+    loose: npt.NDArray[np.bool_]
+    """Vertices without out-edges, or without one of a weight above 0."""
+
+
+def _walk(csr: CSR, chance: Vector | None) -> _Walk:
     import scipy.sparse as sp
 
-    return sp.csr_array((np.ones(csr.nnz), csr.col_idx, csr.row_ptr), shape=csr.shape).T
+    degree = csr.row_lengths()
+    if chance is None:
+        loose = degree == 0
+        chance = np.repeat(1 / np.maximum(degree, 1), degree)
+    else:
+        loose = np.ones(csr.rows, bool)
+        loose[np.repeat(np.arange(csr.rows), degree)[chance > 0]] = False
+    return _Walk(sp.csr_array((chance, csr.col_idx, csr.row_ptr), shape=csr.shape).T, loose)
 
 
 def _step(
-    turned: Any, out_degree: npt.NDArray[np.int64], rank: Vector, teleport: Vector | float, damping: float,
-    dangling: str,
+    walk: _Walk, rank: Vector, teleport: Vector | float, damping: float, dangling: str
 ) -> Vector:  # fmt: skip
     """One step of the power iteration in float64."""
-    gives = np.zeros(len(rank))
-    np.divide(rank, out_degree, out=gives, where=out_degree > 0)
-    got: Vector = turned @ gives
-    loose = out_degree == 0
-    if dangling == "uniform":
+    got: Vector = walk.turned @ rank
+    loose = walk.loose
+    if dangling == "jump":
+        got += rank[loose].sum() * teleport
+    elif dangling == "uniform":
         got += rank[loose].sum() / max(len(rank), 1)
     elif dangling == "self":
         got[loose] += rank[loose]
@@ -76,15 +121,15 @@ def _step(
 
 def power_iteration(
     csr: CSR, teleport: Vector | None = None, *, damping: float = 0.85, tolerance: float = 1e-6,
-    max_iterations: int = 100, dangling: str = "uniform", **_: Any,
+    max_iterations: int = 100, dangling: str = "jump", weighted: str = "no", **_: Any,
 ) -> tuple[Vector, int, float]:  # fmt: skip
     """Ranks float64 ``[n]``, iterations done, and the last change (L1): slow and plain, in float64."""
-    turned, degree = _operator(csr), csr.row_lengths()
+    walk = _walk(csr, edge_chances(csr) if weighted == "yes" else None)
     jump: Vector | float = 1 / max(csr.rows, 1) if teleport is None else teleport
     rank = np.zeros(csr.rows) + jump
     change, done = math.inf, 0
     while done < max_iterations and change > tolerance:
-        after = _step(turned, degree, rank, jump, damping, dangling)
+        after = _step(walk, rank, jump, damping, dangling)
         change, rank, done = float(np.abs(after - rank).sum()), after, done + 1
     return rank, done, change
 
@@ -159,10 +204,13 @@ class PageRank:
     """Ranks of all vertices, by the power iteration.
 
     Output ``rank`` [n]. Input ``teleport`` [n], where the walk jumps to and starts, only with a
-    personalisation; without one all vertices are alike. Edges are followed alike: weights are not used,
-    self-loops are edges, edges that the input held twice are one since it was read.
+    personalisation; without one all vertices are alike. Input ``chance`` [nnz], in the order of the CSR, only
+    with weights: see :func:`edge_chances`; otherwise a vertex's edges are followed alike. Self-loops are
+    edges, edges that the input held twice are one since it was read.
 
-    Iterations end when sum |new rank - old rank| (L1) is at most the tolerance, which is not scaled by n.
+    Iterations end when sum |new rank - old rank| (L1) is at most the tolerance, which is not scaled by n. A
+    step shortens L1 distances by the damping d, so the ranks are then within d / (1 - d) times the tolerance
+    of where the iteration leads to.
     """
 
     name = "pagerank"
@@ -183,12 +231,21 @@ class PageRank:
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
-        """``teleport``, if there is a file of it. Raises InputError for the file, or a matrix not square."""
+        """``teleport``, if there is a file of it; ``chance``, if weights are asked for and there are any.
+
+        Raises InputError for the file, for a weight that is negative, infinite or no number, or a matrix not
+        square.
+        """
         check_square(matrix.csr)
-        if not self.values["personalize"]:
-            return {}
-        jumps = read_personalization(Path(self.values["personalize"]), matrix.vertex_ids())
-        return {"teleport": jumps.astype(dtype)}
+        made: dict[str, npt.NDArray[Any]] = {}
+        if self.values["personalize"]:
+            jumps = read_personalization(Path(self.values["personalize"]), matrix.vertex_ids())
+            made["teleport"] = jumps.astype(dtype)
+        if self.values["weighted"] == "yes":
+            refuse_weights(matrix, WALK_FAULTS)
+            if (chance := edge_chances(matrix.csr)) is not None:
+                made["chance"] = chance.astype(dtype)
+        return made
 
     def output_arrays(
         self, matrix: Matrix, dtype: np.dtype[Any]
@@ -204,13 +261,17 @@ class PageRank:
     ) -> dict[str, npt.NDArray[Any]]:
         """``rank`` float64 ``[n]``; ``ended`` float64 [2], iterations and the last change; ``terms`` float64
         [1], the roundings of a step, each weighted with the rank it is made in; ``teleport`` as float64, if
-        given."""
+        given; ``chance`` float64 ``[nnz]``, where weights are used."""
         csr = matrix.csr
         teleport = inputs["teleport"].astype(np.float64) if "teleport" in inputs else None
         rank, done, change = power_iteration(csr, teleport, **self.values)
         in_degree = np.bincount(csr.col_idx, minlength=csr.rows)
-        terms = ((np.minimum(in_degree, _DEPTH) + _ROUNDINGS) * rank).sum()
+        chance = edge_chances(csr) if self.values["weighted"] == "yes" else None
+        roundings = _ROUNDINGS + (0 if chance is None else 2)
+        terms = ((np.minimum(in_degree, _DEPTH) + roundings) * rank).sum()
         found = {"rank": rank, "ended": np.array([done, change]), "terms": np.array([terms])}
+        if chance is not None:
+            found["chance"] = chance
         return found if teleport is None else {**found, "teleport": teleport}
 
     def check(
@@ -243,7 +304,7 @@ class PageRank:
         bound = d * allowed + rho
         rank = output.astype(np.float64)
         jump = oracle.get("teleport", 1 / len(rank))
-        one_more = _step(_operator(csr), csr.row_lengths(), rank, jump, d, o["dangling"])
+        one_more = _step(_walk(csr, oracle.get("chance")), rank, jump, d, o["dangling"])
         off = np.abs(one_more - rank)
         residual, total = float(off.sum()), float(rank.sum())
         distance = float(np.abs(rank - right).sum())
@@ -283,7 +344,7 @@ class PageRank:
             least = np.partition(output, -count)[-count]
             among = np.flatnonzero(output >= least)
             order = among[np.argsort(-output[among], kind="stable")][:count]  # ties by vertex
-        loose = int(np.count_nonzero(csr.row_lengths() == 0))
+        loose = int(np.count_nonzero(_walk(csr, oracle.get("chance")).loose))
         total = float(output.sum(dtype=np.float64))
         told: dict[str, Any] = {"dangling_vertices": loose, "sum": total}
         how = ""
@@ -295,15 +356,23 @@ class PageRank:
             }  # fmt: skip
             word = "converged" if told["converged"] else "not converged"
             how = f": {word} after {told['iterations']:,} (change {change:.3g})"
-        goes = {"uniform": "spread over all vertices", "self": "kept by themselves", "none": "lost"}
+        goes = {
+            "jump": "goes where jumps go", "uniform": "spread over all vertices",
+            "self": "kept by themselves", "none": "lost",
+        }  # fmt: skip
         jumps = "to every vertex alike"
         if "teleport" in inputs:
             jumps = f"to {np.count_nonzero(inputs['teleport']):,} vertices of {o['personalize']}"
+        weights = "edges in proportion to their weights" if "chance" in inputs else "weights are not used"
+        if o["weighted"] == "yes" and "chance" not in inputs:
+            weights = "the graph has no weights: all 1"
+        near = float(o["tolerance"]) * o["damping"] / (1 - o["damping"])
         told["said"] = [
             f"damping {o['damping']:g}; jumps go {jumps}; rank of {loose:,} dangling vertices: "
-            f"{goes[str(o['dangling'])]}; weights are not used; ranks add up to {total:.7g}",
+            f"{goes[str(o['dangling'])]}; {weights}; ranks add up to {total:.7g}",
             f"iterations end when sum |new - old| (L1) is at most {o['tolerance']:g}, not scaled by n, or "
-            f"after {o['max_iterations']:,}{how}; GTEPS: edges x iterations per time",
+            f"after {o['max_iterations']:,}{how}; at the tolerance ranks are within {near:.2g} (L1) of the "
+            "limit; GTEPS: edges x iterations per time",
         ]
         told["table"] = {
             "title": f"the {f'{count:,} vertices' if count > 1 else 'vertex'} of highest rank",
@@ -314,12 +383,13 @@ class PageRank:
 
     def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
         """Of one iteration: every edge once; edges in the direction they are used in, ranks and what they
-        give read and written once."""
+        give read and written once; with weights each edge's chance too."""
         n, arrays = packed.rows, packed.arrays
         used = [arrays[k] for k in ("col_ptr", "row")] if "col_ptr" in arrays else list(arrays.values())
         value = packed.dtype.itemsize
-        compulsory = sum(int(a.nbytes) for a in used) + 4 * n * value
-        return Work(packed.nnz, compulsory, packed.stored_bytes, packed.nnz * value)
+        chances = packed.nnz * value if self.values["weighted"] == "yes" and not packed.pattern else 0
+        compulsory = sum(int(a.nbytes) for a in used) + 4 * n * value + chances
+        return Work(packed.nnz, compulsory, packed.stored_bytes + chances, packed.nnz * value)
 
     def rate(self, work: Work, seconds: float) -> float:
         """GTEPS: 1e9 edges per second, an edge counted in every iteration."""

@@ -15,7 +15,16 @@ from spgraph_bench.problems.base import CheckResult, register
 from spgraph_bench.problems.traversal import SourceProblem, counted_edges, first_answers, proper_degrees
 from spgraph_bench.stats import row_blocks
 
-__all__ = ["SSSP", "check_feasible", "check_lengths", "exact_lengths", "shortest_paths", "unreached"]
+__all__ = [
+    "SSSP",
+    "WALK_FAULTS",
+    "check_feasible",
+    "check_lengths",
+    "exact_lengths",
+    "refuse_weights",
+    "shortest_paths",
+    "unreached",
+]
 
 Values = npt.NDArray[np.float64]
 
@@ -33,24 +42,35 @@ def unreached(dtype: npt.DTypeLike) -> Any:
     return kind(_INT32_MOST if kind is np.int32 else np.inf)
 
 
+Faults = tuple[tuple[str, Callable[[Values], npt.NDArray[np.bool_]], str], ...]
+"""What a weight may not be, whether each is that, and the remedy."""
+
+WALK_FAULTS: Faults = (
+    ("not a number", np.isnan, "correct them, or take --values ones"),
+    ("negative", lambda v: v < 0, "weights of 0 or more are needed; --values ones ignores them"),
+    ("infinite", np.isinf, "omit such edges"),
+)
+"""Of weights that lengths or chances are made of."""
+_INT_FAULTS: Faults = (
+    ("no whole number", lambda v: v != np.floor(v), "take --dtype float32"),
+    (f"beyond {_INT32_MOST - 1:,}", lambda v: v > _INT32_MOST - 1, "take --dtype float32"),
+)
+_FLOAT_FAULTS: Faults = (
+    ("beyond float32", lambda v: v >= _INFINITE_FLOAT, "omit such edges, or scale all weights"),
+)
+
+
 def check_weights(matrix: Matrix, dtype: np.dtype[Any]) -> None:
     """InputError, with the place of the first, for weights that no shortest path can be found with."""
+    refuse_weights(matrix, WALK_FAULTS + (_INT_FAULTS if dtype == np.int32 else _FLOAT_FAULTS))
+
+
+def refuse_weights(matrix: Matrix, faults: Faults) -> None:
+    """InputError, with the place of the first, for weights with one of `faults`."""
     csr = matrix.csr
     if csr.values is None:
         return
-    faults: tuple[tuple[str, Callable[[Values], npt.NDArray[np.bool_]], str], ...] = (
-        ("not a number", np.isnan, "correct them, or take --values ones"),
-        ("negative", lambda v: v < 0, "shortest paths need weights of 0 or more; --values ones ignores them"),
-        ("infinite", np.isinf, "leave such edges out"),
-    )
-    of_int: tuple[tuple[str, Callable[[Values], npt.NDArray[np.bool_]], str], ...] = (
-        ("no whole number", lambda v: v != np.floor(v), "take --dtype float32"),
-        (f"beyond {_INT32_MOST - 1:,}", lambda v: v > _INT32_MOST - 1, "take --dtype float32"),
-    )
-    of_float: tuple[tuple[str, Callable[[Values], npt.NDArray[np.bool_]], str], ...] = (
-        ("beyond float32", lambda v: v >= _INFINITE_FLOAT, "leave such edges out, or scale all weights"),
-    )
-    for what, test, remedy in faults + (of_int if dtype == np.int32 else of_float):
+    for what, test, remedy in faults:
         at, count = -1, 0
         for begin in range(0, csr.nnz, _EDGES_AT_ONCE):
             bad = np.flatnonzero(test(csr.values[begin : begin + _EDGES_AT_ONCE]))

@@ -14,6 +14,7 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.base import Tunable
 from spgraph_bench.problems.pagerank import DANGLING
 from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.pagerank_cpu import edge_order
 from spgraph_bench.variants.spmv import ADAPTIVE, changed, tile_of
 from spgraph_bench.variants.traversal import needs_cooperative
 
@@ -52,8 +53,18 @@ class _Power:
             self.teleport = self.upload(job.inputs["teleport"][job.packed.old_id])
         self.totals, self.barrier = self.zeros(8, np.float64), self.zeros(1, np.uint32)
         self.outcome = self.zeros(2, np.float64)
-        self.share = self.empty(self.n, job.dtype)
-        self.preprocess_ms = job.timed_ms(self._shares())
+        self.chance: Buffer | None = None
+        self.defines: dict[str, str] = {}
+        if self.teleport is not None and job.options["dangling"] == "jump":
+            self.defines["SPG_JUMP"] = "1"
+        if "chance" in job.inputs:
+            self.defines["SPG_WEIGHTED"] = "1"
+            begin = time.perf_counter()
+            self._weigh(job.inputs["chance"])
+            self.preprocess_ms = (time.perf_counter() - begin) * 1e3
+        else:
+            self.share = self.empty(self.n, job.dtype)
+            self.preprocess_ms = job.timed_ms(self._shares())
 
     def empty(self, shape: int, dtype: npt.DTypeLike) -> Buffer:
         """Device memory that counts as the mode's own."""
@@ -70,6 +81,16 @@ class _Power:
         buffer = self.empty(shape, dtype)
         self.device.fill(buffer, 0)
         return buffer
+
+    def _weigh(self, chance: npt.NDArray[Any]) -> None:
+        """``chance`` in the order of the mode's edges, and as ``share`` which vertices pass their rank on."""
+        a = self.job.packed
+        order, source = edge_order(a)
+        passes = np.zeros(self.n, self.job.dtype)
+        mine = chance if order is None else chance[order]
+        passes[source[mine > 0]] = 1
+        self.share = self.upload(passes)
+        self.chance = self.job.buffers["chance"] if order is None else self.upload(mine)
 
     def _shares(self) -> Callable[[], None]:
         """What makes ``share``, once per graph."""
@@ -166,6 +187,7 @@ _PULL = ADAPTIVE | {"depth": Tunable(1, "quads of edges that a thread has under 
 def pull(job: Job) -> Launch:
     power, a, p = _Power(job), job.arrays, job.params
     defines = changed(p, _PULL, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads", SPG_DEPTH="depth")
+    defines |= power.defines
     tiles = -(-(power.n + power.m) // tile_of(job))  # after `changed`, as in variants/spmv.py
     table = [
         power.empty(tiles + 1, kind) for kind in (np.dtype(np.int32), job.packed.offsets, np.dtype(np.int32))
@@ -178,7 +200,7 @@ def pull(job: Job) -> Launch:
     x = [power.empty(power.n, job.dtype) for _ in range(2)]
     own = (
         job.packed.offsets.type(power.m), np.int32(tiles), *table, partial, arrived, a["col_ptr"], a["row"],
-        *x,
+        *x, power.chance,
     )  # fmt: skip
     kernel = job.kernel("pagerank_pull", **defines)
     return power.launch(kernel, p["block"], tiles, own, preprocess_ms=preprocess_ms)
@@ -249,6 +271,10 @@ class Chunks:
          missing=needs_cooperative,
          about="in-edges gathered, the busiest sources' values from shared memory")  # fmt: skip
 def pull_hubs(job: Job) -> Launch:
+    if "chance" in job.inputs:
+        raise SkipError(
+            "pull-hubs follows a vertex's edges alike: it has no weights", remedy="--mode pull uses weights"
+        )
     power, a, p, device = _Power(job), job.packed, job.params, job.device
     begin = time.perf_counter()
     host = device.kind == "host"
@@ -296,7 +322,7 @@ def pull_hubs(job: Job) -> Launch:
     )  # fmt: skip
     blocks = max(-(-32 * chunks.count // block), power.n // (4 * block))
     return power.launch(
-        job.kernel("pagerank_pull_hubs"), block, blocks, own,
+        job.kernel("pagerank_pull_hubs", **power.defines), block, blocks, own,
         preprocess_ms=preprocess_ms, shared=hubs * job.dtype.itemsize + rings,
     )  # fmt: skip
 
@@ -306,7 +332,8 @@ def pull_hubs(job: Job) -> Launch:
 def pull_naive(job: Job) -> Launch:
     power, a = _Power(job), job.arrays
     x = [power.empty(power.n, job.dtype) for _ in range(2)]
-    return power.plain(job.kernel("pagerank_pull_naive"), power.n, (a["col_ptr"], a["row"], *x))
+    kernel = job.kernel("pagerank_pull_naive", **power.defines)
+    return power.plain(kernel, power.n, (a["col_ptr"], a["row"], *x, power.chance))
 
 
 @variant("pagerank", "push", format="pattern-csr", source="pagerank/push.cu", tunables=_GRID,
@@ -315,7 +342,8 @@ def pull_naive(job: Job) -> Launch:
 def push(job: Job) -> Launch:
     power, a = _Power(job), job.arrays
     sums = power.empty(power.n, np.float64)
-    return power.plain(job.kernel("pagerank_push"), 32 * power.n, (a["row_ptr"], a["col"], sums))
+    kernel = job.kernel("pagerank_push", **power.defines)
+    return power.plain(kernel, 32 * power.n, (a["row_ptr"], a["col"], sums, power.chance))
 
 
 @variant("pagerank", "edge", format="pattern-coo", source="pagerank/edge.cu", tunables=_GRID,
@@ -323,5 +351,5 @@ def push(job: Job) -> Launch:
 def edge(job: Job) -> Launch:
     power, a = _Power(job), job.arrays
     x, sums = power.empty(power.n, job.dtype), power.empty(power.n, np.float64)
-    own = (job.packed.offsets.type(power.m), a["row"], a["col"], x, sums)
-    return power.plain(job.kernel("pagerank_edge"), max(power.n, power.m), own)
+    own = (job.packed.offsets.type(power.m), a["row"], a["col"], x, sums, power.chance)
+    return power.plain(job.kernel("pagerank_edge", **power.defines), max(power.n, power.m), own)
