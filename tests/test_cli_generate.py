@@ -180,7 +180,7 @@ def test_list_names_every_recipe_and_parameter(capsys: pytest.CaptureFixture[str
     assert max(map(len, out.splitlines())) <= 100
     for name, recipe in recipes.recipes().items():
         assert f"{name} - {recipe.about}" in out
-        assert all(f"  {p.name} " in out for p in recipe.parameters)
+        assert all(f"  {name} " in out for name in recipe.parameters)
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_without_an_argument_a_recipe_is_taken(capsys: pytest.CaptureFixture[str
     ("args", "said"),
     [
         (("absent.mtx",), "absent.mtx"),
-        (("rmat:scale=99",), "99 is not in 1..30"),
+        (("rmat:scale=99",), "scale cannot be '99': it is not in 1..30"),
         (("chain:n=5", "--plot", "a.doc"), "end the name in .png, .svg, .pdf"),
     ],
 )

@@ -20,8 +20,9 @@ from spgraph_bench.errors import LaunchError, UsageError
 from spgraph_bench.formats import formats, get_format
 from spgraph_bench.measure.sampling import Sample
 from spgraph_bench.measure.stopping import StoppingRule
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import cuda_dir
-from spgraph_bench.problems import Option, get_problem
+from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.launch import item_values
 from spgraph_bench.report import render
 from spgraph_bench.report.verdict import Timed, child_verdict
@@ -287,7 +288,7 @@ def test_kernels_that_launch_are_linked_with_the_device_runtime() -> None:
         ("launch --reorder rcm", "launch cannot be reordered"),
         ("launch --offsets int64", "launch packs no matrix remedy: leave --offsets out"),
         ("bezier --force-format", "bezier packs no matrix remedy: leave --force-format out"),
-        ("launch --pending-launches -3", "no whole number from 1"),
+        ("launch --pending-launches -3", "cannot be '-3'"),
         ("launch --variant inline --heap 1M", "none of these variants of launch launches"),
         ("spmv grid:n=4 --pending-launches 9", "none of these variants of spmv"),
         ("spmv grid:n=4 --launches 9", "spmv has no option --launches"),
@@ -338,12 +339,13 @@ def _small() -> Any:
     ("default", "text", "value"),
     [
         (1, "5000", 5000), (1, "5k", 5000), (1, "1.5M", 1_500_000), (1, "2G", 2 * 10**9), (1, "+7", 7),
-        (1, "5.0", None), (1, "0.0001k", None), (1, "k", None), (1, "1e3", None), (1, "5 k", None),
+        (1, "5.0", 5), (1, "0.0001k", None), (1, "k", None), (1, "1e3", 1000), (1, "4_000", 4000),
+        (1, "5 k", None),
         (0.5, "0.25", 0.25), (0.5, "1", 1.0), (0.5, "nan", None), (0.5, "x", None), (0.5, "inf", None),
     ],
 )  # fmt: skip
 def test_numbers_as_options(default: float, text: str, value: float | None) -> None:
-    option = Option(default, "a number", between=(0, 10**10))
+    option = Parameter(default, "a number", between=(0, 10**10))
     if value is None:
         with pytest.raises(UsageError, match="cannot be"):
             option.checked("--n", text)

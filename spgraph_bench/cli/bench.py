@@ -304,7 +304,7 @@ def _options_for(problem: str, given: Mapping[str, Any]) -> dict[str, int | floa
 def _choose(problem: str, options: RunOptions) -> Sequence[Variant]:
     """The variants the user asked for. Raises UsageError for globs and parameters that fit none."""
     from spgraph_bench.formats import get_format
-    from spgraph_bench.runner.prepare import chosen_value, filled_params
+    from spgraph_bench.runner.prepare import filled_params
     from spgraph_bench.variants import select, variants
 
     everything = variants(problem)
@@ -330,7 +330,7 @@ def _choose(problem: str, options: RunOptions) -> Sequence[Variant]:
         filled_params(entry, options.params)
         form = get_format(entry.format)
         for name in form.tunables.keys() & options.params.keys():
-            chosen_value(form.name, name, form.tunables[name], options.params[name])
+            form.tunables[name].checked(f"{form.name}: {name}", options.params[name])
     return chosen
 
 

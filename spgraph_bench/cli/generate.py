@@ -65,6 +65,6 @@ def _list() -> None:
             target.print()
         target.print(Text(recipe.name, style="bold"), Text(f"- {recipe.about}"))
         drawn = table(target, "  parameter", "default", "takes", "about")
-        for p in recipe.parameters:
-            drawn.add_row(*map(Text, (f"  {p.name}", p.default_text, p.domain, p.about)))
+        for name, p in recipe.parameters.items():
+            drawn.add_row(*map(Text, (f"  {name}", p.default_text, p.domain, p.about)))
         target.print(drawn)

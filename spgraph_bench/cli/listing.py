@@ -64,7 +64,7 @@ def _recipes() -> list[Row]:
         {
             "name": r.name,
             "about": r.about,
-            "parameters": {p.name: p.default_text for p in r.parameters},
+            "parameters": {name: p.default_text for name, p in r.parameters.items()},
         }
         for r in recipes().values()
     ]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.errors import UsageError
+from spgraph_bench.parameters import MAX_INDEX, Parameter
 
 if TYPE_CHECKING:
     from spgraph_bench.readers.common import ReadOptions
@@ -66,7 +67,7 @@ class RunOptions:
     save: bool = True
     results: Path = Path("results")
     seed: int = 1
-    params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
+    params: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     force_format: bool = False
     in_process: bool = False
     watchdog: float = 60.0
@@ -86,7 +87,7 @@ class RunOptions:
         """These with one more parameter. Raises UsageError where it is there already."""
         if name in self.params:
             raise UsageError(f"{name} is given twice", remedy="leave --param out")
-        return replace(self, params=MappingProxyType({**self.params, name: _literal(text)}))
+        return replace(self, params=MappingProxyType({**self.params, name: text}))
 
 
 def _device(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -96,10 +97,8 @@ def _device(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return text
 
 
-def _params(
-    ctx: click.Context, param: click.Parameter, values: Iterable[str]
-) -> Mapping[str, int | float | str]:
-    parsed: dict[str, int | float | str] = {}
+def _params(ctx: click.Context, param: click.Parameter, values: Iterable[str]) -> Mapping[str, str]:
+    parsed: dict[str, str] = {}
     for text in values:
         name, equals, value = text.partition("=")
         name, value = name.strip(), value.strip()
@@ -107,17 +106,8 @@ def _params(
             raise click.BadParameter(f"{text!r} is not NAME=VALUE.", ctx, param)
         if name in parsed:
             raise click.BadParameter(f"{name} is given twice.", ctx, param)
-        parsed[name] = _literal(value)
+        parsed[name] = value
     return MappingProxyType(parsed)
-
-
-def _literal(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _reader(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -143,10 +133,6 @@ device_option = click.option(
 matrix_argument = click.argument("argument", metavar="[FILE|RECIPE]", required=False)
 """A path, `-` for standard input, or a recipe: what ``load_matrix`` of cli/inputs.py takes."""
 
-_seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of everything random."
-)
-
 
 class _Seconds(click.FloatRange):
     """A positive, finite time; FloatRange alone lets nan through."""
@@ -161,23 +147,29 @@ class _Seconds(click.FloatRange):
         return seconds
 
 
-class _Size(WholeParam):
-    """A whole number above 0: 5000, 5k, 1.5M."""
+class ParameterType(TextParam):
+    """click's view of a :class:`spgraph_bench.parameters.Parameter`: one way to read numbers everywhere."""
 
-    name = "size"
+    name = "value"
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, parameter: Parameter) -> None:
+        self._parameter = parameter
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from spgraph_bench.problems.base import whole_number  # numpy: not at import
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self._parameter.parse(value)
+        except ValueError as error:
+            self.fail(f"{error}; take {self._parameter.expected}.", param, ctx)
 
-        number = whole_number(str(value).strip())
-        if number is None or not 1 <= number <= self._most:
-            self.fail(
-                f"{value!r} is no whole number from 1 to {self._most} (k, M and G may follow).", param, ctx
-            )
-        return number
+
+_seed_option = click.option(
+    "--seed",
+    type=ParameterType(Parameter(1, "", between=(0, 2**63 - 1))),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Seed of everything random.",
+)
 
 
 _RUN: tuple[Decorator, ...] = (
@@ -210,11 +202,11 @@ _RUN: tuple[Decorator, ...] = (
         help="Give up on a variant that gives no answer for this long.",
     ),
     click.option(
-        "--pending-launches", type=_Size(most=2**31 - 1), metavar="N",
+        "--pending-launches", type=ParameterType(Parameter(1, "", between=(1, MAX_INDEX))), metavar="N",
         help="Launches from the device that may wait at once [default: the bounds of the variants].",
     ),
     click.option(
-        "--heap", "heap_bytes", type=_Size(most=2**46), metavar="BYTES",
+        "--heap", "heap_bytes", type=ParameterType(Parameter(1, "", between=(1, 2**46))), metavar="BYTES",
         help="Heap of malloc on the device; 64M is 64 * 10^6 [default: the bounds of the variants].",
     ),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -18,22 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
 
-__all__ = ["Format", "Packed", "Tunable", "formats", "get_format", "human_bytes", "register"]
-
-
-@dataclass(frozen=True)
-class Tunable:
-    """One parameter of a format or variant that a user may set (``--param name=value``)."""
-
-    default: int | float | str | None
-    about: str
-    choices: tuple[Any, ...] | None = None
-    between: tuple[float, float] | None = None
-    """Least and largest value of a number, beside `choices` if any; whole unless the default is a float."""
-    check: Callable[[Any], Any] | None = None
-    """For text with rules of its own: raises UsageError where it cannot be."""
+__all__ = ["Format", "Packed", "formats", "get_format", "human_bytes", "register"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +69,7 @@ class Format(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     """One line for the lists."""
-    tunables: ClassVar[Mapping[str, Tunable]] = MappingProxyType({})
+    tunables: ClassVar[Mapping[str, Parameter]] = MappingProxyType({})
     order: ClassVar[int] = 100
     """Position in lists and tables."""
     keeps_zeros: ClassVar[bool] = True

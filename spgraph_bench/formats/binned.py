@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
+from spgraph_bench.formats.base import Format, Packed, human_bytes, register
 from spgraph_bench.formats.common import (
     csr_from_loose,
     offset_type,
@@ -19,6 +19,7 @@ from spgraph_bench.formats.common import (
     whole_number_param,
 )
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
 
 __all__ = ["GROUP", "Binned", "in_sum_order", "refuse_thin_buckets"]
@@ -110,10 +111,10 @@ class Binned(Format):
     order = 95
     tunables = MappingProxyType(
         {
-            "tile_width": Tunable(
+            "tile_width": Parameter(
                 "auto", "columns of x kept in shared memory at a time, up to 65535", ("auto",), (1, 65535)
             ),
-            "bin_entries": Tunable(
+            "bin_entries": Parameter(
                 "auto", "products added up by one block, up to 65535", ("auto",), (1, 65535)
             ),
         }

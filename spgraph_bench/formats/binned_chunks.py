@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.cores import usable_cores
-from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
+from spgraph_bench.formats.base import Format, Packed, human_bytes, register
 from spgraph_bench.formats.binned import GROUP, in_sum_order, refuse_thin_buckets
 from spgraph_bench.formats.common import (
     csr_from_loose,
@@ -22,6 +22,7 @@ from spgraph_bench.formats.common import (
     whole_number_param,
 )
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
 
 __all__ = ["BinnedChunks"]
@@ -105,11 +106,11 @@ class BinnedChunks(Format):
     predicts_exactly = False
     tunables = MappingProxyType(
         {
-            "tiles": Tunable("auto", "column tiles; auto: 132, more where they would be too wide", ("auto",),
-                             (1, 1 << 20)),
-            "bin_entries": Tunable("auto", "entries of a bin; auto: 32,768, fewer for small matrices",
+            "tiles": Parameter("auto", "column tiles; auto: 132, more where they would be too wide",
+                               ("auto",), (1, 1 << 20)),
+            "bin_entries": Parameter("auto", "entries of a bin; auto: 32,768, fewer for small matrices",
                                    ("auto",), (1, 1 << 24)),
-            "chunk_bins": Tunable(TILES, "bins of a chunk", None, (1, 1 << 20)),
+            "chunk_bins": Parameter(TILES, "bins of a chunk", None, (1, 1 << 20)),
         }
     )  # fmt: skip
 

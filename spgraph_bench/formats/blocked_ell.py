@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Format, Packed, Tunable, register
+from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     PADDING,
     csr_from_loose,
@@ -21,6 +21,7 @@ from spgraph_bench.formats.common import (
     value_type,
 )
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, row_blocks
 from spgraph_bench.structure import block_places, distinct_pairs
 
@@ -67,7 +68,7 @@ class BlockedELL(Format):
     order = 88
     keeps_zeros = False
     tunables = MappingProxyType(
-        {"ell_block": Tunable(16, "rows and columns of a block of blocked-ell", SIDES)}
+        {"ell_block": Parameter(16, "rows and columns of a block of blocked-ell", SIDES)}
     )
 
     @quiet_overflow

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
+from spgraph_bench.formats.base import Format, Packed, human_bytes, register
 from spgraph_bench.formats.common import (
     OfLastMatrix,
     csr_from_loose,
@@ -21,6 +21,7 @@ from spgraph_bench.formats.common import (
     value_type,
 )
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges, sample_blocks
 from spgraph_bench.structure import BLOCK_FILL, block_places, by_alignment, count_blocks
 
@@ -192,7 +193,7 @@ class BSR(Format):
     keeps_zeros = False
     tunables = MappingProxyType(
         {
-            "block_size": Tunable(
+            "block_size": Parameter(
                 "auto", 'rows x columns of a block: "auto", 3, 3x3, 2x4, ... up to 8x8', check=_given
             )
         }

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Packed, Tunable, human_bytes
+from spgraph_bench.formats.base import Packed, human_bytes
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
 
 __all__ = [
@@ -93,25 +94,13 @@ class OfLastMatrix(Generic[_Found]):
         self._held = weakref.ref(csr.col_idx), key, found
 
 
-def whole_number_param(tunables: Mapping[str, Tunable], params: Mapping[str, Any], name: str) -> int | None:
+def whole_number_param(tunables: Mapping[str, Parameter], params: Mapping[str, Any], name: str) -> int | None:
     """`params`' value of the tunable `name`, or its default; None for a word that it may be ("auto").
 
     Raises UsageError where it is neither that nor a whole number within the tunable's bounds.
     """
-    tunable = tunables[name]
-    given, words = params.get(name, tunable.default), tunable.choices or ()
-    if given in words:
-        return None
-    assert tunable.between is not None
-    low, high = map(int, tunable.between)
-    try:
-        number = int(given)
-    except (TypeError, ValueError, OverflowError):
-        number = low - 1
-    if not low <= number <= high:
-        other = "".join(f'"{word}" or ' for word in words)
-        raise UsageError(f"{name} cannot be {given!r}", remedy=f"take {other}an integer from {low} to {high}")
-    return number
+    value = tunables[name].checked(name, params.get(name, tunables[name].default))
+    return None if isinstance(value, str) else int(value)
 
 
 def one_value(csr: CSR) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Format, Packed, Tunable, human_bytes, register
+from spgraph_bench.formats.base import Format, Packed, human_bytes, register
 from spgraph_bench.formats.common import (
     OfLastMatrix,
     human_count,
@@ -18,6 +18,7 @@ from spgraph_bench.formats.common import (
     whole_number_param,
 )
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, diagonals_of, origins, row_blocks, row_stats, sample_blocks
 
 __all__ = ["DIA", "choose_group"]
@@ -111,7 +112,7 @@ class DIA(Format):
     keeps_zeros = False
     tunables = MappingProxyType(
         {
-            "group": Tunable(
+            "group": Parameter(
                 "auto",
                 f'rows with one origin of diagonals: 1 to {MOST}, or "auto": those of dense blocks, if any',
                 ("auto",),

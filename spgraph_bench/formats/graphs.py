@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Format, Packed, Tunable, register
+from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import csr_from_entries, offset_type, one_value, ranges
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, row_ranges
 
 __all__ = ["Adjacency", "PatternCOO", "PatternCSR", "transpose"]
@@ -20,7 +21,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 _REORDER = MappingProxyType(
     {
-        "reorder": Tunable(
+        "reorder": Parameter(
             "none",
             "degree: number vertices by falling degree, so that neighbours lie in that order too",
             ("none", "degree"),

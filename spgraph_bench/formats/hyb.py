@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Format, Packed, Tunable, register
+from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     csr_from_entries,
     offset_type,
@@ -20,6 +20,7 @@ from spgraph_bench.formats.common import (
 )
 from spgraph_bench.formats.ell import fill_slots, slot_entries
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, row_stats
 
 __all__ = ["HYB", "choose_slots"]
@@ -74,7 +75,7 @@ class HYB(Format):
     order = 50
     tunables = MappingProxyType(
         {
-            "hyb_k": Tunable(
+            "hyb_k": Parameter(
                 "auto",
                 'slots per row of the ELL part: "auto" (cost model), "median" or an integer',
                 ("auto", "median"),

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Format, Packed, Tunable, register
+from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     PADDING,
     csr_from_entries,
@@ -20,6 +20,7 @@ from spgraph_bench.formats.common import (
     value_type,
 )
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, row_ranges
 
 __all__ = ["SELL", "choose_sigma"]
@@ -104,7 +105,7 @@ class SELL(Format):
     order = 70
     tunables = MappingProxyType(
         {
-            "sell_sigma": Tunable(
+            "sell_sigma": Parameter(
                 "auto",
                 'rows per sorting window: "auto" or an integer; 1 does not sort',
                 ("auto",),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import math
 import pkgutil
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -13,66 +11,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.parameters import Parameter, checked_values
 
 __all__ = [
-    "CaseProblem", "CheckResult", "Configurable", "Generated", "Option", "Problem", "Reorderable",
+    "CaseProblem", "CheckResult", "Configurable", "Generated", "Problem", "Reorderable",
     "SummedProblem", "VertexProblem", "Work", "filled_options", "get_problem", "problems", "register",
-    "whole_number",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a problem (spmm: k), offered by `spgraph bench` as ``--name``."""
-
-    default: int | float | str
-    about: str
-    choices: tuple[str, ...] | None = None
-    between: tuple[float, float] | None = None
-    """Least and largest value; the option is a number, of the default's type. Whole numbers may be written
-    with k, M or G behind, for 10^3, 10^6 and 10^9."""
-
-    def checked(self, name: str, given: Any) -> int | float | str:
-        """`given` as a value of the option. Raises UsageError."""
-        if self.between is not None and isinstance(self.default, float):
-            least, most = self.between
-            try:
-                number = float(given)
-            except (TypeError, ValueError):
-                number = math.nan
-            if least <= number <= most:  # nor is nan
-                return number
-            raise UsageError(
-                f"{name} cannot be {given!r}", remedy=f"take a number from {least:g} to {most:g}"
-            )
-        if self.between is not None:
-            low, high = map(int, self.between)
-            value = whole_number(str(given).strip())
-            if value is not None and low <= value <= high:
-                return value
-            scales = " (k, M and G may follow)" if high >= 1000 else ""
-            raise UsageError(
-                f"{name} cannot be {given!r}", remedy=f"take an integer from {low} to {high}{scales}"
-            )
-        if self.choices is not None and given not in self.choices:
-            raise UsageError(f"{name} cannot be {given!r}", remedy=f"one of {', '.join(self.choices)}")
-        return str(given)
-
-
-_SCALES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
-
-
-def whole_number(text: str) -> int | None:
-    """The integer that `text` is (5000, 5k, 1.5M), or None."""
-    found = re.fullmatch(r"([+-]?\d{1,18})(?:\.(\d{1,9})(?=[kMG]))?([kMG]?)", text)
-    if not found:
-        return None
-    fraction = found[2] or ""
-    parts, whole = int(found[1] + fraction) * _SCALES[found[3]], 10 ** len(fraction)
-    return parts // whole if parts % whole == 0 else None
 
 
 @dataclass(frozen=True)
@@ -238,7 +184,7 @@ class SummedProblem(CaseProblem, Protocol):
 class Configurable(Problem, Protocol):
     """A problem with options of its own, which shape its inputs, outputs and work."""
 
-    options: Mapping[str, Option]
+    options: Mapping[str, Parameter]
 
     def configured(self, options: Mapping[str, Any]) -> Problem:
         """This problem with these options, defaults for the others. Raises UsageError for bad ones."""
@@ -283,7 +229,7 @@ def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int 
     Raises UsageError for a bad value; names that are not declared are left out.
     """
     declared = problem.options if isinstance(problem, Configurable) else {}
-    return {name: option.checked(name, given.get(name, option.default)) for name, option in declared.items()}
+    return checked_values("", declared, given)
 
 
 _PROBLEMS: dict[str, Problem] = {}

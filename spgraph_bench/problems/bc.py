@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import CheckResult, Option, register
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.problems.base import CheckResult, register
 from spgraph_bench.problems.cc import plain_components
 from spgraph_bench.problems.traversal import (
     SOURCE_OPTIONS,
@@ -173,10 +174,10 @@ class BC(SourceProblem):
     title = "betweenness centrality: dependencies on a vertex, summed over sources"
     outputs: tuple[str, ...] = ("dependency",)
     dtypes: tuple[str, ...] = ("float64",)
-    options: Mapping[str, Option] = MappingProxyType(
+    options: Mapping[str, Parameter] = MappingProxyType(
         {
             **SOURCE_OPTIONS,
-            "normalize": Option(
+            "normalize": Parameter(
                 "none", "none: sums over ordered pairs of source and target; pairs: divided by their number",
                 choices=("none", "pairs"),
             ),

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import Matrix
-from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
 
 __all__ = [
     "LEAST", "MOST", "Bezier", "check_points", "chosen_curves", "curve_points", "draw_curves",
@@ -209,11 +210,11 @@ class Bezier:
     outputs: tuple[str, ...] = ("points",)
     dtypes: tuple[str, ...] = ("float32",)
     is_graph = False
-    options: Mapping[str, Option] = MappingProxyType(
+    options: Mapping[str, Parameter] = MappingProxyType(
         {
-            "curves": Option(10_000, "curves", between=(1, 10**7)),
-            "straight": Option(70, "percent of the curves that need 8 or 9 points", between=(0, 100)),
-            "bent": Option(30, "percent of the curves that need 128 points on average", between=(0, 100)),
+            "curves": Parameter(10_000, "curves", between=(1, 10**7)),
+            "straight": Parameter(70, "percent of the curves that need 8 or 9 points", between=(0, 100)),
+            "bent": Parameter(30, "percent of the curves that need 128 points on average", between=(0, 100)),
         }
     )
     host_defaults: Mapping[str, Any] = MappingProxyType({"curves": 500})

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
 
 __all__ = ["SUMS", "LaunchCost", "item_values"]
 
@@ -52,10 +53,10 @@ class LaunchCost:
     outputs: tuple[str, ...] = ("result",)
     dtypes: tuple[str, ...] = ("float32",)
     is_graph = False
-    options: Mapping[str, Option] = MappingProxyType(
+    options: Mapping[str, Parameter] = MappingProxyType(
         {
-            "launches": Option(10_000, "most tasks in a run", between=(1, 10**6)),
-            "items": Option(16_384, "items of the largest task, some 15 ns each", between=(0, 2**20)),
+            "launches": Parameter(10_000, "most tasks in a run", between=(1, 10**6)),
+            "items": Parameter(16_384, "items of the largest task, some 15 ns each", between=(0, 2**20)),
         }
     )
     host_defaults: Mapping[str, Any] = MappingProxyType({"launches": 1000, "items": 1024})

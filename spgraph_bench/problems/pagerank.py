@@ -18,7 +18,8 @@ import numpy.typing as npt
 from spgraph_bench.errors import InputError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
 from spgraph_bench.problems.sssp import WALK_FAULTS, refuse_weights
 from spgraph_bench.problems.traversal import check_square
 
@@ -30,24 +31,26 @@ DANGLING: Mapping[str, int] = MappingProxyType({"none": 0, "uniform": 1, "self":
 """Policies for vertices without out-edges, and what cuda/pagerank/power.cuh calls them (jump: with SPG_JUMP
 where there is a personalisation)."""
 
-_OPTIONS: Mapping[str, Option] = MappingProxyType(
+_OPTIONS: Mapping[str, Parameter] = MappingProxyType(
     {
-        "damping": Option(0.85, "share of the walk that follows edges", between=(0.0, 0.9999)),
-        "tolerance": Option(
+        "damping": Parameter(0.85, "share of the walk that follows edges", between=(0.0, 0.9999)),
+        "tolerance": Parameter(
             1e-6, "stop when the L1 norm of the change is at most this (not scaled by n)", between=(0.0, 2.0)
         ),
-        "max_iterations": Option(100, "stop after so many iterations at the latest", between=(1, 1_000_000)),
-        "dangling": Option(
+        "max_iterations": Parameter(
+            100, "stop after so many iterations at the latest", between=(1, 1_000_000)
+        ),
+        "dangling": Parameter(
             "jump",
             "where the rank of vertices without out-edges goes: where the walk jumps to, to all alike, "
             "to themselves, nowhere",
             choices=("jump", "uniform", "self", "none"),
         ),
-        "weighted": Option(
+        "weighted": Parameter(
             "no", "yes: an edge is followed in proportion to its weight; no: all alike", choices=("no", "yes")
         ),
-        "personalize": Option("", "file of vertices to jump to, with weights (default: all alike)"),
-        "top": Option(10, "vertices of highest rank to name", between=(0, 1000)),
+        "personalize": Parameter("", "file of vertices to jump to, with weights (default: all alike)"),
+        "top": Parameter(10, "vertices of highest rank to name", between=(0, 1000)),
     }
 )
 
@@ -219,7 +222,7 @@ class PageRank:
     outputs: tuple[str, ...] = ("rank",)
     dtypes: tuple[str, ...] = ("float32", "float64")
     is_graph = True
-    options: Mapping[str, Option] = _OPTIONS
+    options: Mapping[str, Parameter] = _OPTIONS
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self.values = values or {name: option.default for name, option in _OPTIONS.items()}

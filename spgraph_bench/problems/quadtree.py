@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import Matrix
-from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
 
 __all__ = [
     "CODE_DEPTH",
@@ -204,12 +205,14 @@ class Quadtree:
     outputs: tuple[str, ...] = ("nodes",)
     dtypes: tuple[str, ...] = ("float32",)
     is_graph = False
-    options: Mapping[str, Option] = MappingProxyType(
+    options: Mapping[str, Parameter] = MappingProxyType(
         {
-            "points": Option(1_000_000, "points", between=(1, 5 * 10**7)),
-            "shape": Option("clustered", "how the points lie", choices=SHAPES),
-            "leaf": Option(32, "points that a leaf holds at most", between=(1, 10_000)),
-            "depth": Option(16, "depth at which a box is a leaf, whatever it holds", between=(1, CODE_DEPTH)),
+            "points": Parameter(1_000_000, "points", between=(1, 5 * 10**7)),
+            "shape": Parameter("clustered", "how the points lie", choices=SHAPES),
+            "leaf": Parameter(32, "points that a leaf holds at most", between=(1, 10_000)),
+            "depth": Parameter(
+                16, "depth at which a box is a leaf, whatever it holds", between=(1, CODE_DEPTH)
+            ),
         }
     )
     host_defaults: Mapping[str, Any] = MappingProxyType({"points": 2000})

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import Matrix
-from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
 
 __all__ = ["BASE", "Refine", "check_cells", "draw_fronts", "field_values", "refined_cells"]
 
@@ -126,11 +127,11 @@ class Refine:
     outputs: tuple[str, ...] = ("cells",)
     dtypes: tuple[str, ...] = ("float64",)
     is_graph = False
-    options: Mapping[str, Option] = MappingProxyType(
+    options: Mapping[str, Parameter] = MappingProxyType(
         {
-            "fronts": Option(16, "circular fronts of the field: work per cell", between=(1, 1000)),
-            "tolerance": Option(0.05, "by how much the field may vary over a cell", between=(1e-9, 1e9)),
-            "depth": Option(10, "depth at which a cell is not split any more", between=(BASE, 12)),
+            "fronts": Parameter(16, "circular fronts of the field: work per cell", between=(1, 1000)),
+            "tolerance": Parameter(0.05, "by how much the field may vary over a cell", between=(1e-9, 1e9)),
+            "depth": Parameter(10, "depth at which a cell is not split any more", between=(BASE, 12)),
         }
     )
     host_defaults: Mapping[str, Any] = MappingProxyType({"depth": 6})

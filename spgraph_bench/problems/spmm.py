@@ -13,7 +13,8 @@ import numpy.typing as npt
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import CheckResult, Option, Work, filled_options, register
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
 from spgraph_bench.problems.summation import BOUND_FACTOR, TENSOR_CORE_FACTOR, judge
 from spgraph_bench.stats import row_ranges
 
@@ -45,10 +46,10 @@ class SpMM:
     outputs: tuple[str, ...] = ("y",)
     dtypes: tuple[str, ...] = ("float32", "float64", "float16")
     is_graph = False
-    options: Mapping[str, Option] = MappingProxyType(
+    options: Mapping[str, Parameter] = MappingProxyType(
         {
-            "k": Option(32, "columns of X and Y", between=(1, 512)),
-            "layout": Option("row", "order in which X and Y are stored", choices=("row", "column")),
+            "k": Parameter(32, "columns of X and Y", between=(1, 512)),
+            "layout": Parameter("row", "order in which X and Y are stored", choices=("row", "column")),
         }
     )
 

@@ -17,7 +17,8 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.formats.common import ranges
 from spgraph_bench.formats.graphs import transpose
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import Option, Work
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.problems.base import Work
 from spgraph_bench.stats import row_blocks, row_ranges
 
 __all__ = [
@@ -42,12 +43,12 @@ _ORACLE_BYTES = 2 << 30
 _EDGES_AT_ONCE = 1 << 24
 """Edges held at a time: what is made of them is some 400 MB, whatever the graph."""
 
-SOURCE_OPTIONS: Mapping[str, Option] = MappingProxyType(
+SOURCE_OPTIONS: Mapping[str, Parameter] = MappingProxyType(
     {
-        "source": Option(-1, "vertex to start from; -1: drawn", between=(-1, 2**31 - 2)),
-        "sources": Option(64, "vertices to start from in turn, drawn with --seed", between=(1, 2**31 - 1)),
-        "component": Option("largest", "component that sources are drawn from", choices=("largest", "any")),
-        "check_seconds": Option(
+        "source": Parameter(-1, "vertex to start from; -1: drawn", between=(-1, 2**31 - 2)),
+        "sources": Parameter(64, "vertices to start from in turn, drawn with --seed", between=(1, 2**31 - 1)),
+        "component": Parameter("largest", "component to draw sources from", choices=("largest", "any")),
+        "check_seconds": Parameter(
             20, "seconds for plain searches to check against; the other sources are compared between modes",
             between=(0, 86400),
         ),
@@ -64,7 +65,7 @@ class SourceProblem:
 
     rate_unit = "GTEPS"
     is_graph = True
-    options: Mapping[str, Option] = SOURCE_OPTIONS
+    options: Mapping[str, Parameter] = SOURCE_OPTIONS
 
     def configured(self, options: Mapping[str, Any]) -> Self:
         """Itself: the options matter to inputs and oracle only, which are given them."""

@@ -7,10 +7,9 @@ import importlib
 import inspect
 import pkgutil
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,113 +17,14 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import CSR, Matrix, Policies, Source
+from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress, require_memory
 from spgraph_bench.recipes.values import entry_values, integer_values, stencil_values
 from spgraph_bench.stats import diagonal_entries
 
 __all__ = [
-    "Choice", "Decimals", "Integer", "Parameter", "Pattern", "Recipe", "Size",
-    "make", "names", "parse", "recipe", "recipes",
+    "Pattern", "Recipe", "Size", "make", "names", "parse", "recipe", "recipes",
 ]  # fmt: skip
-
-_MAX_INDEX = 2**31 - 1  # row and column indices are int32
-
-
-@dataclass(frozen=True)
-class Parameter(ABC):
-    """One parameter of a recipe: its name, its default and a line about it."""
-
-    name: str
-    default: Any
-    """A value, or a function of the parameters before it that gives one."""
-    about: str
-
-    @abstractmethod
-    def parse(self, text: str) -> Any:
-        """The value that `text` stands for; ValueError, saying what is expected, if there is none."""
-
-    def format(self, value: Any) -> str:
-        """The text of `value`; ``parse(format(value)) == value``."""
-        return str(value)
-
-    @property
-    @abstractmethod
-    def domain(self) -> str:
-        """What it takes, for messages and lists: "1..31", "random|ones|none"."""
-
-    def default_in(self, earlier: Mapping[str, Any]) -> Any:
-        """The default, given the values of the parameters before it."""
-        return self.default(earlier) if callable(self.default) else self.default
-
-    @property
-    def default_text(self) -> str:
-        """The default as lists show it."""
-        if callable(self.default):
-            return inspect.getdoc(self.default) or "computed"
-        return self.format(self.default)
-
-
-@dataclass(frozen=True)
-class Integer(Parameter):
-    """A whole number in ``[low, high]``; underscores may group its digits."""
-
-    low: int = 0
-    high: int = _MAX_INDEX
-
-    def parse(self, text: str) -> int:
-        if not re.fullmatch(r"-?[0-9]{1,30}(_[0-9]{1,30})*", text):
-            raise ValueError(f"{text!r} is no whole number")
-        value = int(text)
-        if not self.low <= value <= self.high:
-            raise ValueError(f"{value} is not in {self.domain}")
-        return value
-
-    @property
-    def domain(self) -> str:
-        bits = (self.high + 1).bit_length() - 1
-        power = self.high > 10**9 and self.high == 2**bits - 1
-        return f"{self.low}..2^{bits}-1" if power else f"{self.low}..{self.high}"
-
-
-@dataclass(frozen=True)
-class Decimals(Parameter):
-    """A decimal fraction in ``[low, high]``, kept exactly."""
-
-    low: Fraction = Fraction(0)
-    high: Fraction = Fraction(1)
-
-    def parse(self, text: str) -> Fraction:
-        if not re.fullmatch(r"-?([0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9})", text):
-            raise ValueError(f"{text!r} is no decimal number of at most 9 digits after the point")
-        value = Fraction(text)
-        if not self.low <= value <= self.high:
-            raise ValueError(f"{text} is not in {self.domain}")
-        return value
-
-    def format(self, value: Fraction) -> str:
-        sign, scaled = "-" if value < 0 else "", abs(value) * 10**9
-        whole, part = divmod(int(scaled), 10**9)
-        return f"{sign}{whole}.{part:09d}".rstrip("0").rstrip(".")
-
-    @property
-    def domain(self) -> str:
-        return f"{self.format(self.low)}..{self.format(self.high)}"
-
-
-@dataclass(frozen=True)
-class Choice(Parameter):
-    """One of a few words."""
-
-    choices: tuple[str, ...] = ()
-
-    def parse(self, text: str) -> str:
-        if text not in self.choices:
-            raise ValueError(f"{text!r} is none of {self.domain}")
-        return text
-
-    @property
-    def domain(self) -> str:
-        return "|".join(self.choices)
 
 
 @dataclass(frozen=True)
@@ -159,7 +59,8 @@ class Recipe:
 
     name: str
     about: str
-    parameters: tuple[Parameter, ...]
+    parameters: Mapping[str, Parameter]
+    """By name, in the order of the canonical text."""
     short: str
     size: Callable[..., Size]
     build: Callable[..., Pattern]
@@ -167,16 +68,16 @@ class Recipe:
 
     def text(self, values: Mapping[str, Any]) -> str:
         """The canonical text: every parameter, in fixed order."""
-        return f"{self.name}:" + ",".join(f"{p.name}={p.format(values[p.name])}" for p in self.parameters)
+        return f"{self.name}:" + ",".join(f"{n}={p.text(values[n])}" for n, p in self.parameters.items())
 
     def short_name(self, values: Mapping[str, Any]) -> str:
         """A name for tables and files: "rmat20"; parameters that are not their defaults are added."""
         shown = set(re.findall(r"{(\w+)}", self.short))
         name = self.short.format_map({n: _human(values[n]) for n in shown})
-        for p in self.parameters:
-            if p.name not in shown and values[p.name] != p.default_in(values):
-                text = p.format(values[p.name])
-                name += f"-{text}" if isinstance(p, Choice) else f"-{p.name}{text}"
+        for key, p in self.parameters.items():
+            if key not in shown and values[key] != p.default_in(values):
+                text = p.text(values[key])
+                name += f"-{text}" if p.choices else f"-{key}{text}"
         return name
 
 
@@ -186,7 +87,8 @@ _loaded = False
 
 def recipe(
     name: str,
-    *parameters: Parameter,
+    parameters: Mapping[str, Parameter] = MappingProxyType({}),
+    *,
     about: str,
     short: str,
     size: Callable[..., Size],
@@ -207,17 +109,19 @@ def recipe(
     stencil : the diagonal that ``values=stencil`` gives, with -1 elsewhere; None: it is no choice.
     """
     choices = ("random", "integers", "ones", "none", *(("stencil",) if stencil is not None else ()))
-    every = (
-        *parameters,
-        Choice("values", values, "uniform in [0, 1), whole in 1 to 255, stored ones, or none (a pattern)"
-               + (f"; stencil: {stencil:g} and -1" if stencil is not None else ""), choices),
-        Integer("seed", 1, "seed of everything random", 0, 2**63 - 1),
-    )  # fmt: skip
+    kinds = "uniform in [0, 1), whole in 1 to 255, stored ones, or none (a pattern)"
+    if stencil is not None:
+        kinds += f"; stencil: {stencil:g} and -1"
+    every = {
+        **parameters,
+        "values": Parameter(values, kinds, choices),
+        "seed": Parameter(1, "seed of everything random", between=(0, 2**63 - 1)),
+    }
 
     def enter(build: Callable[..., Pattern]) -> Callable[..., Pattern]:
         if name in _RECIPES:
             raise ValueError(f"recipe {name!r} is registered twice")
-        _RECIPES[name] = Recipe(name, about, every, short, size, build, stencil)
+        _RECIPES[name] = Recipe(name, about, MappingProxyType(every), short, size, build, stencil)
         return build
 
     return enter
@@ -252,7 +156,6 @@ def parse(text: str) -> tuple[Recipe, dict[str, Any]]:
             f"there is no recipe {head!r}", place=text, remedy=_nearest(head, known, "recipes are")
         )
     found = known[head]
-    by_name = {p.name: p for p in found.parameters}
     given: dict[str, Any] = {}
     for item in rest.split(",") if colon else ():
         name, equals, value = (part.strip() for part in item.partition("="))
@@ -262,24 +165,24 @@ def parse(text: str) -> tuple[Recipe, dict[str, Any]]:
                 place=text,
                 remedy=f"e.g. {found.name}:{_example(found)}",
             )
-        if name not in by_name:
+        if name not in found.parameters:
             raise InputError(
                 f"{head} has no parameter {name!r}",
                 place=text,
-                remedy=_nearest(name, by_name, f"parameters of {head} are"),
+                remedy=_nearest(name, found.parameters, f"parameters of {head} are"),
             )
         if name in given:
             raise InputError(f"{name} is given twice", place=text, remedy="leave one of them out")
         try:
-            given[name] = by_name[name].parse(value)
+            given[name] = found.parameters[name].parse(value)
         except ValueError as error:
-            p = by_name[name]
+            p = found.parameters[name]
             raise InputError(
-                f"{name}: {error}", place=text, remedy=f"{name} takes {p.domain} ({p.about})"
+                f"{name} {error}", place=text, remedy=f"{name} takes {p.domain} ({p.about})"
             ) from None
     values: dict[str, Any] = {}
-    for p in found.parameters:
-        values[p.name] = given[p.name] if p.name in given else p.default_in(values)
+    for name, p in found.parameters.items():
+        values[name] = given[name] if name in given else p.default_in(values)
     return found, values
 
 
@@ -295,9 +198,9 @@ def make(text: str, progress: Progress | None = None) -> Matrix:
         size: Size = _call(found.size, values)
     except ValueError as error:
         raise InputError(str(error), place=text, remedy=f"defaults: {_example(found)}") from None
-    if max(size.rows, size.cols) > _MAX_INDEX:
+    if max(size.rows, size.cols) > MAX_INDEX:
         raise InputError(
-            f"{size.rows:,} x {size.cols:,} is beyond the {_MAX_INDEX:,} rows and columns of 32-bit indices",
+            f"{size.rows:,} x {size.cols:,} is beyond the {MAX_INDEX:,} rows and columns of 32-bit indices",
             place=text,
             remedy="take a smaller one",
         )
@@ -348,9 +251,9 @@ def _nearest(word: str, known: Mapping[str, Any], otherwise: str) -> str:
 
 def _example(found: Recipe) -> str:
     defaults: dict[str, Any] = {}
-    for p in found.parameters:
-        defaults[p.name] = p.default_in(defaults)
-    return ",".join(f"{p.name}={p.format(defaults[p.name])}" for p in found.parameters)
+    for name, p in found.parameters.items():
+        defaults[name] = p.default_in(defaults)
+    return ",".join(f"{name}={p.text(defaults[name])}" for name, p in found.parameters.items())
 
 
 def _human(value: object) -> str:

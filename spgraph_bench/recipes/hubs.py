@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spgraph_bench.recipes.base import Integer, Pattern, Size, recipe
+from spgraph_bench.parameters import MAX_INDEX, Parameter
+from spgraph_bench.recipes.base import Pattern, Size, recipe
 from spgraph_bench.recipes.patterns import row_ptr_of
 
 
@@ -14,7 +15,9 @@ def _star_size(n: int) -> Size:
 
 @recipe(
     "star",
-    Integer("n", 1_000_000, "vertices, the hub included", 1),
+    {
+        "n": Parameter(1_000_000, "vertices, the hub included", between=(1, MAX_INDEX)),
+    },
     about="star graph, undirected: vertex 0 is linked to all others",
     short="star-{n}",
     size=_star_size,
@@ -34,7 +37,9 @@ def _arrow_size(n: int) -> Size:
 
 @recipe(
     "arrow",
-    Integer("n", 100_000, "rows and columns", 1),
+    {
+        "n": Parameter(100_000, "rows and columns", between=(1, MAX_INDEX)),
+    },
     about="full first row, full first column, full diagonal: ELL's worst case",
     short="arrow-{n}",
     size=_arrow_size,
@@ -54,8 +59,10 @@ def _dense_size(rows: int, cols: int) -> Size:
 
 @recipe(
     "dense",
-    Integer("rows", 1000, "rows", 1),
-    Integer("cols", 1000, "columns", 1),
+    {
+        "rows": Parameter(1000, "rows", between=(1, MAX_INDEX)),
+        "cols": Parameter(1000, "columns", between=(1, MAX_INDEX)),
+    },
     about="every entry stored: what sparse formats cost where nothing is sparse",
     short="dense-{rows}x{cols}",
     size=_dense_size,

@@ -6,8 +6,9 @@ from itertools import product
 
 import numpy as np
 
+from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress
-from spgraph_bench.recipes.base import Integer, Pattern, Size, recipe
+from spgraph_bench.recipes.base import Pattern, Size, recipe
 from spgraph_bench.recipes.patterns import CHUNK, Step, lattice, lattice_entries, row_ptr_of
 from spgraph_bench.stats import row_ranges
 
@@ -33,7 +34,9 @@ def _poisson2d_size(n: int) -> Size:
 
 @recipe(
     "poisson2d",
-    Integer("n", 2048, "points along each side", 1),
+    {
+        "n": Parameter(2048, "points along each side", between=(1, MAX_INDEX)),
+    },
     about="5-point Poisson operator on an n x n lattice, Dirichlet boundaries",
     short="poisson2d-{n}",
     size=_poisson2d_size,
@@ -49,7 +52,9 @@ def _poisson3d_size(n: int) -> Size:
 
 @recipe(
     "poisson3d",
-    Integer("n", 128, "points along each side", 1),
+    {
+        "n": Parameter(128, "points along each side", between=(1, MAX_INDEX)),
+    },
     about="7-point Poisson operator on an n x n x n lattice, Dirichlet boundaries",
     short="poisson3d-{n}",
     size=_poisson3d_size,
@@ -71,10 +76,12 @@ def _banded_size(n: int, diagonals: int) -> Size:
 
 @recipe(
     "banded",
-    Integer("n", 4_000_000, "rows and columns", 1),
-    Integer(
-        "diagonals", 27, "diagonals, all full, around the main one (an even count: one more above)", 1, 4095
-    ),
+    {
+        "n": Parameter(4_000_000, "rows and columns", between=(1, MAX_INDEX)),
+        "diagonals": Parameter(
+            27, "diagonals, all full, around the main one (an even count: one more above)", between=(1, 4095)
+        ),
+    },
     about="band of full diagonals around the main one",
     short="banded-{n}-{diagonals}",
     size=_banded_size,
@@ -91,8 +98,10 @@ def _blocks_size(n: int, block: int) -> Size:
 
 @recipe(
     "blocks",
-    Integer("n", 900, "points along each side", 1),
-    Integer("block", 3, "rows and columns of each dense block", 1, 64),
+    {
+        "n": Parameter(900, "points along each side", between=(1, MAX_INDEX)),
+        "block": Parameter(3, "rows and columns of each dense block", between=(1, 64)),
+    },
     about="5-point Poisson pattern on an n x n lattice, a dense block in place of each entry",
     short="blocks-{n}-{block}",
     size=_blocks_size,
@@ -122,7 +131,9 @@ def _grid_size(n: int) -> Size:
 
 @recipe(
     "grid",
-    Integer("n", 1000, "vertices along each side", 1),
+    {
+        "n": Parameter(1000, "vertices along each side", between=(1, MAX_INDEX)),
+    },
     about="n x n lattice graph, undirected: 2 n - 1 levels from a corner, no hubs",
     short="grid-{n}",
     size=_grid_size,
@@ -138,7 +149,9 @@ def _chain_size(n: int) -> Size:
 
 @recipe(
     "chain",
-    Integer("n", 10_000, "vertices", 1),
+    {
+        "n": Parameter(10_000, "vertices", between=(1, MAX_INDEX)),
+    },
     about="path graph, undirected: the most levels a traversal can have",
     short="chain-{n}",
     size=_chain_size,

@@ -9,8 +9,9 @@ from math import lcm
 
 import numpy as np
 
+from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress
-from spgraph_bench.recipes.base import Decimals, Integer, Pattern, Size, recipe
+from spgraph_bench.recipes.base import Pattern, Size, recipe
 from spgraph_bench.recipes.draw import AliasTable, Words
 from spgraph_bench.recipes.patterns import (
     CHUNK,
@@ -39,12 +40,14 @@ def _rmat_size(scale: int, edgefactor: int, a: Fraction, b: Fraction, c: Fractio
 
 @recipe(
     "rmat",
-    Integer("scale", 20, "2^scale vertices", 1, 30),
-    Integer("edgefactor", 16, "edges drawn per vertex", 1, 4096),
-    Decimals("a", Fraction("0.57"), "share of edges in the upper left quarter"),
-    Decimals("b", Fraction("0.19"), "share in the upper right"),
-    Decimals("c", Fraction("0.19"), "share in the lower left"),
-    Integer("symmetrize", 0, "1: undirected, every edge stored both ways", 0, 1),
+    {
+        "scale": Parameter(20, "2^scale vertices", between=(1, 30)),
+        "edgefactor": Parameter(16, "edges drawn per vertex", between=(1, 4096)),
+        "a": Parameter(Fraction("0.57"), "share of edges in the upper left quarter"),
+        "b": Parameter(Fraction("0.19"), "share in the upper right"),
+        "c": Parameter(Fraction("0.19"), "share in the lower left"),
+        "symmetrize": Parameter(0, "1: undirected, every edge stored both ways", between=(0, 1)),
+    },
     about="R-MAT (Graph500's) graph: power-law degrees, vertex ids permuted, no self-loops",
     short="rmat{scale}",
     size=_rmat_size,
@@ -117,8 +120,10 @@ def _uniform_size(n: int, degree: int) -> Size:
 
 @recipe(
     "uniform",
-    Integer("n", 4_000_000, "rows and columns", 1),
-    Integer("degree", 16, "columns drawn per row", 1),
+    {
+        "n": Parameter(4_000_000, "rows and columns", between=(1, MAX_INDEX)),
+        "degree": Parameter(16, "columns drawn per row", between=(1, MAX_INDEX)),
+    },
     about="every row draws its columns uniformly, duplicates merged: no locality at all",
     short="uniform-{n}-{degree}",
     size=_uniform_size,
@@ -146,10 +151,15 @@ def _powerlaw_size(n: int, exponent: Fraction, max_degree: int) -> Size:
 
 @recipe(
     "powerlaw",
-    Integer("n", 1_000_000, "rows and columns", 1),
-    Decimals("exponent", Fraction("2.1"), "a row of length k is drawn with weight k^-exponent",
-             Fraction(1, 10), Fraction(10)),
-    Integer("max_degree", _at_most_n, "longest row drawn, at most n", 1, 1_000_000),
+    {
+        "n": Parameter(1_000_000, "rows and columns", between=(1, MAX_INDEX)),
+        "exponent": Parameter(
+            Fraction("2.1"),
+            "a row of length k is drawn with weight k^-exponent",
+            between=(Fraction(1, 10), Fraction(10)),
+        ),
+        "max_degree": Parameter(_at_most_n, "longest row drawn, at most n", between=(1, 1_000_000)),
+    },
     about="row lengths from a power law, columns uniform, duplicates merged: skew without structure",
     short="powerlaw-{n}",
     size=_powerlaw_size,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer, Device
-from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Packed, Tunable
+from spgraph_bench.formats.base import Packed
+from spgraph_bench.parameters import checked_values
 from spgraph_bench.variants.base import Job, Launch, Variant
 
-__all__ = ["Prepared", "chosen_value", "defines_for", "filled_params", "prepare", "upload_packed"]
+__all__ = ["Prepared", "defines_for", "filled_params", "prepare", "upload_packed"]
 
 _C_TYPES = {
     np.dtype(np.float16): "__half",
@@ -44,47 +43,9 @@ def defines_for(dtype: npt.DTypeLike, offsets: npt.DTypeLike) -> dict[str, str]:
 def filled_params(variant: Variant, params: Mapping[str, Any]) -> dict[str, Any]:
     """The variant's tunables with defaults; those of `params` that are not its own are left out.
 
-    Text is brought to the type of the choices or the default. Raises UsageError for what is none of them.
+    Raises UsageError for a value that a tunable cannot have.
     """
-    return {
-        n: chosen_value(variant.name, n, t, params.get(n, t.default)) for n, t in variant.tunables.items()
-    }
-
-
-def chosen_value(owner: str, name: str, tunable: Tunable, given: Any) -> Any:
-    """`given` as a value of `tunable`, a parameter of the variant or format `owner`. Raises UsageError."""
-    if tunable.choices is not None:
-        for choice in tunable.choices:
-            if given == choice or given == str(choice):
-                return choice
-        allowed = ", ".join(str(c) for c in tunable.choices)
-        if tunable.between is not None:
-            return _number(owner, name, int, tunable.between, f"{allowed} or ", given)
-        raise UsageError(f"{owner}: {name}={given} is not possible", remedy=f"one of {allowed}")
-    if not isinstance(tunable.default, int | float):
-        if tunable.check is not None:
-            tunable.check(given)
-        return given
-    between = tunable.between or (-(2**31), 2**31 - 1)
-    return _number(owner, name, type(tunable.default), between, "", given)
-
-
-def _number(
-    owner: str, name: str, kind: type[int] | type[float], between: tuple[float, float], words: str, given: Any
-) -> int | float:
-    """`given` as a number of `kind`; `words`: what may stand in its place."""
-    low, high = between
-    value: int | float | None
-    try:
-        value = kind(given)
-    except (ValueError, OverflowError):
-        value = None
-    if value is None or (isinstance(given, float) and value != given and not math.isnan(given)):
-        what = "a whole number" if kind is int else "a number"
-        raise UsageError(f"{owner}: {name}={given} is not {what}", remedy=f"take {words}{low} to {high}")
-    if not low <= value <= high:  # nor is nan
-        raise UsageError(f"{owner}: {name}={given} is not possible", remedy=f"take {words}{low} to {high}")
-    return value
+    return checked_values(variant.name, variant.tunables, params)
 
 
 def upload_packed(device: Device, packed: Packed) -> dict[str, Buffer]:

@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer, Device, Kernel
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Packed, Tunable
+from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import cuda_dir
 
 __all__ = [
@@ -209,7 +210,7 @@ class Variant:
     prepare: Callable[[Job], Launch]
     where: Literal["gpu", "cpu"] = "gpu"
     library: str | None = None
-    tunables: Mapping[str, Tunable] = field(default_factory=lambda: MappingProxyType({}))
+    tunables: Mapping[str, Parameter] = field(default_factory=lambda: MappingProxyType({}))
     dtypes: tuple[str, ...] = ("float32", "float64")
     missing: Callable[[Device], str | None] | None = None
     limits: Callable[[Sizes], Limits] | None = None
@@ -251,7 +252,7 @@ def variant(
     source: str | None = None,
     where: Literal["gpu", "cpu"] = "gpu",
     library: str | None = None,
-    tunables: Mapping[str, Tunable] | None = None,
+    tunables: Mapping[str, Parameter] | None = None,
     dtypes: Iterable[str] = ("float32", "float64"),
     missing: Callable[[Device], str | None] | None = None,
     limits: Callable[[Sizes], Limits] | None = None,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer
 from spgraph_bench.errors import LaunchError
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape
 from spgraph_bench.variants.traversal import BLOCK, needs_cooperative
@@ -187,12 +187,12 @@ def persistent(job: Job) -> Launch:
 
 
 _CHOICE = {
-    "small_vertices": Tunable(1024, "largest frontier for one block alone", between=(0, 1024)),
-    "small_edges": Tunable(4096, "most out-edges of a frontier for one block alone", between=(0, _MOST)),
-    "alpha": Tunable(
+    "small_vertices": Parameter(1024, "largest frontier for one block alone", between=(0, 1024)),
+    "small_edges": Parameter(4096, "most out-edges of a frontier for one block alone", between=(0, _MOST)),
+    "alpha": Parameter(
         0.75, "pull forward once frontier edges x alpha > unexplored edges + vertices / 8", between=_RATIO
     ),
-    "beta": Tunable(
+    "beta": Parameter(
         4.0, "scatter backward where a level has more than beta times the edges of the next", between=_RATIO
     ),
 }

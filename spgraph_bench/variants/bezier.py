@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer
 from spgraph_bench.errors import SkipError
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.bezier import MOST, chosen_curves, points_needed
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
 
@@ -111,11 +111,11 @@ def uniform(job: Job) -> Launch:
 @variant("bezier", "flattened", format="none", source="bezier/flattened.cu", dtypes=_DTYPES,
          about="counts, their prefix sum, and points cut into equal parts, all in one launch",
          tunables={
-             "tile": Tunable(
+             "tile": Parameter(
                  0, "curves that a block takes; 0: for two blocks a multiprocessor, if that is few, else 128",
                  between=(0, 256),
              ),
-             "block": Tunable(
+             "block": Parameter(
                  0, "threads per block; 0: 512 for two blocks a multiprocessor, else 256",
                  choices=(0, 256, 512, 1024),
              ),
@@ -195,7 +195,7 @@ def host_driven(job: Job) -> Launch:
 
 
 _PIECE = {
-    "piece": Tunable(
+    "piece": Parameter(
         1 << 16, "curves of one launch, and so child grids that wait at most", between=(1, 1 << 24)
     )
 }
@@ -262,7 +262,7 @@ class _Heap:
 
 
 _MOST_CURVES = {
-    "most_curves": Tunable(
+    "most_curves": Parameter(
         100_000, "curves up to which it is run: allocations take turns, and 1 M took many seconds on an H200",
         between=(1, 10**7),
     )

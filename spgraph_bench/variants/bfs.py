@@ -8,7 +8,7 @@ import numpy as np
 
 from spgraph_bench.device.base import Arg, Buffer
 from spgraph_bench.errors import LaunchError
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import GRID
 from spgraph_bench.variants.traversal import (
@@ -29,26 +29,26 @@ _EDGE_BITS = np.uint64(33)
 _DTYPES = ("int32",)
 _PLAIN = BLOCK | PARENTS
 _DIRECTION = {
-    "alpha": Tunable(
+    "alpha": Parameter(
         4.0, "bottom-up once frontier edges, growing, x alpha > the looks it would take", between=_RATIO
     ),
-    "beta": Tunable(200.0, "top-down again when frontier vertices < vertices / beta", between=_RATIO),
-    "turn": Tunable(
+    "beta": Parameter(200.0, "top-down again when frontier vertices < vertices / beta", between=_RATIO),
+    "turn": Parameter(
         -1,
         "looks that turning to bottom-up and back costs; -1: 262,144, on the host device 0",
         between=(-1, _MOST),
     ),
-    "probes": Tunable(8, "in-edges that a lane looks at alone before its warp helps", between=(0, _MOST)),
+    "probes": Parameter(8, "in-edges that a lane looks at alone before its warp helps", between=(0, _MOST)),
 }
 _SMALL = {
-    "small_vertices": Tunable(1024, "largest frontier for one block alone", between=(0, 1024)),
-    "small_edges": Tunable(4096, "most out-edges of a frontier for one block alone", between=(0, _MOST)),
-    "shared_bitmap": Tunable(
+    "small_vertices": Parameter(1024, "largest frontier for one block alone", between=(0, 1024)),
+    "small_edges": Parameter(4096, "most out-edges of a frontier for one block alone", between=(0, _MOST)),
+    "shared_bitmap": Parameter(
         1, "1: one block alone has the bitmap in shared memory, where degrees are small and it fits", (0, 1)
     ),
 }
 _ALONE = {
-    "alone_from": Tunable(
+    "alone_from": Parameter(
         -1,
         "vertices from which one block goes on alone, degrees being uneven; -1: 16,384, on the host device 0",
         between=(-1, _MOST),
@@ -148,9 +148,9 @@ def frontier_warp(job: Job) -> Launch:
 
 
 _CLASSES = {
-    "warp_from": Tunable(16, "least out-edges for a warp per vertex", between=(0, _MOST)),
-    "block_from": Tunable(1024, "least out-edges for a block per vertex", between=(0, _MOST)),
-    "grid_from": Tunable(65536, "least out-edges for all blocks per vertex", between=(0, _MOST)),
+    "warp_from": Parameter(16, "least out-edges for a warp per vertex", between=(0, _MOST)),
+    "block_from": Parameter(1024, "least out-edges for a block per vertex", between=(0, _MOST)),
+    "grid_from": Parameter(65536, "least out-edges for all blocks per vertex", between=(0, _MOST)),
 }
 
 
@@ -219,7 +219,7 @@ def edge_balanced(job: Job) -> Launch:
 
 
 _RULE = {
-    "rule": Tunable(
+    "rule": Parameter(
         "edges",
         "edges: alpha is of the looks it would take; textbook: bottom-up once frontier edges > unexplored"
         " edges / alpha; plain: bottom-up while frontier vertices x mean degree > unvisited ones",
@@ -394,7 +394,7 @@ def _graph(job: Job) -> tuple[Levels, Callable[[], None], Callable[[np.uint64], 
 
 
 _REPLAY = {
-    "levels": Tunable(12, "levels in one graph; the host looks for the end after each", between=(1, 1024))
+    "levels": Parameter(12, "levels in one graph; the host looks for the end after each", between=(1, 1024))
 }
 
 

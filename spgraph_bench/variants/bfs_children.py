@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from spgraph_bench.device.base import Buffer
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
 from spgraph_bench.variants.bfs import Frontiers, every_level
 from spgraph_bench.variants.traversal import BLOCK, PARENTS, Levels
@@ -15,7 +15,7 @@ from spgraph_bench.variants.traversal import BLOCK, PARENTS, Levels
 __all__: list[str] = []
 
 _TUNABLES = BLOCK | PARENTS
-_HUBS = {"hub_from": Tunable(1024, "least out-edges for a child grid", between=(1, 2**31 - 1))}
+_HUBS = {"hub_from": Parameter(1024, "least out-edges for a child grid", between=(1, 2**31 - 1))}
 
 
 def _hubs(sizes: Sizes) -> Limits:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spgraph_bench.device.base import Arg, Buffer
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape
 from spgraph_bench.variants.traversal import needs_cooperative
@@ -96,11 +96,11 @@ def hook(job: Job) -> Launch:
 
 
 _SAMPLING = {
-    "rounds": Tunable(
+    "rounds": Parameter(
         2, "neighbours of each vertex that are joined before the hub's tree is left alone", between=(0, 64)
     ),
     # Offsets go up to a list's length beyond the last edge: int32 ones leave 2^16 for that (INT32_ENTRIES).
-    "long_list": Tunable(
+    "long_list": Parameter(
         1024, "longest list of neighbours that a warp walks alone; longer ones are cut", between=(1, 1 << 16)
     ),
 }

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Device, Kernel
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 
 __all__ = ["GRID", "Stamps", "cooperative_shape"]
 
 GRID = {
-    "block": Tunable(
+    "block": Parameter(
         0, "threads per block; 0: 1024, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)
     ),
-    "blocks_per_multiprocessor": Tunable(
+    "blocks_per_multiprocessor": Parameter(
         0, "blocks that a multiprocessor gets; 0: as many as fit", between=(0, 64)
     ),
 }

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spgraph_bench.device.base import Arg, Buffer, Kernel
 from spgraph_bench.errors import SkipError
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.pagerank import DANGLING
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.pagerank_cpu import edge_order
@@ -22,10 +22,10 @@ __all__ = ["Chunks"]
 
 _TRACED = 1 << 16
 _GRID = {
-    "block": Tunable(
+    "block": Parameter(
         0, "threads per block; 0: 512, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)
     ),
-    "blocks_per_multiprocessor": Tunable(
+    "blocks_per_multiprocessor": Parameter(
         0, "blocks that a multiprocessor gets; 0: as many as fit", between=(0, 64)
     ),
 }
@@ -178,7 +178,7 @@ class _Power:
         return self.launch(kernel, block, -(-items // block), own, each=each)
 
 
-_PULL = ADAPTIVE | {"depth": Tunable(1, "quads of edges that a thread has under way", (1, 2, 4))}
+_PULL = ADAPTIVE | {"depth": Parameter(1, "quads of edges that a thread has under way", (1, 2, 4))}
 
 
 @variant("pagerank", "pull", format="adjacency", source="pagerank/pull.cu", tunables=_PULL,
@@ -211,10 +211,10 @@ _RING_BYTES = 256  # times the size of a value, for each warp
 _FOR_L1 = 36 << 10  # of what shared memory could have besides, for L1 to have 64 kB in all
 _MOST_TILES = 96  # of a chunk: a bound on additions one after the other
 _HUBS = {
-    "block": Tunable(0, "threads per block; 0: 1024, on the host device 64", (0, 64, 128, 256, 512, 1024)),
-    "hubs": Tunable(-1, "values in shared memory; -1: all that leaves L1 64 kB", between=(-1, 1 << 20)),
-    "chunks": Tunable(1, "runs of edges that a warp takes", (1, 2, 4, 8)),
-    "row_cost": Tunable(4, "cost of finishing a row, in edges", between=(0, 1024)),
+    "block": Parameter(0, "threads per block; 0: 1024, on the host device 64", (0, 64, 128, 256, 512, 1024)),
+    "hubs": Parameter(-1, "values in shared memory; -1: all that leaves L1 64 kB", between=(-1, 1 << 20)),
+    "chunks": Parameter(1, "runs of edges that a warp takes", (1, 2, 4, 8)),
+    "row_cost": Parameter(4, "cost of finishing a row, in edges", between=(0, 1024)),
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.quadtree import most_split
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
 
@@ -153,7 +153,7 @@ def _chunked(begin: Ids, end: Ids, chunk: int) -> npt.NDArray[np.int32]:
 
 @variant("quadtree", "host-driven", format="none", source="quadtree/host_driven.cu", dtypes=_DTYPES,
          about="level by level: the host reads the counts, plans and launches again",
-         tunables={"chunk": Tunable(4096, "points that a block takes", between=(32, 1 << 20))})  # fmt: skip
+         tunables={"chunk": Parameter(4096, "points that a block takes", between=(32, 1 << 20))})  # fmt: skip
 def host_driven(job: Job) -> Launch:
     """Nodes are made by the host, and sent to the device at the end."""
     tree = _Tree(job)
@@ -226,8 +226,8 @@ def host_driven(job: Job) -> Launch:
 
 
 _GROW = {
-    "large": Tunable(16_384, "points from which a node gets several blocks", between=(1, 2**30)),
-    "chunk": Tunable(4096, "points of a large node that a block takes", between=(32, 2**20)),
+    "large": Parameter(16_384, "points from which a node gets several blocks", between=(1, 2**30)),
+    "chunk": Parameter(4096, "points of a large node that a block takes", between=(32, 2**20)),
 }
 
 

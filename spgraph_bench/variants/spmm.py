@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spgraph_bench.device.base import Buffer
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 
 __all__ = ["Pieces", "pieces"]
 
-_BLOCK = {"block": Tunable(64, "threads per block", (64, 128, 256, 512))}
+_BLOCK = {"block": Parameter(64, "threads per block", (64, 128, 256, 512))}
 _COLUMNS = {
-    "columns": Tunable(
+    "columns": Parameter(
         "auto",
         "columns of X at a time, A being read anew for the next ones",
         ("auto", 8, 16, 32, 64, 128, 256),
     )
 }
 _WIDTH = {
-    "width": Tunable(8, "columns that a thread adds up at a time (column-major)", (1, 2, 4, 8, 16)),
+    "width": Parameter(8, "columns that a thread adds up at a time (column-major)", (1, 2, 4, 8, 16)),
 }
 
 
@@ -128,11 +128,11 @@ def _row_major(job: Job, **defines: str) -> _RowMajor:
 @variant("spmm", "csr-row", format="csr", source="spmm/csr_row.cu",
          tunables={
              **_BLOCK, **_COLUMNS, **_WIDTH,
-             "share": Tunable(
+             "share": Parameter(
                  "auto", "groups of lanes that share a row of A, up to a warp (row-major)",
                  ("auto", 1, 2, 4, 8, 16, 32),
              ),
-             "team": Tunable("auto", "threads per row of A (column-major)", ("auto", 1, 2, 4, 8, 16, 32)),
+             "team": Parameter("auto", "threads per row of A (column-major)", ("auto", 1, 2, 4, 8, 16, 32)),
          },
          about="lanes over the columns of a row (row-major) or over its entries (column-major)")  # fmt: skip
 def csr_row(job: Job) -> Launch:
@@ -163,8 +163,8 @@ def csr_row(job: Job) -> Launch:
 
 @variant("spmm", "csr-tile", format="csr", source="spmm/csr_tile.cu",
          tunables={
-             "block": Tunable(128, "threads per block", (128, 256)), **_COLUMNS,
-             "items": Tunable("auto", "row ends and entries of a group of lanes", ("auto", 8, 16, 32, 64)),
+             "block": Parameter(128, "threads per block", (128, 256)), **_COLUMNS,
+             "items": Parameter("auto", "row ends and entries of a group of lanes", ("auto", 8, 16, 32, 64)),
          },
          about="rows and entries cut into equal shares, staged in shared memory")  # fmt: skip
 def csr_tile(job: Job) -> Launch:
@@ -246,8 +246,8 @@ def bsr(job: Job) -> Launch:
 
 @variant("spmm", "blocked-ell", format="blocked-ell", source="spmm/blocked_ell.cu", dtypes=("float16",),
          tunables={
-             "warps": Tunable(1, "warps per block", (1, 2, 4, 8)),
-             "fragments": Tunable("auto", "times 16 columns for each warp", ("auto", 1, 2, 4)),
+             "warps": Parameter(1, "warps per block", (1, 2, 4, 8)),
+             "fragments": Parameter("auto", "times 16 columns for each warp", ("auto", 1, 2, 4)),
          },
          about="tensor cores: half-precision blocks, float32 sums")  # fmt: skip
 def blocked_ell(job: Job) -> Launch:

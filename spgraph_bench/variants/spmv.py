@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import SkipError
-from spgraph_bench.formats.base import Tunable, human_bytes
+from spgraph_bench.formats.base import human_bytes
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 
 __all__ = ["lines_of", "scattered", "stride_of", "subwarp_shape"]
 
-_BLOCK = {"block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024))}
+_BLOCK = {"block": Parameter(256, "threads per block", (64, 128, 256, 512, 1024))}
 _STEPS = {
-    "steps": Tunable(8, "entries per lane of the segmented sum", (1, 2, 4, 8, 16, 32)),
-    "batch": Tunable(
+    "steps": Parameter(8, "entries per lane of the segmented sum", (1, 2, 4, 8, 16, 32)),
+    "batch": Parameter(
         "auto",
         "steps of the segmented sum whose entries a lane asks for at once; auto: 8 (4 of 8-byte values), 1 "
         "where neighbouring entries lie far apart in x",
@@ -125,11 +126,11 @@ def csr_vector(job: Job) -> Launch:
 
 
 _SUBWARP = {
-    "block": Tunable("auto", "threads per block", ("auto", 64, 128, 256)),
-    "threads": Tunable("auto", "threads per row", ("auto", 2, 4, 8, 16, 32)),
-    "rows": Tunable("auto", "rows that these threads have under way at once", ("auto", 1, 2, 4)),
-    "quads": Tunable("auto", "times four entries of a row that a thread asks for at once", ("auto", 1, 2)),
-    "resident": Tunable("auto", "threads per SM to leave registers for", ("auto", 768, 1024, 1536, 2048)),
+    "block": Parameter("auto", "threads per block", ("auto", 64, 128, 256)),
+    "threads": Parameter("auto", "threads per row", ("auto", 2, 4, 8, 16, 32)),
+    "rows": Parameter("auto", "rows that these threads have under way at once", ("auto", 1, 2, 4)),
+    "quads": Parameter("auto", "times four entries of a row that a thread asks for at once", ("auto", 1, 2)),
+    "resident": Parameter("auto", "threads per SM to leave registers for", ("auto", 768, 1024, 1536, 2048)),
 }
 
 
@@ -186,7 +187,7 @@ def csr_subwarp(job: Job) -> Launch:
     )  # fmt: skip
 
 
-def changed(params: Mapping[str, Any], tunables: Mapping[str, Tunable], **names: str) -> dict[str, str]:
+def changed(params: Mapping[str, Any], tunables: Mapping[str, Parameter], **names: str) -> dict[str, str]:
     """-D for the tunables in `names` (macro=tunable) that are not at their default.
 
     The default is written in the kernel too: what nobody changed needs no module of its own.
@@ -201,11 +202,11 @@ def differing(defaults: Mapping[str, int], **macros: int) -> dict[str, str]:
 
 # Defaults as in cuda/spmv/adaptive.cuh.
 ADAPTIVE = {
-    "block": Tunable(128, "threads per block", (128, 256, 512)),
-    "tile": Tunable(
+    "block": Parameter(128, "threads per block", (128, 256, 512)),
+    "tile": Parameter(
         "auto", "rows and entries per block; auto: 2048, of 8-byte values 1024", ("auto", 512, 1024, 2048)
     ),
-    "threads": Tunable(1024, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
+    "threads": Parameter(1024, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
 }
 
 
@@ -215,7 +216,7 @@ def tile_of(job: Job) -> int:
 
 
 def adaptive(
-    job: Job, kernel: str, entries: Sequence[Any], tunables: Mapping[str, Tunable] = ADAPTIVE
+    job: Job, kernel: str, entries: Sequence[Any], tunables: Mapping[str, Parameter] = ADAPTIVE
 ) -> Launch:
     """`kernel`, which is made of adaptive.cuh; `entries` are its arguments between row_ptr and x, `tunables`
     those with the defaults of its source."""
@@ -248,10 +249,10 @@ def csr_adaptive(job: Job) -> Launch:
 
 
 _SEGMENTED = {
-    "block": Tunable(256, "threads per block", (64, 128, 256, 512)),
-    "steps": Tunable(4, "entries per lane of the segmented sum", (4, 8)),
-    "resident": Tunable("auto", "threads per SM to leave registers for", ("auto", 1024, 1280, 1536, 2048)),
-    "launches": Tunable(
+    "block": Parameter(256, "threads per block", (64, 128, 256, 512)),
+    "steps": Parameter(4, "entries per lane of the segmented sum", (4, 8)),
+    "resident": Parameter("auto", "threads per SM to leave registers for", ("auto", 1024, 1280, 1536, 2048)),
+    "launches": Parameter(
         "auto",
         "2: y is zeroed first; 1: tiles pass on their parts of cut rows; auto: 1 up to 2^20 nonzeros",
         ("auto", 1, 2),
@@ -309,7 +310,7 @@ def csr_segmented(job: Job) -> Launch:
 
 
 _AHEAD = {
-    "ahead": Tunable(
+    "ahead": Parameter(
         "auto",
         "slots of a row read before the first is used; auto: 6, 1 where 8-byte values of x lie far apart",
         ("auto", 1, 2, 4, 6, 8, 14),
@@ -332,8 +333,8 @@ def _row_defines(job: Job, columns: str) -> dict[str, str]:
 
 # Defaults as in cuda/spmv/csr_merge.cu.
 _MERGE = {
-    "block": Tunable(256, "threads per block", (64, 128, 256, 512)),
-    "items": Tunable(
+    "block": Parameter(256, "threads per block", (64, 128, 256, 512)),
+    "items": Parameter(
         "auto", "entries and row ends per thread; auto: 7, of 8-byte values 5", ("auto", 5, 7, 9, 11)
     ),
 }
@@ -439,17 +440,17 @@ def sell(job: Job) -> Launch:
 
 
 _DIA = {
-    "block": Tunable(
+    "block": Parameter(
         "auto",
         "threads per block; auto: 512, with less than a million rows 256",
         ("auto", 64, 128, 256, 512, 1024),
     ),
-    "rows": Tunable(1, "neighbouring rows per thread (where the diagonals are not compiled in)", (1, 2, 4)),
-    "ahead": Tunable(14, "diagonals read before the first is used", (2, 4, 8, 14, 28)),
-    "specialise": Tunable(
+    "rows": Parameter(1, "neighbouring rows per thread (where the diagonals are not compiled in)", (1, 2, 4)),
+    "ahead": Parameter(14, "diagonals read before the first is used", (2, 4, 8, 14, 28)),
+    "specialise": Parameter(
         "auto", "compile up to 64 diagonals in; auto: from 100,000 entries on", ("auto", "always", "never")
     ),
-    "lines": Tunable(
+    "lines": Parameter(
         "auto",
         "runs of rows a block takes, as far apart as the farthest diagonal, where diagonals are compiled in; "
         "auto: up to 8, as many as leave all multiprocessors the same",

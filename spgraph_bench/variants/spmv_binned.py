@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spgraph_bench.errors import SkipError
-from spgraph_bench.formats.base import Tunable, human_bytes
+from spgraph_bench.formats.base import human_bytes
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 
 __all__: list[str] = []
@@ -13,12 +14,12 @@ __all__: list[str] = []
 
 _SUM_BLOCK = 256
 _TUNABLES = {
-    "waves": Tunable(1, "blocks of the multiply kernel per SM that are started", (1, 2, 3, 4, 6, 8)),
-    "multiply_block": Tunable(
+    "waves": Parameter(1, "blocks of the multiply kernel per SM that are started", (1, 2, 3, 4, 6, 8)),
+    "multiply_block": Parameter(
         "auto", "threads per block of the multiply kernel; auto: 1024, or 512 where no more fit",
         ("auto", 128, 256, 512, 1024),
     ),
-    "stages": Tunable(4, "loads a thread of the multiply kernel has under way", (2, 3, 4, 6)),
+    "stages": Parameter(4, "loads a thread of the multiply kernel has under way", (2, 3, 4, 6)),
 }  # fmt: skip
 
 

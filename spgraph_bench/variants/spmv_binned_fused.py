@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spgraph_bench.errors import SkipError
-from spgraph_bench.formats.base import Tunable, human_bytes
+from spgraph_bench.formats.base import human_bytes
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.spmv import changed
 from spgraph_bench.variants.traversal import needs_cooperative
@@ -13,13 +14,13 @@ from spgraph_bench.variants.traversal import needs_cooperative
 __all__: list[str] = []
 
 _TUNABLES = {
-    "block": Tunable(1024, "threads per block", (64, 256, 512, 1024)),
-    "multipliers": Tunable(
+    "block": Parameter(1024, "threads per block", (64, 256, 512, 1024)),
+    "multipliers": Parameter(
         "auto", "threads of a block that multiply; auto: three of eight", ("auto", 32, 256, 512, 640)
     ),
-    "stages": Tunable("auto", "loads a multiplying thread has under way", ("auto", 2, 3, 4, 6)),
-    "depth": Tunable(3, "loads an adding thread has under way", (1, 2, 3, 4)),
-    "buffers": Tunable(2, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),
+    "stages": Parameter("auto", "loads a multiplying thread has under way", ("auto", 2, 3, 4, 6)),
+    "depth": Parameter(3, "loads an adding thread has under way", (1, 2, 3, 4)),
+    "buffers": Parameter(2, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),
 }
 
 

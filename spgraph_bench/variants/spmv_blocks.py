@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.spmv import differing
 
@@ -13,7 +13,7 @@ __all__: list[str] = []
 # As in the kernels.
 _DEFAULTS = {"SPG_ROWS": 3, "SPG_COLS": 3, "SPG_BLOCK": 64, "SPG_AHEAD": 1}
 
-_BLOCK = {"block": Tunable(64, "threads per block", (64, 128, 256, 512))}
+_BLOCK = {"block": Parameter(64, "threads per block", (64, 128, 256, 512))}
 
 
 @variant("spmv", "bsr", format="bsr", source="spmv/bsr.cu", tunables=_BLOCK,
@@ -32,7 +32,7 @@ def bsr(job: Job) -> Launch:
 @variant("spmv", "bsr-sliced", format="bsr-sliced", source="spmv/bsr_sliced.cu",
          tunables={
              **_BLOCK,
-             "ahead": Tunable(1, "blocks a thread reads before it uses one", (1, 2, 3, 4)),
+             "ahead": Parameter(1, "blocks a thread reads before it uses one", (1, 2, 3, 4)),
          },
          about="blocks interleaved over 32 block rows, a thread per block row, no padding")  # fmt: skip
 def bsr_sliced(job: Job) -> Launch:

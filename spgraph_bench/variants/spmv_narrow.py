@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from spgraph_bench.errors import SkipError
-from spgraph_bench.formats.base import Tunable
 from spgraph_bench.formats.common import VALUES_DIFFER
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants import spmv
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
 from spgraph_bench.variants.spmv import ADAPTIVE, adaptive, changed, large
@@ -20,21 +20,21 @@ __all__: list[str] = []
 
 _THREADS = ADAPTIVE["threads"]
 # Defaults as in cuda/spmv/csr_16.cu.
-_PATTERN_16 = {**ADAPTIVE, "threads": Tunable(1280, _THREADS.about, _THREADS.choices)}
+_PATTERN_16 = {**ADAPTIVE, "threads": Parameter(1280, _THREADS.about, _THREADS.choices)}
 _CSR_16 = {
     **ADAPTIVE,
-    "threads": Tunable(
+    "threads": Parameter(
         "auto", f"{_THREADS.about}; auto: 1280, of 8-byte values 1024", ("auto", *(_THREADS.choices or ()))
     ),
 }
 _DIA = {
-    "block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024)),
-    "ahead": Tunable(8, "diagonals whose x is read before the first is added", (1, 2, 4, 8)),
-    "slices": Tunable(2, "slices of 32 rows for each warp", (1, 2, 4)),
+    "block": Parameter(256, "threads per block", (64, 128, 256, 512, 1024)),
+    "ahead": Parameter(8, "diagonals whose x is read before the first is added", (1, 2, 4, 8)),
+    "slices": Parameter(2, "slices of 32 rows for each warp", (1, 2, 4)),
 }
 _SELL = {
-    "block": Tunable(128, "threads per block", (64, 128, 256, 512, 1024)),
-    "ahead": Tunable(8, "slots of a row read before the first is used", (2, 4, 6, 8, 14)),
+    "block": Parameter(128, "threads per block", (64, 128, 256, 512, 1024)),
+    "ahead": Parameter(8, "slots of a row read before the first is used", (2, 4, 6, 8, 14)),
 }
 
 
@@ -56,7 +56,7 @@ def _bare(job: Job, *names: str) -> Job:
     return dataclasses.replace(job, arrays={**job.arrays, **dict.fromkeys(names, value)})
 
 
-def _tunables(name: str) -> Mapping[str, Tunable]:
+def _tunables(name: str) -> Mapping[str, Parameter]:
     return get_variant("spmv", name).tunables
 
 
@@ -68,7 +68,7 @@ def csr_16(job: Job) -> Launch:
     return launch
 
 
-def _csr_16(job: Job, tunables: Mapping[str, Tunable]) -> Launch:
+def _csr_16(job: Job, tunables: Mapping[str, Parameter]) -> Launch:
     return adaptive(job, "csr_16", [job.arrays[name] for name in ("offset", "base", "val")], tunables)
 
 

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from spgraph_bench.device.base import Buffer
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants import spmv
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
 
 __all__ = ["turned"]
 
 _SCATTER = {
-    "block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024)),
-    "threads": Tunable("auto", "threads per row or column", ("auto", 2, 4, 8, 16, 32)),
+    "block": Parameter(256, "threads per block", (64, 128, 256, 512, 1024)),
+    "threads": Parameter("auto", "threads per row or column", ("auto", 2, 4, 8, 16, 32)),
 }
 
 
@@ -63,7 +63,7 @@ def turned(job: Job) -> Job:
     )
 
 
-def _tunables(name: str) -> Mapping[str, Tunable]:
+def _tunables(name: str) -> Mapping[str, Parameter]:
     return get_variant("spmv", name).tunables
 
 

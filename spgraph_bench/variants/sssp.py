@@ -11,7 +11,7 @@ import numpy as np
 
 from spgraph_bench.device.base import Arg
 from spgraph_bench.errors import LaunchError
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape
 from spgraph_bench.variants.traversal import BLOCK, Levels, needs_cooperative
@@ -25,21 +25,23 @@ _EDGE_BITS = np.uint64(33)
 _MOST = 2**31 - 1
 
 _DELTA = {
-    "delta": Tunable(
+    "delta": Parameter(
         0.0,
         "how far the threshold rises at a time; 0: mean weight over mean degree at first, doubled while idle",
         between=(0.0, 1e30),
     ),
-    "busy_edges": Tunable(
+    "busy_edges": Parameter(
         0,
         "a delta of its own doubles where a threshold lets fewer edges be relaxed; 0: 4,096 a multiprocessor",
         between=(0, _MOST),
     ),
 }
 _SMALL = {
-    "small_vertices": Tunable(1024, "largest near frontier for one block alone", between=(0, 1024)),
-    "small_edges": Tunable(4096, "most out-edges of a near frontier for one block alone", between=(0, _MOST)),
-    "small_waiting": Tunable(4096, "largest far pile that one block splits alone", between=(0, _MOST)),
+    "small_vertices": Parameter(1024, "largest near frontier for one block alone", between=(0, 1024)),
+    "small_edges": Parameter(
+        4096, "most out-edges of a near frontier for one block alone", between=(0, _MOST)
+    ),
+    "small_waiting": Parameter(4096, "largest far pile that one block splits alone", between=(0, _MOST)),
 }
 
 

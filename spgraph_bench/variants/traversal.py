@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spgraph_bench.device.base import Arg, Buffer, Device, Kernel
 from spgraph_bench.errors import LaunchError
-from spgraph_bench.formats.base import Tunable
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, LevelTime
 from spgraph_bench.variants.grids import cooperative_shape
 
@@ -26,8 +26,10 @@ __all__ = [
     "per_level",
 ]
 
-PARENTS = {"parents": Tunable(0, "1: find a parent for every vertex too, in a pass after the levels", (0, 1))}
-BLOCK = {"block": Tunable(256, "threads per block", (64, 128, 256, 512, 1024))}
+PARENTS = {
+    "parents": Parameter(0, "1: find a parent for every vertex too, in a pass after the levels", (0, 1))
+}
+BLOCK = {"block": Parameter(256, "threads per block", (64, 128, 256, 512, 1024))}
 
 _POISON = 0x80
 """Fills results before a run: 0x80808080 is neither a level nor a vertex, and not -1."""
