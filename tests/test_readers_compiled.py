@@ -238,7 +238,17 @@ def test_it_reads_no_byte_beyond_a_piece():
         row, col, values = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(1)
         for count in (0, 1):
             for field in (b"r", b"i", b"p"):
-                given = (len(text), count, 9, 9, row.ctypes.data, col.ctypes.data, values.ctypes.data, field)
+                given = (
+                    len(text),
+                    count,
+                    9,
+                    9,
+                    1,
+                    row.ctypes.data,
+                    col.ctypes.data,
+                    values.ctypes.data,
+                    field,
+                )
                 assert found.spg_entries(text.ctypes.data, *given) in (0, 1)
         assert found.spg_lines(text.ctypes.data, len(text)) == 1
 

@@ -303,6 +303,15 @@ def written(folder: Path, triangle: str, lines: list[str], entries: int | None =
         ("5 1 1e+", "'1e+' is not a number"),
         ("5 1 1e.5", "'1e.5' is not a number"),
         ("5 1 1--5", "'1--5' is not a number"),
+        ("5 1.5 3.0", "'1.5' is not a column index"),
+        ("5 1.2.3 1.0", "'1.2.3' is not a column index"),
+        ("5 1 1.2.3", "'1.2.3' is not a number"),
+        ("5 1 1e5e6", "'1e5e6' is not a number"),
+        ("5 1 1e5.3", "'1e5.3' is not a number"),
+        ("5 1 .", "'.' is not a number"),
+        ("5 1 4.2-390041", "'4.2-390041' is not a number"),
+        ("5 1 1.5-4", "'1.5-4' is not a number"),
+        ("5e0 1 1.5", "'5e0' is not a row index"),
         ("5 1 2.5\0", "is not a number"),
         ("5\n1 2.5", "1 word, but an entry"),
         ("5 149999999999 2.5", "is beyond the declared"),
@@ -317,7 +326,7 @@ def test_a_fault_in_the_middle_of_a_long_file(tmp_path, long_file, triangle, lin
         assert caught.value.place == f"{path}:5002"
 
 
-@pytest.mark.parametrize(("value", "expected"), [("2.5D+01", 25.0), ("2.5-1", 0.25), ("nan", np.nan)])
+@pytest.mark.parametrize(("value", "expected"), [("2.5D+01", 25.0), ("2.5-101", 2.5e-101), ("nan", np.nan)])
 def test_what_scipy_misreads_in_the_middle_of_a_long_file(tmp_path, long_file, value, expected):
     path = written(tmp_path, "symmetric", [*long_file[:4999], f"5000 1 {value}\n", *long_file[5000:]])
     matrix = read(path)
@@ -382,11 +391,22 @@ def test_a_huge_declared_count_allocates_nothing():
 
 @pytest.mark.parametrize("block", [1, 2, 7, 64, 1 << 17])
 def test_a_text_is_checked_in_blocks(monkeypatch, block):
-    # Whatever the cut, counts over the pieces add up to those over the whole.
     monkeypatch.setattr("spgraph_bench.readers.scan._BLOCK", block)
     body = b"\n" + b"".join(b"%d 1  -%d.5e-%d\n" % (k, k, k % 7) for k in range(300))
     assert scan(body, 1, len(body)) == 900
-    assert sum(scan(body, at, min(at + 13, len(body))) for at in range(1, len(body), 13)) == 900
+    assert scan(body, 1, len(body), width=3) == 900
+    for bad in (
+        b"1.5 1 2",
+        b"1 2",
+        b"1 2 3 4",
+        b"-1 1 2",
+        b"1 1e2 2",
+        b"1 1 2e5.1",
+        b"1 1 2e5e6",
+        b"1 1 .e5",
+        b"",
+    ):
+        assert scan(body + bad + b"\n" + body[1:], 1, 2 * len(body) + len(bad), width=3) is None
 
 
 @pytest.mark.parametrize("number", [b"1", b"-1", b"1.", b".5", b"-.5", b"1e5", b"1E+5", b"-1.5e-05", b"+1"])
@@ -523,3 +543,67 @@ def test_one_matrix_several_ways(matrices_dir: Path):
     assert np.isnan(commented.values[0])
     assert np.array_equal(commented.col_idx[1:], plain.csr.col_idx)
     assert np.array_equal(commented.values[1:], plain.csr.values)
+
+
+def test_base_0_is_honoured():
+    body = "3 4 3\n0 3\n2 0\n1 1\n"
+    matrix = load(text("coordinate pattern general", body), base=0)
+    assert matrix.csr.to_scipy().toarray().tolist() == [[0, 0, 0, 1], [0, 1, 0, 0], [1, 0, 0, 0]]
+    assert (matrix.policies.base, matrix.policies.base_from) == (0, "option")
+    with pytest.raises(InputError, match=r":3: row index 0 .*\n.*--base 0"):
+        load(text("coordinate pattern general", body))
+    with pytest.raises(InputError, match=r":4: row 3 is beyond the declared 3 rows, the last of which is 2"):
+        load(text("coordinate pattern general", "3 4 2\n0 3\n3 0\n"), base=0)
+    with pytest.raises(InputError, match=r":2: row index 0 .*\n.*--base 0.*--input-format edge-list"):
+        load(b"5 5 2\n0 3\n3 2\n")
+
+
+def test_without_a_size_line_the_edge_list_is_offered_and_reads_every_edge(tmp_path):
+    path = tmp_path / "a.mtx"
+    path.write_bytes(text("coordinate pattern general", "% c\n2 1\n3 1\n4 3\n"))
+    with pytest.raises(InputError, match=r":3: '2 1' is not a size line.*\n.*--input-format edge-list"):
+        read(str(path))
+    matrix = read(str(path), ReadOptions(input_format="edge-list"))
+    assert (matrix.csr.shape, matrix.csr.nnz, matrix.policies.base) == ((4, 4), 3, 1)
+    path.write_bytes(text("coordinate real symmetric", "2 1 .5\n3 1 7\n"))
+    weighted = read(str(path), ReadOptions(input_format="edge-list"))
+    assert weighted.csr.to_scipy().toarray().tolist() == [[0, 0.5, 7], [0.5, 0, 0], [7, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "expected"),
+    [
+        ("array real general", "2 2 4\n1\n2\n3\n4\n", [[1, 3], [2, 4]]),
+        ("array real symmetric", "2 2 3\n1\n2\n3\n", [[1, 2], [2, 3]]),
+        ("array real symmetric", "2 2 4\n1\n2\n2\n3\n", [[1, 2], [2, 3]]),
+        ("array integer symmetric", "2 2\n1 2 2 3\n", [[1, 2], [2, 3]]),
+        (
+            "array real skew-symmetric",
+            "3 3\n% c\n0 4 -1\n0 2.5\n0\n",
+            [[0, -4, 1], [4, 0, -2.5], [-1, 2.5, 0]],
+        ),
+        ("array real skew-symmetric", "2 2\n0 4 -4 0\n", [[0, -4], [4, 0]]),
+        ("array complex hermitian", "2 2\n1 0\n2 3\n2 -3\n5 0\n", [[1, 2], [2, 5]]),
+    ],
+)
+def test_arrays_as_they_are_also_written(kind, body, expected):
+    part = {"part": "real"} if "complex" in kind else {}
+    assert dense(text(kind, body), **part) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "fault"),
+    [
+        ("array real general", "2 2 3\n1\n2\n3\n4\n", ":2: 3 values are declared, an array of 2 x 2 has 4"),
+        ("array real skew-symmetric", "2 2\n1\n4\n0\n", ":3: 1.0 on the diagonal of a skew-symmetric"),
+        (
+            "array real symmetric",
+            "2 2\n1\n2\n7\n3\n",
+            ":5: declared symmetric, but row 1, column 2 is 7.0 and",
+        ),
+        ("array real symmetric", "2 2\n1\n2\n", "3 values are declared, the file has 2"),
+    ],
+)
+def test_arrays_that_contradict_themselves(kind, body, fault):
+    with pytest.raises(InputError, match=fault):
+        load(text(kind, body))

@@ -7,7 +7,7 @@ The parser reads Matrix Market bodies that are to the letter an entry in every l
 nothing else: what is wrong is for the readers in Python to say. A thread takes the next piece of the text,
 counts its lines, which tells where the entries after it go, and parses it while it is in cache and the next
 thread is at the next piece. That takes 0.8 ns of CPU time a byte for real values; scipy takes 1.4, and
-the check that keeps from it what it would misread 0.6.
+the check that keeps from it what it would misread 5.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from spgraph_bench.readers.matrix_market_text import Body, Header
 
 __all__ = ["WORTH_BYTES", "WORTH_ENTRIES", "by_row", "library", "read_entries"]
 
-WORTH_BYTES = 1 << 24
+WORTH_BYTES = 1 << 22
 """For less, finding and loading the library (10 ms; 0.25 s to compile it, once) takes what it saves."""
 WORTH_ENTRIES = 1 << 20
 """The same for entries that are sorted."""
@@ -71,7 +71,7 @@ def library() -> ctypes.CDLL | None:
     pointer, count = ctypes.c_void_p, ctypes.c_int64
     found.spg_lines.argtypes, found.spg_lines.restype = [pointer, count], count
     found.spg_entries.argtypes = [
-        pointer, count, count, count, count, pointer, pointer, pointer, ctypes.c_char,
+        pointer, count, count, count, count, ctypes.c_int, pointer, pointer, pointer, ctypes.c_char,
     ]  # fmt: skip
     found.spg_entries.restype = ctypes.c_int
     integer = ctypes.c_int
@@ -120,7 +120,8 @@ def read_entries(data: bytes | mmap, begin: int, end: int, head: Header, progres
     declared count.
     """
     size = end - begin
-    if size < max(WORTH_BYTES, 2 * head.tokens - 1) or head.layout == "array" or head.field not in _DTYPES:
+    least = WORTH_BYTES if head.base else 0  # scipy cannot count from 0
+    if size < max(least, 2 * head.tokens - 1) or head.layout == "array" or head.field not in _DTYPES:
         return None
     last = data.rfind(b"\n", begin, end) + 1 or begin
     if end - last > _MAX_LINE or (found := library()) is None:
@@ -185,8 +186,8 @@ class _Work:
         values = self.values
         return bool(
             self.library.spg_entries(
-                _at(text, at), size, count, self.head.rows, self.head.cols, _at(self.row, first),
-                _at(self.col, first), None if values is None else _at(values, first),
+                _at(text, at), size, count, self.head.rows, self.head.cols, self.head.base,
+                _at(self.row, first), _at(self.col, first), None if values is None else _at(values, first),
                 self.head.field[:1].encode(),
             )
         )  # fmt: skip

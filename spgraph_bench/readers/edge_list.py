@@ -97,9 +97,13 @@ class Head:
     """Edges that a header promises, and its line."""
     sides: tuple[int, int] | None = None
     """KONECT's numbers of row and column vertices."""
+    banner: bool = False
+    """The first line is Matrix Market's."""
 
     def comment(self, text: bytes, number: int) -> None:
-        if found := _KONECT.match(text):
+        if number == 1 and _has_banner(text):
+            self.banner, self.directed = True, False if text.lower().endswith(b" symmetric") else None
+        elif found := _KONECT.match(text):
             kind, weights = found[1].decode().lower(), found[2].decode().lower()
             self.directed = kind in ("asym", "directed")
             if not kind.endswith("directed"):
@@ -175,11 +179,11 @@ class _Size:
 def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     """See the module. Edges are directed as stored unless a header says otherwise."""
     data = with_line_feeds(data)
-    if _has_banner(data.head()):
-        raise data.error("this is a Matrix Market file", line=1, remedy="give --input-format matrix-market")
     findings: list[Finding] = []
     end = _end_of_edges(data, findings)
     head = scan_head(data.data, end)
+    if head.banner:  # read as edges only where that was asked for
+        findings.append(Finding("the Matrix Market banner says no more than symmetric or not", 1))
     lines = head.lines
     if not lines:
         raise no_edges(data)
@@ -398,7 +402,7 @@ def _base(
         return options.base, "option"
     if low == 0:
         return 0, "found"
-    if head.konect:
+    if head.konect or head.banner:
         return 1, "format"
     if low == 1 or (size is not None and table.high() == size.rows == size.cols):
         return 1, "found"

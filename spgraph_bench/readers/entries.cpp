@@ -21,13 +21,13 @@ const char* skip_blanks(const char* at) {
     return at;
 }
 
-// An index from 1 to `count`, less 1. What is behind it, here as below, or null where there is none.
-const char* read_index(const char* at, std::int64_t count, std::int32_t* out) {
+// An index from `first` on, of `count`, less `first`. What is behind it, here as below, or null where there is none.
+const char* read_index(const char* at, std::int64_t count, std::uint64_t first, std::int32_t* out) {
     const char* const begin = at;
     std::uint64_t number = 0;
     for (; is_digit(*at); ++at) number = number * 10 + static_cast<std::uint64_t>(*at - '0');
-    if (at - begin > 18 || number - 1 >= static_cast<std::uint64_t>(count)) return nullptr;
-    *out = static_cast<std::int32_t>(number - 1);
+    if (at - begin > 18 || number - first >= static_cast<std::uint64_t>(count)) return nullptr;
+    *out = static_cast<std::int32_t>(number - first);
     return at;
 }
 
@@ -43,11 +43,11 @@ struct nothing {};
 
 template <class Value>
 bool read_entries(const char* at, const char* end, std::int64_t entries, std::int64_t rows, std::int64_t cols,
-                  std::int32_t* row, std::int32_t* col, Value* values) {
+                  std::uint64_t first, std::int32_t* row, std::int32_t* col, Value* values) {
     for (std::int64_t k = 0; k < entries; ++k) {
-        at = read_index(skip_blanks(at), rows, &row[k]);
+        at = read_index(skip_blanks(at), rows, first, &row[k]);
         if (!at || (*at != ' ' && *at != '\t')) return false;
-        at = read_index(skip_blanks(at), cols, &col[k]);
+        at = read_index(skip_blanks(at), cols, first, &col[k]);
         if (!at) return false;
         if constexpr (!std::is_same_v<Value, nothing>) {
             if (*at != ' ' && *at != '\t') return false;
@@ -89,15 +89,17 @@ SPG_EXPORT std::int64_t spg_lines(const char* at, std::int64_t size) {
     return lines;
 }
 
-// Reads `entries` lines, which fill [at, at + size) and end in a line feed each. `field`: 'r'eal (values are
+// Reads `entries` lines, which fill [at, at + size) and end in a line feed each; indices count from `first`. `field`: 'r'eal (values are
 // double), 'i'nteger (int64) or 'p'attern (none). Whether they are all entries.
 SPG_EXPORT int spg_entries(const char* at, std::int64_t size, std::int64_t entries, std::int64_t rows,
-                           std::int64_t cols, std::int32_t* row, std::int32_t* col, void* values, char field) {
-    const char* const end = at + size;
-    if (field == 'r') return read_entries(at, end, entries, rows, cols, row, col, static_cast<double*>(values));
-    if (field == 'i')
-        return read_entries(at, end, entries, rows, cols, row, col, static_cast<std::int64_t*>(values));
-    return read_entries(at, end, entries, rows, cols, row, col, static_cast<nothing*>(values));
+                           std::int64_t cols, int first, std::int32_t* row, std::int32_t* col, void* values,
+                           char field) {
+    const auto read = [&](auto* to) {
+        return read_entries(at, at + size, entries, rows, cols, static_cast<std::uint64_t>(first), row, col, to);
+    };
+    if (field == 'r') return read(static_cast<double*>(values));
+    if (field == 'i') return read(static_cast<std::int64_t*>(values));
+    return read(static_cast<nothing*>(values));
 }
 
 // How many of the entries are in each row; `mirrored`: without those on the diagonal.

@@ -12,7 +12,7 @@ all to CSR (scripts/bench_readers.py; four million entries; real values, 138 MB)
 order 0.14 against 0.13 and 0.22 (in CPU time, 0.25 against 0.26 and 0.35); a pattern, 54 MB, 0.04 against
 0.06 and 0.11; a symmetric pattern 0.05 against 0.08 and 0.14. Of column-major's CPU time, 0.20 s, the parser
 takes two thirds, counting lines and the text's first touch, sorting, and checks of ranges, order and odd
-values the rest. Without a compiler it takes 0.38 s of CPU time.
+values the rest. Without a compiler, checking the text takes as long as scipy takes to parse it (see `scan`).
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ from spgraph_bench.readers.matrix_market_text import (
     BANNER,
     Body,
     Header,
+    Triangle,
     lines,
     miscounted,
     read_body,
     read_header,
     text_end,
 )
-from spgraph_bench.readers.scan import scan
+from spgraph_bench.readers.scan import line_end, scan
 
 __all__ = ["parse", "sniff"]
 
@@ -60,17 +61,7 @@ _COMMENT = re.compile(rb"^[ \t\r]*%[^\n]*\n?", re.MULTILINE)
 _BLANK = re.compile(rb"\n(?:[ \t\r]*\n)+")
 _WORD = re.compile(rb"[nNiI][a-zA-Z]*")
 _SPECIAL = re.compile(rb"nan|inf(?:inity)?", re.IGNORECASE)
-_REAL = rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf(?:inity)?))"
-_LINES = {
-    field: re.compile(
-        rb"(?:[ \t]*+" + rb"[ \t]++".join([rb"[0-9]++", rb"[0-9]++", *values]) + rb"[ \t\r]*+(?:\n|$))*+"
-    )
-    for field, values in {
-        "real": [_REAL], "integer": [rb"-?[0-9]+"], "complex": [_REAL, _REAL], "pattern": [],
-    }.items()
-}  # fmt: skip
 _REALS = ("real", "complex")
-_SAMPLE = 1 << 14
 _FORTRAN = bytes.maketrans(b"dD", b"ee")
 
 
@@ -86,27 +77,34 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     """Entries of a Matrix Market file; InputError with the line for anything wrong in it."""
     if data.data.find(b"\n") < 0:  # one line, or line ends of the old Macintosh
         data = replace(data, data=data.data[:].replace(b"\r", b"\n"))
-    head = read_header(data)
+    head = read_header(data, options.base)
     if head.field == "complex" and options.part is None and options.values == "file":
         raise data.error(
             "the values are complex, spgraph computes with real ones",
             line=1,
             remedy="choose what to take: --part real|imag|abs",
         )
-    return _entries(data, head, _fast(data, head, progress) or read_body(data, head, progress))
+    if head.layout == "array" and head.symmetry != "general":
+        _choose_triangle(data, head)
+    return _entries(data, head, _fast(data, head, progress) or read_body(data, head, progress), options)
 
 
-def _entries(data: Input, head: Header, body: Body) -> RawEntries:
+def _entries(data: Input, head: Header, body: Body, options: ReadOptions) -> RawEntries:
     values = body.values
     if values is not None and np.issubdtype(values.dtype, np.integer):
         values = _as_real(values, head, lambda k: _line_of(data, head, body.plain, k))
     if body.row is not None and body.col is not None:
         return RawEntries(
-            head.rows, head.cols, body.row, body.col, values, NAME, symmetry=head.symmetry, base=1,
+            head.rows, head.cols, body.row, body.col, values, NAME, symmetry=head.symmetry,
+            base=head.base, base_from="format" if options.base is None else "option",
             findings=tuple(head.findings), line_of=lambda k: _line_of(data, head, body.plain, k),
         )  # fmt: skip
     assert values is not None
-    stored = np.flatnonzero(values != 0)
+    stored = values != 0
+    if head.triangle == "full" and head.symmetry != "general":
+        stored &= _is_lower(data, head, values, body.plain)
+        values = np.where(stored, values, 0)
+    stored = np.flatnonzero(stored)
     if zeros := len(values) - len(stored):
         head.findings.append(Finding("array layout: zeros are not taken as entries", count=zeros))
     row, col = _positions(head, stored)
@@ -130,38 +128,33 @@ class _Feed:
         sizes = f"{head.rows} {head.cols} {head.count}"
         self.header = f"%%MatrixMarket matrix coordinate {head.field} general\n{sizes}\n".encode()
         self.head, self.text, self.begin, self.at, self.end = head, text, begin, begin, end
-        self.say, self.checked, self.tokens, self.lines, self.last = say, checked, 0, 1, b"\n"
+        self.say, self.checked, self.tokens, self.last = say, checked, 0, b"\n"
 
     def read(self, size: int) -> bytes:
         """The next piece. scipy asks for a kilobyte at a time, but takes what it gets, in less time."""
         if self.header:
             piece, self.header = self.header, b""
             return piece
-        stop = min(self.at + _PIECE, self.end)
+        stop = line_end(self.text, self.at, self.end, _PIECE)
         if stop == self.at or not (self.checked or self._is_sound(stop)):
             piece, self.last = self.last, b""
             return piece
         piece, self.at = self.text[self.at : stop], stop
-        if not self.checked:
-            self.lines += int(np.count_nonzero(np.frombuffer(piece, np.uint8) == ord("\n")))
         self.say("reading entries", (stop - self.begin) / (self.end - self.begin))
         return piece
 
     def _is_sound(self, stop: int) -> bool:
-        tokens = scan(self.text, self.at, stop, self.head.field in _REALS)
-        if tokens is None or self.tokens + tokens > self.head.tokens:
+        head = self.head
+        tokens = scan(self.text, self.at, stop, head.field in _REALS, len(head.parts))
+        if tokens is None or self.tokens + tokens > head.tokens:
             return False
         self.tokens += tokens
         return True
 
     @property
     def is_right(self) -> bool:
-        """Whether all was read, and holds as many numbers as it should, in as many lines.
-
-        scipy skips blank lines; they are for others to report, and lines behind them to number.
-        """
-        count = self.head.tokens, self.head.count
-        return self.at == self.end and not self.last and (self.checked or (self.tokens, self.lines) == count)
+        """Whether all was read, and holds as many numbers as it should: one entry in every line."""
+        return self.at == self.end and not self.last and (self.checked or self.tokens == self.head.tokens)
 
 
 def _fast(data: Input, head: Header, progress: Progress) -> Body | None:
@@ -193,15 +186,13 @@ def _checked(
         return None
     if tokens != head.tokens:
         found, rest = divmod(tokens, len(head.parts))
-        if not rest and _lines(text, begin, end) == found:
+        if not rest and (head.layout == "coordinate" or _lines(text, begin, end) == found):
             raise miscounted(data, head, found)  # sound otherwise, so the slow pass would say the same
         return None
     progress("reading entries", None)
     if head.layout == "array":
         return _array(text[begin:end], head)
-    if _lines(text, begin, end) == head.count:
-        return _coordinate(data, head, text, begin, end, progress, checked=True)
-    return None
+    return _coordinate(data, head, text, begin, end, progress, checked=True)
 
 
 def _lines(text: bytes | mmap.mmap, begin: int, end: int) -> int:
@@ -215,8 +206,8 @@ def _coordinate(
     """The entries by scipy, checked on their way unless they are `checked`."""
     from scipy.io import mmread
 
-    too_short = end - begin < 2 * head.tokens - 1  # nothing is allocated for a wrong count
-    if too_short or not _sample_fits(text, begin, end, head.field):
+    if head.base == 0 or end - begin < 2 * head.tokens - 1:  # scipy counts from 1; and nothing
+        # is allocated for a wrong count
         return None
     feed: Any = _Feed(head, text, begin, end, progress, checked)
     try:
@@ -230,11 +221,11 @@ def _coordinate(
 
 def _tokens(text: bytes | mmap.mmap, begin: int, end: int, head: Header) -> int | None:
     """As `scan`, with NaNs and infinities taken for numbers."""
-    real = head.field in _REALS
-    tokens = scan(text, begin, end, real)
+    real, width = head.field in _REALS, len(head.parts) if head.layout == "coordinate" else 0
+    tokens = scan(text, begin, end, real, width)
     if tokens is None and real and _WORD.search(text, begin, end):
         plain = b"\n" + _WORD.sub(_special_as_zero, text[begin:end])
-        tokens = scan(plain, 1, len(plain))
+        tokens = scan(plain, 1, len(plain), True, width)
     return tokens
 
 
@@ -246,21 +237,6 @@ def _special_as_zero(word: re.Match[bytes]) -> bytes:
     if alone and (end == len(text) or text[end : end + 1].isspace()) and _SPECIAL.fullmatch(word.group()):
         return b"0"
     return word.group()
-
-
-def _sample_fits(text: bytes | mmap.mmap, begin: int, end: int, field: str) -> bool:
-    """Whether the first and the last lines are entries to the letter.
-
-    What `scan` cannot tell from its counts is seen here, if it is the way of the whole file: column indices
-    that are written as 1.0 and would be read as a column 1 and a value of .0.
-    """
-    line = _LINES[field]
-    first = text[begin : min(begin + _SAMPLE, end)]
-    if begin + _SAMPLE < end:
-        first = first[: first.rfind(b"\n") + 1]
-        last = text[max(begin, end - _SAMPLE) : end]
-        return bool(line.fullmatch(first) and line.fullmatch(last[last.find(b"\n") + 1 :]))
-    return bool(line.fullmatch(first))
 
 
 def _array(text: bytes, head: Header) -> Body | None:
@@ -301,6 +277,48 @@ def _repaired(data: Input, head: Header, end: int) -> tuple[bytes, int, list[Fin
     return body, min(1, len(body)), findings
 
 
+def _choose_triangle(data: Input, head: Header) -> None:
+    """Set what a symmetric array body holds, by how many values it has.
+
+    The standard stores the lower triangle, without the diagonal where that is zero (skew-symmetric); others
+    write the diagonal's zeros too, or the whole matrix.
+    """
+    n = head.rows
+    counts: dict[int, Triangle] = {n * n: "full", n * (n + 1) // 2: "lower"}
+    if head.symmetry == "skew-symmetric":
+        counts[n * (n - 1) // 2] = "strict"
+    found, rest = divmod(len(_COMMENT.sub(b"", data.data[head.body :]).split()), len(head.parts))
+    if not rest and found != head.count and found in counts:
+        head.triangle, head.count = counts[found], found
+        what = {"full": "both triangles", "lower": "the diagonal too"}[counts[found]]
+        head.findings.append(Finding(f"declared {head.symmetry}, {what} stored", head.size_line))
+
+
+def _is_lower(data: Input, head: Header, values: npt.NDArray[Any], plain: bool) -> npt.NDArray[np.bool_]:
+    """Which of the values of a whole symmetric matrix are in its lower triangle.
+
+    InputError, with the line, where a value contradicts its mirror.
+    """
+    square = values.reshape(head.rows, head.rows).T
+    mirror = square.T
+    if head.symmetry == "hermitian":
+        mirror = mirror.conj()
+    elif head.symmetry == "skew-symmetric":
+        mirror = -mirror
+    differ = (square != mirror) & ~(np.isnan(square) & np.isnan(mirror))
+    np.fill_diagonal(differ, False)  # a diagonal that may not be is told of like that of any other file
+    if differ.any():
+        col, row = np.argwhere(np.triu(differ).T)[0]
+        raise data.error(
+            f"declared {head.symmetry}, but row {row + 1}, column {col + 1} is {square[row, col]} and row "
+            f"{col + 1}, column {row + 1} is {square[col, row]}",
+            line=_line_of(data, head, plain, int(col * head.rows + row)),
+            remedy="declare the file general, or correct one of them",
+        )
+    lower: npt.NDArray[np.bool_] = np.tri(head.rows, dtype=np.bool_).T.ravel()
+    return lower
+
+
 def _as_real(
     values: npt.NDArray[np.integer[Any]], head: Header, line_of: Callable[[int], int | None]
 ) -> npt.NDArray[np.float64]:
@@ -316,9 +334,9 @@ def _as_real(
 
 def _positions(head: Header, k: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Row and column of the k-th values of an array body, which runs down the columns (of the triangle)."""
-    if head.symmetry == "general":
+    if head.triangle == "full":
         return k % max(1, head.rows), k // max(1, head.rows)
-    skip = 1 if head.symmetry == "skew-symmetric" else 0
+    skip = 1 if head.triangle == "strict" else 0
     starts = np.concatenate([[0], np.cumsum(np.arange(head.rows - skip, -skip, -1))])
     col = np.searchsorted(starts, k, side="right") - 1
     return k - starts[col] + col + skip, col

@@ -16,9 +16,20 @@ from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Finding, Symmetry
 from spgraph_bench.readers.common import Input, Progress
 
-__all__ = ["BANNER", "Body", "Header", "lines", "miscounted", "read_body", "read_header", "text_end"]
+__all__ = [
+    "BANNER",
+    "Body",
+    "Header",
+    "Triangle",
+    "lines",
+    "miscounted",
+    "read_body",
+    "read_header",
+    "text_end",
+]
 
 Text = bytes | mmap.mmap
+Triangle = Literal["full", "lower", "strict"]
 Field = Literal["real", "integer", "complex", "pattern"]
 
 BANNER = re.compile(rb"\s*%+\s*MatrixMarket\b", re.IGNORECASE)
@@ -36,10 +47,11 @@ _VALUES: dict[Field, tuple[str, ...]] = {
 }  # fmt: skip
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,30}")
 _REAL = re.compile(
-    rb"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:(?:([ed])([+-]?[0-9]+))|([+-][0-9]+))?"
+    rb"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:(?:([ed])([+-]?[0-9]+))|([+-][0-9]{3}))?"
     rb"|([+-]?(?:nan|inf(?:inity)?))",
     re.IGNORECASE,
 )
+_BARE = "Fortran exponents without a letter (1.0-100)"
 
 
 @dataclass
@@ -59,6 +71,10 @@ class Header:
     standard: bool
     """The banner is the first line and as the standard writes it."""
     findings: list[Finding]
+    base: Literal[0, 1] = 1
+    """The first index."""
+    triangle: Triangle = "full"
+    """What an array body holds: all, or the lower triangle with or without the diagonal, by columns."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -107,7 +123,7 @@ def quote(word: bytes) -> str:
     return repr(word[:40].decode("utf-8", "replace")) + ("…" if len(word) > 40 else "")
 
 
-def read_header(data: Input) -> Header:
+def read_header(data: Input, base: Literal[0, 1] | None = None) -> Header:
     """Banner and size line; without a banner, what the file plainly is. InputError for anything else."""
     layout: Literal["coordinate", "array"] = "coordinate"
     field: Field = "real"
@@ -135,17 +151,31 @@ def read_header(data: Input) -> Header:
         text = f"no %%MatrixMarket banner: read as a coordinate matrix, {field} general"
         findings.append(Finding(text, size, warning=True))
     rows, cols, count = _sizes(data, size, line, layout)
+    declared = count
     if symmetry != "general" and rows != cols:
         raise data.error(
             f"{rows} x {cols} is not square, yet declared {symmetry}",
             line=size,
             remedy="declare it general, or correct the size line",
         )
+    triangle: Triangle = "full"
     if layout == "array":
-        count = rows * cols if symmetry == "general" else rows * (rows + 1) // 2
-        if symmetry == "skew-symmetric":
-            count -= rows
-    return Header(layout, field, symmetry, rows, cols, count, size, body, standard, findings)
+        if symmetry != "general":
+            triangle = "strict" if symmetry == "skew-symmetric" else "lower"
+        sizes = {"full": rows * cols, "lower": rows * (rows + 1) // 2, "strict": rows * (rows - 1) // 2}
+        count = sizes[triangle]
+        if declared is not None and declared not in (count, rows * cols):
+            raise data.error(
+                f"{declared:,} values are declared, an array of {rows:,} x {cols:,} has {count:,}",
+                line=size,
+                remedy="correct the size line: an array's is 'rows columns'",
+            )
+        if declared is not None:
+            findings.append(Finding("the size line of an array has a count", size))
+    return Header(
+        layout, field, symmetry, rows, cols, count or 0, size, body, standard, findings,
+        1 if base is None else base, triangle,
+    )  # fmt: skip
 
 
 def _read_banner(
@@ -169,17 +199,19 @@ def _read_banner(
     return layout, field, symmetry
 
 
-def _sizes(data: Input, number: int, line: bytes, layout: str) -> tuple[int, int, int]:
+def _sizes(data: Input, number: int, line: bytes, layout: str) -> tuple[int, int, int | None]:
     parts = ("rows", "columns", "entries") if layout == "coordinate" else ("rows", "columns")
     words = line.split()
-    if len(words) != len(parts) or not all(_INTEGER.fullmatch(w) for w in words):
+    counted = layout == "array" and len(words) == 3  # some write the count there too
+    if not (counted or len(words) == len(parts)) or not all(_INTEGER.fullmatch(w) for w in words):
+        edges = "; if each line is an edge, read it with --input-format edge-list"
         raise data.error(
             f"{quote(line)} is not a size line ({' '.join(parts)})",
             line=number,
-            remedy=f"write the matrix's {' '.join(parts)} there",
+            remedy=f"insert one above this line{edges if layout == 'coordinate' else ''}",
         )
     sizes = [int(w) for w in words]
-    for size, part in zip(sizes, parts, strict=True):
+    for size, part in zip(sizes, ("rows", "columns", "entries"), strict=False):
         if size < 0:
             raise data.error(f"{size} {part} are declared", line=number, remedy="correct the size line")
         if part != "entries" and size > 2**31 - 1:
@@ -188,7 +220,7 @@ def _sizes(data: Input, number: int, line: bytes, layout: str) -> tuple[int, int
                 line=number,
                 remedy="correct the size line, or split the matrix",
             )
-    return sizes[0], sizes[1], sizes[2] if len(sizes) == 3 else 0
+    return sizes[0], sizes[1], sizes[2] if len(sizes) == 3 else None
 
 
 def _field_without_banner(data: Input, size: int, body: int, line: bytes) -> Field:
@@ -263,7 +295,9 @@ class _Careful:
             found = len(row) if coordinate else -(-len(values) // width)
         if found != head.count or len(values) % max(1, len(_VALUES[head.field])):
             raise miscounted(self.data, head, found)
-        head.findings += [Finding(text, line, count) for text, (line, count) in self.notes.items()]
+        head.findings += [
+            Finding(text, line, count, warning=text == _BARE) for text, (line, count) in self.notes.items()
+        ]
         numbers = None if head.field == "pattern" else np.array(values)
         if numbers is not None and head.field == "complex":
             numbers = numbers.view(np.complex128)
@@ -284,15 +318,27 @@ class _Careful:
     def index(self, word: bytes, what: str, count: int) -> int:
         if not _INTEGER.fullmatch(word):
             raise self.error(f"{quote(word)} is not a {what} index")
-        number = int(word)
-        if number < 1:
-            raise self.error(f"{what} index {number} (indices start at 1)", f"number {what}s from 1")
-        if number > count:
+        base = self.head.base
+        number = int(word) - base
+        if number < 0:
+            remedy = f"number {what}s from {base}"
+            if number == -1 and base == 1:
+                remedy = "give --base 0 if the file counts from 0, or " + (
+                    f"number {what}s from 1" if self.head.standard else "--input-format edge-list for edges"
+                )
+            raise self.error(f"{what} index {number + base} (indices start at {base})", remedy)
+        if number >= count:
+            last = f", the last of which is {count - 1}" if base == 0 else ""
             raise self.error(
-                f"{what} {number} is beyond the declared {count} {what}s",
-                "correct the index or the size line",
+                f"{what} {number + base} is beyond the declared {count} {what}s{last}",
+                "correct the index or the size line"
+                + (
+                    ""
+                    if base == 0
+                    else f"; if line {self.head.size_line} is an edge: --input-format edge-list"
+                ),
             )
-        return number - 1
+        return number
 
     def integer(self, word: bytes) -> int:
         if not _INTEGER.fullmatch(word):
@@ -315,7 +361,7 @@ class _Careful:
         if special is not None:
             return float(special)
         if bare is not None:
-            self.note("Fortran exponents without a letter (1.0-100)")
+            self.note(_BARE)
             return float(mantissa + b"e" + bare)
         if exponent is None:
             return float(mantissa)

@@ -1,22 +1,24 @@
-"""A fast look at text that should hold nothing but numbers, beside a tolerant parser.
+"""A fast and strict look at text that should hold nothing but numbers, beside a tolerant parser.
 
 scipy's Matrix Market parser takes the longest number it finds and skips the rest of the line: 1.0D+03 reads
-as 1, "1 1 2 7" as a value of 2, an integer field's 1.5 as 1; a null character crashes it. So the text is
-checked: only known characters, each behind one that it may follow, as many tokens as there should be. Text
-that fails goes to a slow parser which says what is wrong and where. (What passes and is still no number has a
-second point or exponent, 1.2.3 or 1e5e6, and reads as 1.2 and 1e5.)
+as 1, "1 1 2 7" as a value of 2, a column 1.5 as a column 1 and a value of .5; a null character crashes it. So
+the text is checked first: only known characters, each behind one that it may follow; at most one point and
+one exponent in a number; as many numbers in each line as there should be, the first two of them without sign,
+point or exponent. Text that fails goes to a slow parser which says what is wrong and where.
 
 The parser is handed the text piece by piece, and each piece is checked when it is in cache anyway, while the
-parser works on those before it. That takes 0.6 ns a byte, where parsing takes 2.6 ns.
+parser works on those before it. The check takes 5 ns a byte, about as long as the parser.
 """
 
 from __future__ import annotations
 
 import mmap
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-__all__ = ["scan"]
+__all__ = ["line_end", "scan"]
 
 _BLOCK = 1 << 17  # stays in cache
 
@@ -40,22 +42,81 @@ def _table(known: bytes) -> bytes:
 
 
 _REAL, _INTEGER = _table(b" \t\r\n0123456789.-+eE"), _table(b" \t\r\n0123456789-")
+_DIGIT_CODE, _POINT_CODE, _EXPONENT_CODE, _MINUS_CODE, _PLUS_CODE = (_REAL[c] for c in b"0.e-+")
 
 
-def scan(data: bytes | mmap.mmap, begin: int, end: int, real: bool = True) -> int | None:
-    """The number of tokens that begin in ``data[begin:end]``, or None if it is not all numbers; see above.
+def line_end(data: bytes | mmap.mmap, at: int, end: int, size: int) -> int:
+    """Where to cut: behind the last whole line of `size` bytes from `at`, or behind a longer first line."""
+    if at + size >= end:
+        return end
+    return data.rfind(b"\n", at, at + size) + 1 or data.find(b"\n", at + size, end) + 1 or end
 
-    `begin` is at least 1, and what is before it is looked at too, so that pieces can be checked one by one.
-    Without `real`, points and exponents are no part of a number.
+
+def scan(data: bytes | mmap.mmap, begin: int, end: int, real: bool = True, width: int = 0) -> int | None:
+    """The numbers in ``data[begin:end]``, which are whole lines; None if it is not all numbers.
+
+    `begin` is at least 1, and behind a blank or a line end. Without `real`, points and exponents are no part
+    of a number. With `width`, there are so many numbers in each line, and the first two are digits alone.
     """
-    if data[end - 1 : end] in (b"e", b"E", b"+", b"-") and not data[end : end + 1].strip():
+    if data[end - 1 : end] in (b"e", b"E", b"+", b"-"):
         return None
-    table, tokens, room = _REAL if real else _INTEGER, 0, np.empty(_BLOCK, np.uint8)
-    for at in range(begin, end, _BLOCK):
-        codes = np.frombuffer(data[at - 1 : min(at + _BLOCK, end)].translate(table), np.uint8)
-        pairs = np.multiply(codes[:-1], 16, out=room[: len(codes) - 1])  # the low half is now the high one
-        np.bitwise_and(pairs, codes[1:], out=pairs)
+    table, found, at = _REAL if real else _INTEGER, 0, begin
+    while at < end:
+        stop = line_end(data, at, end, _BLOCK)
+        raw = data[at - 1 : stop]
+        codes = np.frombuffer(raw.translate(table), np.uint8)
+        pairs = codes[:-1] << np.uint8(4)  # the low half is now the high one
+        pairs &= codes[1:]
         if codes.max() == _STRANGE or pairs.max() > 16 * _START:
             return None
-        tokens += int(np.count_nonzero(pairs))
-    return tokens
+        starts = np.flatnonzero(pairs != 0)  # the byte before each number, in `codes`
+        starts += 1
+        if width and not _fills_lines(np.frombuffer(raw, np.uint8), starts, width):
+            return None
+        if not _are_numbers(codes, starts, width):
+            return None
+        found += len(starts)
+        at = stop
+    return found
+
+
+def _fills_lines(raw: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], width: int) -> bool:
+    """Whether `width` tokens begin in every line of `raw` (whose first byte is before the first line)."""
+    ends = np.flatnonzero(raw[1:] == ord("\n"))
+    ends += 1
+    if not len(ends) or ends[-1] != len(raw) - 1:  # the last line has no line feed
+        ends = np.append(ends, len(raw))
+    if len(starts) != width * len(ends):
+        return False
+    return bool((starts[width - 1 :: width] < ends).all() and (starts[width::width] > ends[:-1]).all())
+
+
+def _are_numbers(codes: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], width: int) -> bool:
+    """Whether tokens of sound pairs are numbers, and the first two of `width` in each line are indices."""
+
+    def tokens(at: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        return np.searchsorted(starts, at, side="right") - 1
+
+    points = np.flatnonzero(codes[1:] == _POINT_CODE) + 1
+    exponents = np.flatnonzero(codes[1:] == _EXPONENT_CODE) + 1
+    for at in (points, exponents):
+        token = tokens(at)
+        if (token[1:] == token[:-1]).any() or (width and (token % width < 2).any()):
+            return False
+    if width:
+        signs = np.flatnonzero((codes[1:] == _MINUS_CODE) | (codes[1:] == _PLUS_CODE)) + 1
+        if len(signs) and (tokens(signs) % width < 2).any():
+            return False
+    if len(points):
+        digit = codes == _DIGIT_CODE
+        after = digit[np.minimum(points + 1, len(codes) - 1)]
+        if not (digit[points - 1] | after).all():  # a point alone
+            return False
+    if len(exponents):
+        token = tokens(exponents)
+        if (starts[token] == exponents).any():
+            return False
+        next_token = np.append(starts, len(codes))[token + 1]
+        if (np.searchsorted(points, exponents) != np.searchsorted(points, next_token)).any():
+            return False  # a point behind the exponent
+    return True
