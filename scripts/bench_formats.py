@@ -28,11 +28,11 @@ import numpy as np
 
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.formats import Format, formats
-from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.matrix import CSR
 from spgraph_bench.readers import read
 from spgraph_bench.recipes import make
 from spgraph_bench.stats import row_stats
+from spgraph_bench.units import human_bytes
 
 MATRICES = ("banded:n=4000000,diagonals=27", "rmat:scale=22,edgefactor=26")
 """Some 100 million nonzeros each: rows all alike, and a few rows that hold much."""

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from spgraph_bench.device.nvcc import find_nvcc, uses_device_launch
 from spgraph_bench.errors import DeviceError
 from spgraph_bench.paths import cuda_dir
 from spgraph_bench.runner.prepare import defines_for
+from spgraph_bench.toolchain.nvcc import find_nvcc, uses_device_launch
 from spgraph_bench.variants import variants
 
 ARCHITECTURES = (75, 80, 90, 100, 120)

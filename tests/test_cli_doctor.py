@@ -14,9 +14,9 @@ import pytest
 from spgraph_bench.cli import doctor
 from spgraph_bench.cli.main import run
 from spgraph_bench.device import probe
-from spgraph_bench.device.nvcc import Nvcc
 from spgraph_bench.device.probe import Driver, Gpu, choose_device
 from spgraph_bench.errors import DeviceError, UsageError
+from spgraph_bench.toolchain.nvcc import Nvcc
 
 H200 = Gpu("NVIDIA H200", "GPU-aaaa", 150_000_000_000, "sm_90", 0)
 OTHER = Gpu("NVIDIA L4", "GPU-bbbb", 24_000_000_000, "sm_89", 1)
@@ -47,7 +47,7 @@ class Machine:
             return Nvcc(str(self.folder / "bin" / "nvcc"), "", version)
 
         self.patch.setattr(probe, "find_nvcc", find)
-        self.patch.setattr("spgraph_bench.device.nvcc.find_nvcc", find)
+        self.patch.setattr("spgraph_bench.toolchain.nvcc.find_nvcc", find)
         if version is not None:
             for place in ("bin", "include"):
                 (self.folder / place).mkdir(exist_ok=True)

@@ -17,9 +17,9 @@ import pytest
 
 from spgraph_bench.device import host, modules
 from spgraph_bench.device.host import HostDevice
-from spgraph_bench.device.nvcc import uses_device_launch
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.paths import cuda_dir
+from spgraph_bench.toolchain.nvcc import uses_device_launch
 
 KERNELS = Path(__file__).resolve().parent / "kernels"
 SEEDS = [0, 1, 20260730]

@@ -1,20 +1,32 @@
-"""Imports flow one way: cli -> runner -> the working packages; and nothing below cli prints."""
+"""Imports follow the layers that docs/architecture.md lists; and nothing below cli prints."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "spgraph_bench"
-WORKING = {"readers", "recipes", "formats", "problems", "variants", "device", "measure", "results"}
-FREE = {"errors", "paths", "matrix", "stats", "structure", "writers", "answers", "__init__", "__main__"}
-"""Modules of the package itself, which anything may import."""
-
+ARCHITECTURE = PACKAGE.parent / "docs" / "architecture.md"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def _layers(text: str) -> dict[str, int]:
+    """The layer of each package and module, from the table of docs/architecture.md."""
+    found: dict[str, int] = {}
+    for number, names in re.findall(r"^\| (\d+) \| ([^|]+) \|", text, re.MULTILINE):
+        for name in re.findall(r"`(\w+)`", names):
+            assert name not in found, f"{name} is in two layers"
+            found[name] = int(number)
+    return found
+
+
+LAYERS = _layers(ARCHITECTURE.read_text(encoding="utf-8"))
 
 
 def _unit(path: Path) -> str:
@@ -43,32 +55,102 @@ def _imports(path: Path, *, running: bool = False) -> set[str]:
     return {n for n in names if n.split(".")[0] == "spgraph_bench"}
 
 
-def _allowed(unit: str) -> set[str]:
-    if unit == "cli" or unit in FREE:
-        return {"cli", "runner", "report", *WORKING, *FREE}
-    if unit == "runner":
-        return {"runner", *WORKING, *FREE}
-    if unit == "report":
-        return {"report", "results", *FREE}
-    return {*WORKING, *FREE}
+def _target(name: str, layers: Mapping[str, int]) -> str:
+    """What ``spgraph_bench.x.y`` belongs to: "x", or "__init__" for ``spgraph_bench.__version__``."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in layers else "__init__"
+
+
+def _wrong(unit: str, name: str, layers: Mapping[str, int] = LAYERS) -> str | None:
+    """Why `unit` must not import `name`, or None."""
+    target = _target(name, layers)
+    if target == unit:
+        return None
+    if layers[target] >= layers[unit]:
+        return f"{unit} (layer {layers[unit]}) must not import {name} (layer {layers[target]})"
+    if unit == "problems" and target == "device":
+        return f"problems must not import {name}: they are given a device"
+    if unit == "report" and target != "results" and layers[target] > 2:
+        return f"report must not import {name}: it knows records only"
+    if unit == "variants" and target == "device" and not name.startswith("spgraph_bench.device.base"):
+        return f"variants must not import {name}: they are given a device"
+    return None
+
+
+def test_every_module_has_a_layer() -> None:
+    assert {_unit(path) for path in MODULES} == set(LAYERS)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_direction(path: Path) -> None:
-    unit = _unit(path)
-    for name in _imports(path):
-        parts = name.split(".")
-        target = parts[1] if len(parts) > 1 else "__init__"
-        known = target in {*WORKING, *FREE, "cli", "runner", "report"}
-        assert (target if known else "__init__") in _allowed(unit), f"{unit} must not import {name}"
+    wrong = [why for name in _imports(path) if (why := _wrong(_unit(path), name))]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("unit", ["problems", "variants"])
-def test_devices_are_given_not_imported(unit: str) -> None:
-    for path in (PACKAGE / unit).glob("*.py"):
-        for name in _imports(path):
-            if name.startswith("spgraph_bench.device"):
-                assert name.startswith("spgraph_bench.device.base"), f"{path.name} imports {name}"
+@pytest.mark.parametrize(
+    ("unit", "name"),
+    [
+        ("matrix", "spgraph_bench.cli.terminal.note"),
+        ("readers", "spgraph_bench.device.host.HostDevice"),
+        ("device", "spgraph_bench.formats.base.Packed"),
+        ("problems", "spgraph_bench.device.base.Device"),
+        ("variants", "spgraph_bench.device.open_device"),
+        ("measure", "spgraph_bench.runner.run"),
+        ("runner", "spgraph_bench.cli.main.run"),
+        ("report", "spgraph_bench.problems.get_problem"),
+        ("errors", "spgraph_bench.matrix.Matrix"),
+    ],
+)
+def test_a_planted_violation_is_found(unit: str, name: str) -> None:
+    assert _wrong(unit, name) is not None
+
+
+def _cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
+    """Modules that import each other, directly or not: Tarjan's strongly connected components."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        for other in edges.get(node, ()):
+            if other not in number:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], number[other])
+        if low[node] == number[node]:
+            together = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(together) > 1:
+                found.append(sorted(together))
+
+    for node in edges:
+        if node not in number:
+            visit(node)
+    return found
+
+
+def test_no_circle() -> None:
+    known = {
+        ".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): p
+        for p in MODULES
+    }
+
+    def module(name: str) -> str:
+        while name not in known:
+            name = name.rpartition(".")[0]
+        return name
+
+    edges = {own: {module(n) for n in _imports(p, running=True)} - {own} for own, p in known.items()}
+    # A package gathers what its modules offer, and a module may ask its package for the list of its siblings.
+    for own, path in known.items():
+        if path.name == "__init__.py":
+            edges[own] = {n for n in edges[own] if not n.startswith(f"{own}.")}
+    assert _cycles(edges) == []
+    assert _cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
 
 
 @pytest.mark.parametrize(
@@ -90,13 +172,6 @@ def test_nothing_below_cli_prints(path: Path) -> None:
             continue
         assert "click" not in roots, f"line {node.lineno}"
         assert "rich" not in roots or _unit(path) == "report", f"line {node.lineno}"  # it builds tables
-
-
-def test_the_checks_can_fail() -> None:
-    assert "runner" not in _allowed("measure")
-    assert "cli" not in _allowed("runner")
-    assert "problems" not in _allowed("report")
-    assert any("spgraph_bench.errors" in n for n in _imports(PACKAGE / "cli" / "main.py"))
 
 
 @pytest.mark.parametrize("heavy", ["numpy", "scipy", "rich", "pycuda", "importlib.metadata"])

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from spgraph_bench.cli.main import run as cli
-from spgraph_bench.device.nvcc import uses_device_launch
 from spgraph_bench.errors import LaunchError, UsageError
 from spgraph_bench.formats import formats, get_format
 from spgraph_bench.measure.sampling import Sample
@@ -32,6 +31,7 @@ from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.runner import break_even
 from spgraph_bench.runner.bench import Bench, Cell, Task
 from spgraph_bench.runner.children import Children, ChildrenLostError
+from spgraph_bench.toolchain.nvcc import uses_device_launch
 from tests.test_results import around, record, samples
 
 PLUGIN = Path(__file__).parent / "plugins" / "children.py"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from spgraph_bench.device import modules
-from spgraph_bench.device.modules import Request
 from spgraph_bench.errors import CompileError
 from spgraph_bench.paths import cache_dir
+from spgraph_bench.toolchain import modules
+from spgraph_bench.toolchain.modules import Request
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +88,7 @@ def test_a_failure_leaves_nothing_and_is_tried_again(cache: Path) -> None:
 def test_two_processes_compile_once(tmp_path: Path) -> None:
     script = tmp_path / "one.py"
     script.write_text(
-        "import sys, time\nfrom pathlib import Path\nfrom spgraph_bench.device import modules\n"
+        "import sys, time\nfrom pathlib import Path\nfrom spgraph_bench.toolchain import modules\n"
         "def make(target):\n"
         "    with open(sys.argv[1], 'a') as f: f.write('made\\n')\n"
         "    target.write_text('x' * 1000); time.sleep(0.3)\n"

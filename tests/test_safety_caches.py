@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from spgraph_bench.cli.main import run
-from spgraph_bench.device import modules
 from spgraph_bench.device.base import DeviceInfo
-from spgraph_bench.device.modules import Request
 from spgraph_bench.errors import CacheError
 from spgraph_bench.paths import cache_dir, cache_lock
 from spgraph_bench.readers import ReadOptions, cache, read
 from spgraph_bench.runner.tuned import load_tuned, save_tuned, tuned_path
+from spgraph_bench.toolchain import modules
+from spgraph_bench.toolchain.modules import Request
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCH = ["bench", "spmv", "grid:n=4", "--device", "host", "--variant", "csr-scalar", "--no-save"]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from spgraph_bench.device import open_device
-from spgraph_bench.device.nvcc import uses_device_launch
 from spgraph_bench.runner.prepare import defines_for
+from spgraph_bench.toolchain.nvcc import uses_device_launch
 
 DEFINES = defines_for(np.float32, np.int32)
 

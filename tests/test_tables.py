@@ -17,7 +17,6 @@ from spgraph_bench.report.text import (
     Column,
     clean,
     fit,
-    human_bytes,
     milliseconds,
     percent,
     significant,
@@ -25,6 +24,7 @@ from spgraph_bench.report.text import (
     to_text,
 )
 from spgraph_bench.results import Ceiling, Record
+from spgraph_bench.units import human_bytes
 from tests.test_results import around, record, samples
 
 MATRIX = {

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import difflib
 import functools
-import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +13,7 @@ import click
 from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
 from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import RunOptions, TextParam, input_options, matrix_argument, run_options
+from spgraph_bench.cli.running import GRAPH_RECIPE, MATRIX_RECIPE, SOURCES, dtypes_for, show_progress
 from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
 
@@ -22,12 +21,9 @@ if TYPE_CHECKING:
     from spgraph_bench.problems import Generated
     from spgraph_bench.readers.common import ReadOptions
     from spgraph_bench.results.record import Record
-    from spgraph_bench.runner.run import Progress
     from spgraph_bench.variants.base import Variant
 
-__all__ = ["command", "dtypes_for", "show_progress"]
-
-_DEFAULT_RECIPE = {"cuda": "rmat:scale=18", "host": "rmat:scale=11"}
+__all__ = ["command"]
 
 
 class _ProblemName(TextParam):
@@ -138,7 +134,6 @@ def command(
       spgraph bench spmv matrix.mtx
       spgraph bench spmv poisson2d:n=2048 --dtype both --variant 'csr*'
     """  # fmt: skip
-    from spgraph_bench.cli.traversal import DEFAULT_RECIPE, SOURCES
     from spgraph_bench.device.probe import choose_device
     from spgraph_bench.problems import Generated, get_problem
 
@@ -178,9 +173,9 @@ def command(
             )
         )
         kind = choice.name.partition(":")[0]
-        default_recipe = _DEFAULT_RECIPE[kind]
+        default_recipe = MATRIX_RECIPE[kind]
         if get_problem(problem).is_graph:
-            default_recipe = DEFAULT_RECIPE[kind]
+            default_recipe = GRAPH_RECIPE[kind]
             several = _default_of(problem, "sources") == SOURCES["cuda"]
             if several and kind == "host" and "sources" not in own and own.get("source", -1) == -1:
                 own["sources"] = SOURCES[kind]
@@ -254,25 +249,6 @@ def _check_reorder(problem: str, orders: Sequence[str]) -> None:
 
     if set(orders) != {"none"} and not isinstance(get_problem(problem), Reorderable):
         raise UsageError(f"{problem} cannot be reordered", remedy="leave --reorder out")
-
-
-def dtypes_for(problem: str, options: RunOptions) -> tuple[str, ...]:
-    """Value types of the run: those asked for, or the one of a problem without a choice.
-
-    Raises UsageError where one was asked for that the problem does not come in.
-    """
-    from spgraph_bench.problems import get_problem
-
-    offered = get_problem(problem).dtypes
-    if set(options.dtypes) <= set(offered):
-        return options.dtypes
-    source = click.get_current_context().get_parameter_source("dtype")
-    if source is not None and source.name != "DEFAULT":
-        if len(offered) > 1:
-            lacking = ", ".join(sorted(set(options.dtypes) - set(offered)))
-            raise UsageError(f"{problem} does not come in {lacking}", remedy=f"one of {', '.join(offered)}")
-        raise UsageError(f"{problem} has no value types to choose from", remedy="leave --dtype out")
-    return offered[:1]
 
 
 def _default_of(problem: str, option: str) -> int | float | str | None:
@@ -350,22 +326,3 @@ def _status(records: Sequence[Record]) -> int:
     if not any(r.status == "ok" for r in records):
         raise NothingRanError("nothing ran: every variant was skipped", remedy="the reasons are above")
     return 0
-
-
-@contextmanager
-def show_progress() -> Iterator[Progress]:
-    """What is being done: a changing line in a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda text: None
-        return
-    with console(stderr=True).status("starting") as status:
-        shown = 0.0
-
-        def show(text: str) -> None:
-            nonlocal shown
-            # Samples come by the thousand; the eye needs ten a second.
-            if (now := time.monotonic()) - shown > 0.1:
-                shown = now
-                status.update(text)
-
-        yield show

@@ -107,7 +107,8 @@ def _first_line(*command: str) -> str:
 
 
 def _host_checks() -> Iterator[Check]:
-    from spgraph_bench.device.host import available, find_compiler
+    from spgraph_bench.device.host import available
+    from spgraph_bench.toolchain.cxx import find_compiler
 
     dnf = shutil.which("dnf")
     install = "dnf install gcc-c++" if dnf else "apt-get install g++"
@@ -135,8 +136,8 @@ def _host_checks() -> Iterator[Check]:
 
 def _gpu_checks(driver: Driver | None) -> Iterator[Check]:
     from spgraph_bench.device import probe
-    from spgraph_bench.device.nvcc import find_nvcc
     from spgraph_bench.errors import DeviceError
+    from spgraph_bench.toolchain.nvcc import find_nvcc
 
     lack = probe.cuda_lack(driver)
     if driver is None or not driver.gpus:

@@ -286,7 +286,8 @@ def _structure(facts: Facts) -> Iterator[tuple[str, str]]:
 def _bytes_table(facts: Facts, target: Console, width: int) -> None:
     from rich.text import Text
 
-    from spgraph_bench.report.text import human_bytes, significant
+    from spgraph_bench.report.text import significant
+    from spgraph_bench.units import human_bytes
 
     nnz = facts.stats.nnz
     drawn = table(target, "  format", "float32", "float64", "B/nonzero", "")

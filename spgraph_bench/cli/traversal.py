@@ -27,6 +27,7 @@ import click
 from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
 from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import Decorator, RunOptions, TextParam, collected
+from spgraph_bench.cli.running import GRAPH_RECIPE, SOURCES, dtypes_for, show_progress
 from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
 
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from spgraph_bench.results.record import Record
 
 __all__ = [
-    "DEFAULT_RECIPE",
-    "SOURCES",
     "ModeName",
     "ModeOptions",
     "given_by_default",
@@ -53,10 +52,6 @@ __all__ = [
 
 Own = Callable[[str], Mapping[str, Any]]
 """``Settings.options`` of a problem, for a kind of device ("cuda", "host")."""
-
-DEFAULT_RECIPE = {"cuda": "rmat:scale=18,symmetrize=1", "host": "rmat:scale=10,symmetrize=1"}
-SOURCES = {"cuda": 64, "host": 4}
-"""Sources where none are asked for; emulated kernels are slow, and their times are not taken."""
 
 
 class ModeName(TextParam):
@@ -253,7 +248,6 @@ def run_modes(
     later ones from one source. The modes `then` follow, on the same graph, from the first source only: their
     traces are wanted, and from where child launches pay is not measured for them.
     """
-    from spgraph_bench.cli.bench import dtypes_for, show_progress
     from spgraph_bench.device.probe import choose_device
     from spgraph_bench.formats import formats
     from spgraph_bench.results.store import to_json_lines
@@ -288,7 +282,7 @@ def run_modes(
                 seed=options.order_seed,
             )
         )
-        matrix = load_matrix(argument, read_options, DEFAULT_RECIPE[kind])
+        matrix = load_matrix(argument, read_options, GRAPH_RECIPE[kind])
         if change is not None:
             matrix = change(matrix)
         warn_of_findings(matrix)

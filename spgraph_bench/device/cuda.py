@@ -24,9 +24,9 @@ from spgraph_bench.device.cuda_driver import (
     repeat_while,
     set_limit,
 )
-from spgraph_bench.device.nvcc import find_nvcc
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
-from spgraph_bench.formats.base import human_bytes
+from spgraph_bench.toolchain.nvcc import find_nvcc
+from spgraph_bench.units import human_bytes
 
 if TYPE_CHECKING:
     from spgraph_bench.device.source_modules import CachedModule

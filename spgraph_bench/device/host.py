@@ -22,7 +22,6 @@ import os
 import platform
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -34,7 +33,10 @@ import numpy.typing as npt
 
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.device.base import Arg, DeviceInfo, Dim, Limit
-from spgraph_bench.device.modules import (
+from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipError
+from spgraph_bench.paths import cuda_dir
+from spgraph_bench.toolchain.cxx import chosen_sanitizers, find_compiler
+from spgraph_bench.toolchain.modules import (
     Request,
     build,
     compiler_identity,
@@ -42,8 +44,6 @@ from spgraph_bench.device.modules import (
     source_digest,
     source_place,
 )
-from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipError
-from spgraph_bench.paths import cuda_dir
 
 __all__ = [
     "HostBuffer",
@@ -51,13 +51,10 @@ __all__ = [
     "HostKernel",
     "HostModule",
     "available",
-    "chosen_sanitizers",
-    "find_compiler",
     "module_request",
     "sanitizer_env",
 ]
 
-_SANITIZERS = ("address", "undefined")
 _FLAGS = (
     "-std=c++17", "-O2", "-g1", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing",
     "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fvisibility=hidden",
@@ -71,17 +68,6 @@ _MARK = re.compile(
 )
 
 
-def find_compiler() -> list[str] | None:
-    """The C++ compiler's command (CXX, else the first of the usual ones on PATH), or None."""
-    if named := os.environ.get("CXX"):
-        try:
-            words = shlex.split(named)
-        except ValueError:  # a quote that is never closed
-            return None
-        return words if words and shutil.which(words[0]) else None
-    return next(([name] for name in ("g++", "c++", "clang++") if shutil.which(name)), None)
-
-
 def available() -> str | None:
     """Why the host device cannot be used here, with the remedy, or None if it can."""
     if find_compiler():
@@ -89,16 +75,6 @@ def available() -> str | None:
     if named := os.environ.get("CXX"):
         return f"CXX is {named!r}, which is not on PATH: set CXX to a C++17 compiler, or unset it"
     return "no C++ compiler (g++ or clang++): install one, for example with 'apt install g++'"
-
-
-def chosen_sanitizers() -> tuple[str, ...]:
-    """What SPGRAPH_HOST_SANITIZE names, of "address" and "undefined". Raises DeviceError for another name."""
-    chosen = tuple(s.strip() for s in os.environ.get("SPGRAPH_HOST_SANITIZE", "").split(",") if s.strip())
-    if unknown := [s for s in chosen if s not in _SANITIZERS]:
-        raise DeviceError(
-            f"SPGRAPH_HOST_SANITIZE has no {unknown[0]!r}", remedy=f"use {', '.join(_SANITIZERS)}, or both"
-        )
-    return chosen
 
 
 def _need_compiler() -> list[str]:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spgraph_bench.device import parse_device
-from spgraph_bench.device.nvcc import Nvcc, find_nvcc
 from spgraph_bench.errors import DeviceError
+from spgraph_bench.toolchain.nvcc import Nvcc, find_nvcc
 
 __all__ = [
     "DeviceChoice",

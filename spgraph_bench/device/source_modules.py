@@ -15,7 +15,7 @@ from pathlib import Path
 from pycuda.compiler import DynamicSourceModule, SourceModule
 from pycuda.driver import module_from_buffer
 
-from spgraph_bench.device.nvcc import cubin, uses_device_launch
+from spgraph_bench.toolchain.nvcc import cubin, uses_device_launch
 
 __all__ = ["CachedDynamicSourceModule", "CachedModule", "CachedSourceModule", "source_module"]
 

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
+from spgraph_bench.units import human_bytes
 
-__all__ = ["Format", "Packed", "formats", "get_format", "human_bytes", "register"]
+__all__ = ["Format", "Packed", "formats", "get_format", "register"]
 
 
 @dataclass(frozen=True)
@@ -121,15 +122,6 @@ class Format(ABC):
         if free_bytes is not None and need > free_bytes:
             return f"{self.name} needs {human_bytes(need)}; device has {human_bytes(free_bytes)} free"
         return None
-
-
-def human_bytes(count: float) -> str:
-    """Decimal units as GPU data sheets use them: 3.3 TB, 48 MB, 912 B."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if abs(count) < 1000 or unit == "TB":
-            break
-        count /= 1000
-    return f"{count:.0f} {unit}" if unit == "B" or abs(count) >= 100 else f"{count:.3g} {unit}"
 
 
 _FORMATS: dict[str, Format] = {}

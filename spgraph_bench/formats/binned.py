@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Format, Packed, human_bytes, register
+from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     csr_from_loose,
     offset_type,
@@ -21,6 +21,7 @@ from spgraph_bench.formats.common import (
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
+from spgraph_bench.units import human_bytes
 
 __all__ = ["GROUP", "Binned", "in_sum_order", "refuse_thin_buckets"]
 

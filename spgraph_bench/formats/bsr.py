@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Format, Packed, human_bytes, register
+from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     OfLastMatrix,
     csr_from_loose,
@@ -24,6 +24,7 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges, sample_blocks
 from spgraph_bench.structure import BLOCK_FILL, block_places, by_alignment, count_blocks
+from spgraph_bench.units import human_bytes
 
 __all__ = ["BSR", "SlicedBSR", "choose_block_size"]
 

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Packed, human_bytes
+from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
+from spgraph_bench.units import human_bytes
 
 __all__ = [
     "INT32_ENTRIES",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Format, Packed, human_bytes, register
+from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     OfLastMatrix,
     human_count,
@@ -20,6 +20,7 @@ from spgraph_bench.formats.common import (
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, diagonals_of, origins, row_blocks, row_stats, sample_blocks
+from spgraph_bench.units import human_bytes
 
 __all__ = ["DIA", "choose_group"]
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Format, Packed, human_bytes, register
+from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import VALUES_DIFFER, human_count, offset_type, one_value
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_blocks, row_stats
+from spgraph_bench.units import human_bytes
 
 __all__ = ["PatternDIA"]
 

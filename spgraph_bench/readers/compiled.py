@@ -49,8 +49,8 @@ _DTYPES: dict[str, Any] = {"real": np.float64, "integer": np.int64, "pattern": N
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The compiled parser, or None where it cannot be compiled, kept or loaded: no error for its user."""
-    from spgraph_bench.device.host import chosen_sanitizers, find_compiler
-    from spgraph_bench.device.modules import Request, build, compiler_identity, run_compiler, source_digest
+    from spgraph_bench.toolchain.cxx import chosen_sanitizers, find_compiler
+    from spgraph_bench.toolchain.modules import Request, build, compiler_identity, run_compiler, source_digest
 
     try:
         compiler, chosen = find_compiler(), chosen_sanitizers()

@@ -14,21 +14,20 @@ from spgraph_bench.report.text import (
     Column,
     clean,
     fit,
-    human_bytes,
     milliseconds,
     percent,
     significant,
     times,
-    to_text,
 )
 from spgraph_bench.report.verdict import Timed, child_verdict
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.statistics import FLOORS, Row, compare
+from spgraph_bench.units import human_bytes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["WIDEST", "Group", "render"]
+__all__ = ["WIDEST", "Group"]
 
 WIDEST = 100
 _STATE_STYLE = {"wrong": "bold red", "failed": "red", "skipped": "dim"}
@@ -39,36 +38,6 @@ _COUNTERS = (
     ("kernel_launches", "launches"),
     ("child_launches", "child launches"),
 )
-
-
-def render(
-    records: Sequence[Record],
-    *,
-    width: int = WIDEST,
-    terminal: bool = False,
-    cache: Literal["cold", "hot"] = "cold",
-) -> str:
-    """The tables of `records`, one for each problem, matrix, dtype, device and run; ranked by `cache`."""
-    from spgraph_bench.report.launch import LaunchGroup, is_launch  # which build on this module
-    from spgraph_bench.report.traversal import TraversalGroup
-
-    width = max(40, min(width, WIDEST))
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for r in records:
-        key = (r.run, r.problem, r.matrix.get("sha256"), r.device.get("uuid"), r.device.get("name"))
-        groups.setdefault((*key, r.dtype, r.offsets, tuple(r.options.items())), []).append(r)
-    if not groups:
-        return "no records\n"
-    parts: list[RenderableType] = []
-    before: tuple[Any, ...] = ()
-    for key, group in groups.items():
-        if parts:
-            parts.append("")
-        traversals = any(r.cases for r in group)
-        kind = LaunchGroup if is_launch(group) else TraversalGroup if traversals else Group
-        parts += kind(group, width, terminal, cache).parts(with_head=key[:5] != before)
-        before = key[:5]
-    return to_text(parts, width, terminal)
 
 
 class Group:

@@ -15,7 +15,6 @@ __all__ = [
     "Column",
     "clean",
     "fit",
-    "human_bytes",
     "milliseconds",
     "percent",
     "significant",
@@ -57,16 +56,6 @@ def percent(share: float | None) -> str:
 def times(value: float | None) -> str:
     """A ratio: 1.00x, 13.7x, 1,234x."""
     return "-" if value is None else f"{significant(value, 3, 2)}x"
-
-
-def human_bytes(count: float | None) -> str:
-    """Decimal units, three digits: 3.30 TB, 48.1 MB, 912 B."""
-    if count is None:
-        return "-"
-    unit = 0
-    while count >= 999.5 and unit < 5:
-        count, unit = count / 1000, unit + 1
-    return f"{significant(count) if unit else f'{count:.0f}'} {('B', 'kB', 'MB', 'GB', 'TB', 'PB')[unit]}"
 
 
 @dataclass

@@ -28,7 +28,6 @@ from spgraph_bench.device import open_device, parse_device
 from spgraph_bench.device.base import Buffer, Device, Limit
 from spgraph_bench.errors import LaunchError, SkipError, SpgraphError
 from spgraph_bench.formats import Packed, get_format
-from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.matrix import CSR
 from spgraph_bench.measure.clocks import GpuMonitor
 from spgraph_bench.measure.sampling import (
@@ -63,6 +62,7 @@ from spgraph_bench.runner.children import (
 )
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare, upload_packed
 from spgraph_bench.stats import MatrixStats, row_stats
+from spgraph_bench.units import human_bytes
 from spgraph_bench.variants.base import Launch, Variant, get_variant
 
 __all__ = ["Bench", "Cell", "Outcome", "Task"]

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from spgraph_bench.device.base import Limit
 from spgraph_bench.errors import LaunchError
-from spgraph_bench.formats.base import human_bytes
+from spgraph_bench.units import human_bytes
 from spgraph_bench.variants.base import CHILD_WORDS, Job
 
 __all__ = ["DEFAULT_LIMITS", "LIMIT_WORDS", "Children", "ChildrenLostError", "children_of"]

@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import DeviceInfo, Limit
-from spgraph_bench.device.modules import Request, build_all
 from spgraph_bench.errors import DeviceError, InputError, SpgraphError, UsageError
 from spgraph_bench.formats.common import INT32_ENTRIES
 from spgraph_bench.matrix import CSR, Matrix, Source
@@ -40,6 +39,7 @@ from spgraph_bench.runner.prepare import defines_for, filled_params
 from spgraph_bench.runner.spool import Spool
 from spgraph_bench.runner.tuned import load_tuned
 from spgraph_bench.runner.worker import LocalWorker, ProcessWorker, Worker, WorkerDiedError, WorkerHungError
+from spgraph_bench.toolchain.modules import Request, build_all
 from spgraph_bench.variants.base import Limits, Sizes, Variant, loaders
 
 __all__ = ["Progress", "Session", "Settings", "generated_matrix", "run"]
@@ -450,7 +450,7 @@ class _Run:
 
     def _request(self, source: str, defines: Mapping[str, str]) -> Request:
         if self.info.kind == "cuda":
-            from spgraph_bench.device.nvcc import cubin_request
+            from spgraph_bench.toolchain.nvcc import cubin_request
 
             return cubin_request(source, defines, self.info.arch)
         from spgraph_bench.device.host import module_request

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import SkipError
-from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.parameters import Parameter
+from spgraph_bench.units import human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
 
 __all__ = ["lines_of", "scattered", "stride_of", "subwarp_shape"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spgraph_bench.errors import SkipError
-from spgraph_bench.formats.base import human_bytes
 from spgraph_bench.parameters import Parameter
+from spgraph_bench.units import human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.spmv import changed
 from spgraph_bench.variants.traversal import needs_cooperative

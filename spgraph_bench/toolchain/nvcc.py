@@ -15,7 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spgraph_bench.device.modules import (
+from spgraph_bench.errors import DeviceError, SpgraphError
+from spgraph_bench.paths import cuda_dir
+from spgraph_bench.toolchain.modules import (
     Request,
     build,
     compiler_identity,
@@ -23,8 +25,6 @@ from spgraph_bench.device.modules import (
     source_digest,
     source_files,
 )
-from spgraph_bench.errors import DeviceError, SpgraphError
-from spgraph_bench.paths import cuda_dir
 
 __all__ = ["Nvcc", "cubin", "cubin_request", "find_nvcc", "uses_device_launch"]
 

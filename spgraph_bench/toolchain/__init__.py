@@ -1,0 +1,1 @@
+"""Compilers, what they say, and the disk cache of what they built; for devices and readers alike."""
