@@ -551,4 +551,4 @@ def test_a_table_shows_facts_children_and_memory_without_a_matrix() -> None:
     assert "Mpoints/s" in flat
     assert "points saved children lost memory" in flat
     assert "2,000" in flat  # 2 M points in 1 ms are 2,000 million a second
-    assert "83,000 3.1x 3,000 0 5.00 MB" in flat
+    assert "83,000 3.1x 3,000 0 5 MB" in flat
