@@ -19,7 +19,16 @@ from spgraph_bench.errors import CacheError, InputError
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = ["cache_dir", "cache_lock", "configs_dir", "cuda_dir", "private_folder", "temporary_dir", "trusted"]
+__all__ = [
+    "cache_dir",
+    "cache_lock",
+    "configs_dir",
+    "cuda_dir",
+    "data_dir",
+    "private_folder",
+    "temporary_dir",
+    "trusted",
+]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -53,13 +62,26 @@ def cache_dir(kind: str) -> Path:
     it cannot be made, or there is no home; CacheError where it belongs to another user or others may write
     to it: code is run out of it.
     """
-    if override := os.environ.get("SPGRAPH_CACHE"):
+    return _own_folder("SPGRAPH_CACHE", "XDG_CACHE_HOME", Path(".cache"), kind)
+
+
+def data_dir(kind: str) -> Path:
+    """The folder for what users keep ("baselines"), created if need be, for this user alone.
+
+    ``SPGRAPH_DATA`` wins, then ``XDG_DATA_HOME/spgraph``, then ``~/.local/share/spgraph``. Raises as `cache_dir`
+    does.
+    """
+    return _own_folder("SPGRAPH_DATA", "XDG_DATA_HOME", Path(".local") / "share", kind)
+
+
+def _own_folder(variable: str, xdg: str, below_home: Path, kind: str) -> Path:
+    if override := os.environ.get(variable):
         root = Path(os.path.abspath(override))
     else:
         try:
-            home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+            home = os.environ.get(xdg) or Path.home() / below_home
         except RuntimeError as error:  # neither HOME nor an entry in the system's list of users
-            raise OSError("no home directory for the cache: set SPGRAPH_CACHE") from error
+            raise OSError(f"no home directory: set {variable}") from error
         root = Path(os.path.abspath(home)) / "spgraph"
     root.parent.mkdir(parents=True, exist_ok=True)
     return private_folder(private_folder(root) / kind)

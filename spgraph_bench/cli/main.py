@@ -36,6 +36,7 @@ COMMANDS = {
     "cc": "Connected components and the sizes of the largest.",
     "sssp": "Shortest paths from a vertex: one mode, its rate.",
     "pagerank": "PageRank: one mode, its result, its convergence.",
+    "compare": "What became faster or slower between two sets of records: a verdict for CI.",
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",
     "list": "Problems, formats, variants, recipes, readers and configs.",
     "show": "One variant: its contract, tunables and source.",
