@@ -28,10 +28,9 @@ SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ con
 {
     SPG_SHARED(curve_t, curve, SPG_TILE_CURVES);
     SPG_SHARED(int, offset, SPG_TILE_CURVES + 1);
-    SPG_SHARED_VAR(scan_word_t, this_launch);
-    const long long first = (long long)blockIdx.x * tile_curves;
+    const scan_turn turn = take_turn(state);
+    const long long first = (long long)turn.tile * tile_curves;
     const int held = (int)min((long long)tile_curves, curves - first), me = threadIdx.x;
-    if (me == (int)blockDim.x - 1) this_launch = next_epoch(state);
 
     int mine = 0;
     if (me < held) {
@@ -43,7 +42,7 @@ SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ con
     if (me < held) offset[me] = before;
     if (me == 0) {
         offset[held] = points;
-        publish(state, this_launch, points);
+        publish(state, turn, points);
     }
     __syncthreads();
 
@@ -65,11 +64,11 @@ SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ con
     scan_word_t seen = 0;
 #pragma unroll
     for (int k = 0; k < SPG_AHEAD; ++k) {
-        if (k == SPG_AHEAD / 2) seen = first_look(state);
+        if (k == SPG_AHEAD / 2) seen = first_look(state, turn);
         if (from + 32 * k + lane < to) ahead[k] = next_point(from + 32 * k + lane);
     }
 
-    const long long begin = look_back(state, this_launch, points, seen);
+    const long long begin = look_back(state, turn, points, seen);
     if (me < held) {
         count[first + me] = mine;
         start[first + me] = begin + before;

@@ -5,12 +5,12 @@
 // it meets one that already knows the sum of everything up to itself, and publishes that for its own successors.
 // Flag and number stand in one word, so that one relaxed store publishes both and no fence is needed.
 //
-// A tile waits for tiles of lower number only. In look_back a tile is a block: GPUs start blocks in the order of their
-// index (CUB's scans rely on it too), so what a block waits for has been started. Where that is not to be relied on,
-// blocks take their tile from a counter (next_tile), at the price of a trip to L2 before anything can begin.
+// A tile waits for tiles of lower number only, and those must be running. No manual promises that blocks start in the
+// order of their index, so blocks take their tile from a counter: a block's number is the order in which it started.
+// That costs a trip to L2 before anything else can begin.
 //
-// Nothing has to be cleared between launches of the same grid: a counter of all blocks ever started tells which launch
-// this is (the epoch), and a word counts as written only if it bears the epoch of this launch.
+// Nothing has to be cleared between launches: the counter also tells which launch this is (the epoch), and a word counts
+// as written only if it bears the epoch of this launch.
 #pragma once
 
 #include "spg.cuh"
@@ -77,6 +77,18 @@ __device__ __forceinline__ T block_exclusive_sum(T value, T& total)
     return (warp == 0 ? (T)0 : before) + inclusive - value;
 }
 
+// The order in which this block started, for the whole block: 0, 1, ... `counter` is 0 before a launch and after it.
+__device__ __forceinline__ unsigned start_order(unsigned* counter)
+{
+    SPG_SHARED_VAR(unsigned, ticket);
+    if (threadIdx.x == 0) {
+        ticket = atomicAdd(counter, 1u);
+        if (ticket == gridDim.x - 1) scan_store(counter, 0u);  // every block has its own by now
+    }
+    __syncthreads();
+    return ticket;
+}
+
 // The next tile that nobody has taken, for the whole block.
 __device__ __forceinline__ unsigned next_tile(unsigned* counter)
 {
@@ -88,37 +100,48 @@ __device__ __forceinline__ unsigned next_tile(unsigned* counter)
 }
 
 // A scan over the whole grid, a tile per block. State: scan_word_t [1 + tiles], zero when it is made and never cleared;
-// the first word counts blocks.
-// One thread calls it; it is a trip to L2 that nothing else has to wait for.
-__device__ __forceinline__ scan_word_t next_epoch(scan_word_t* state)
+// the first word is launches << 32 | blocks started in this launch.
+struct scan_turn {
+    scan_word_t epoch;  // of this launch: the words bear that of the launch before, or at first 0
+    unsigned tile;      // of this block
+};
+
+// For the whole block; all threads come.
+__device__ __forceinline__ scan_turn take_turn(scan_word_t* state)
 {
-    // The words bear the epoch of the launch before, or at first 0.
-    return ((atomicAdd(state, 1ull) / gridDim.x + 1) & 255) << 56;
+    SPG_SHARED_VAR(scan_word_t, before);
+    if (threadIdx.x == 0) {
+        before = atomicAdd(state, 1ull);
+        if ((unsigned)before == gridDim.x - 1) atomicAdd(state, (1ull << 32) - gridDim.x);
+    }
+    __syncthreads();
+    return {((before >> 32) + 1 & 255) << 56, (unsigned)before};
 }
 
 // Thread 0 tells the others the sum of its block's tile.
-__device__ __forceinline__ void publish(scan_word_t* state, scan_word_t epoch, long long sum)
+__device__ __forceinline__ void publish(scan_word_t* state, scan_turn turn, long long sum)
 {
-    scan_store(state + 1 + blockIdx.x, epoch | (blockIdx.x == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
+    scan_store(state + 1 + turn.tile, turn.epoch | (turn.tile == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
 }
 
 // What this thread sees of the tile that it looks at first in look_back. Asked for while there is still something to
 // compute, a trip to L2 costs nothing; a tile that had not published by then is looked at again.
-__device__ __forceinline__ scan_word_t first_look(const scan_word_t* state)
+__device__ __forceinline__ scan_word_t first_look(const scan_word_t* state, scan_turn turn)
 {
-    const long long at = (long long)blockIdx.x - 1 - threadIdx.x;
+    const long long at = (long long)turn.tile - 1 - threadIdx.x;
     return at >= 0 ? scan_load(state + 1 + at) : 0;
 }
 
 // Sum of all tiles before this one, whose own is `sum` and was published; `seen` is this thread's first_look. All
 // threads of a block of whole warps come, and each looks at a tile: in a grid of no more tiles than a block has threads,
 // one look is enough.
-__device__ __forceinline__ long long look_back(scan_word_t* state, scan_word_t epoch, long long sum, scan_word_t seen)
+__device__ __forceinline__ long long look_back(scan_word_t* state, scan_turn turn, long long sum, scan_word_t seen)
 {
     SPG_SHARED(long long, parts, 32);
     SPG_SHARED(unsigned, knows, 32);
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    const long long tile = blockIdx.x;
+    const long long tile = turn.tile;
+    const scan_word_t epoch = turn.epoch;
     scan_word_t* status = state + 1;
     long long before = 0;
     bool done = tile == 0;

@@ -2,7 +2,8 @@
 //
 // Layout   queue index_t [count]: the vertices of a level that have out-edges, in no order;
 //          start offset_t [count]: how many edges of the frontier come before that vertex, strictly rising;
-//          tally  word64_t: count << 33 | edges, of the frontier. Up to 2^31 vertices and 2^33 edges.
+//          tally  word64_t: count << 33 | edges, of the frontier. Up to 2^31 - 1 vertices and
+//                 2^33 - 1 edges; host functions refuse graphs that have more (check_tally).
 // Because position and edge offset come from one atomic on one word, the offsets are a prefix sum of the degrees in
 // queue order without any scan: the edges of a frontier can be cut into equal parts at once (merge-path for free).
 #pragma once

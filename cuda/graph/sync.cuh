@@ -20,6 +20,7 @@ template <class T> static inline void store_block(T* p, T value) { *(volatile T*
 static inline void lanes_together() { __syncwarp(); }
 static inline unsigned load_acquire(const unsigned* p) { return __ldcv(p); }  // yields, so that others get on
 static inline unsigned add_release(unsigned* p, unsigned value) { return atomicAdd(p, value); }
+static inline unsigned add_acquire_release(unsigned* p, unsigned value) { return atomicAdd(p, value); }
 #else
 __device__ __forceinline__ int load_grid(const int* p)
 {
@@ -70,6 +71,13 @@ __device__ __forceinline__ unsigned add_release(unsigned* p, unsigned value)
 {
     unsigned before;
     asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(value) : "memory");
+    return before;
+}
+// For whoever is the last to add, and then overwrites what the others have read or written.
+__device__ __forceinline__ unsigned add_acquire_release(unsigned* p, unsigned value)
+{
+    unsigned before;
+    asm volatile("atom.add.acq_rel.gpu.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(value) : "memory");
     return before;
 }
 #endif

@@ -219,12 +219,11 @@ void complete(Grid* g)
 void start_block(Grid* g)  // the first of startable
 {
     if (g->begun == 0 && g->parent) --pending;
-    // Seeds shuffle blocks within windows that can all be live: waiting for a lower block always ends, as it
-    // does on GPUs, which start blocks in about their order.
-    const unsigned long long window = kMaxLive / (g->block.x * g->block.y * g->block.z), at = g->begun++;
-    const unsigned long long base = at / window * window, size = g->blocks - base < window ? g->blocks - base : window;
-    if (at == base) shuffle(size, g->start, g->step);
-    const unsigned long long linear = base + (g->start + (at - base) * g->step) % size;
+    // Seeds shuffle all blocks of a grid. GPUs start them in about their order, but nobody promises that: a kernel whose
+    // blocks wait for lower ones, many of which cannot be live at once, waits for ever here.
+    const unsigned long long at = g->begun++;
+    if (at == 0) shuffle(g->blocks, g->start, g->step);
+    const unsigned long long linear = (g->start + at * g->step) % g->blocks;
     if (g->begun == g->blocks) startable.pop_front();
     Block* b;
     if (spare.empty()) b = new Block;

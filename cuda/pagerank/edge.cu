@@ -10,7 +10,8 @@
 #include "../common/spg.cuh"
 #include "power.cuh"
 
-SPG_KERNEL pagerank_edge(POWER_PARAMETERS, offset_t m, const index_t* __restrict__ row,
+SPG_KERNEL __launch_bounds__(1024)
+pagerank_edge(POWER_PARAMETERS, offset_t m, const index_t* __restrict__ row,
                          const index_t* __restrict__ col, value_t* x, double* sums,
                          const value_t* __restrict__ chance)
 {

@@ -90,11 +90,11 @@ __device__ __forceinline__ void give_piece(value_t piece, long long slot, index_
         partial[slot] = piece;
         __threadfence();  // the piece is in memory before its arrival is counted
         before = atomicAdd(arrived + leader, 1u);
+        if (before == (unsigned)pieces - 1) __threadfence();  // lane 0 saw all arrive: the fence must be its own
     }
     before = __shfl_sync(SPG_FULL_WARP, before, 0);
     if (before != (unsigned)pieces - 1) return;
     __syncwarp();  // a shuffle orders no memory: what lane 0 knows to be there, all lanes may read now
-    __threadfence();
     const volatile value_t* all = partial + 2 * (long long)leader;  // volatile: not from this SM's L1
     value_t sum = 0;
     for (index_t k = lane; k < pieces; k += 32) sum += all[k ? 2 * (long long)k : 1];

@@ -12,7 +12,8 @@
 #include "../common/spg.cuh"
 #include "power.cuh"
 
-SPG_KERNEL pagerank_push(POWER_PARAMETERS, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+SPG_KERNEL __launch_bounds__(1024)
+pagerank_push(POWER_PARAMETERS, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
                          double* sums, const value_t* __restrict__ chance)
 {
     power_iteration p = POWER_ITERATION;

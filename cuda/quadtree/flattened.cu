@@ -69,9 +69,8 @@ __device__ __forceinline__ int first_depth(const unsigned* __restrict__ codes, i
 SPG_KERNEL find_split(int n, int leaf, int depth, const unsigned* __restrict__ codes, int* __restrict__ rank,
                       int2* __restrict__ split, long long* total, scan_word_t* state)
 {
-    SPG_SHARED_VAR(scan_word_t, this_launch);
-    if (threadIdx.x == blockDim.x - 1) this_launch = next_epoch(state);
-    const long long begin = (long long)blockIdx.x * SPG_SPLIT_ITEMS * blockDim.x;
+    const scan_turn turn = take_turn(state);
+    const long long begin = (long long)turn.tile * SPG_SPLIT_ITEMS * blockDim.x;
     int from[SPG_SPLIT_ITEMS], count[SPG_SPLIT_ITEMS], sum = 0;
 #pragma unroll
     for (int k = 0; k < SPG_SPLIT_ITEMS; ++k) {
@@ -86,9 +85,9 @@ SPG_KERNEL find_split(int n, int leaf, int depth, const unsigned* __restrict__ c
     }
     int of_tile = 0;
     const int before = block_exclusive_sum(sum, of_tile);
-    if (threadIdx.x == 0) publish(state, this_launch, of_tile);
-    long long number = look_back(state, this_launch, of_tile, first_look(state));
-    if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) *total = number + of_tile;
+    if (threadIdx.x == 0) publish(state, turn, of_tile);
+    long long number = look_back(state, turn, of_tile, first_look(state, turn));
+    if (threadIdx.x == 0 && turn.tile == gridDim.x - 1) *total = number + of_tile;
     number += before;
 #pragma unroll
     for (int k = 0; k < SPG_SPLIT_ITEMS; ++k) {

@@ -139,10 +139,12 @@ __device__ __forceinline__ void row_piece(const Entries& a, long long tile, inde
         pieces_of.partial[2 * (size_t)tile + is_first] = sum;
         __threadfence();  // the piece is in memory before its arrival is counted
         ticket[0] = atomicAdd(pieces_of.arrived + leader, 1u);
+        // The last to arrive sees all pieces: a fence in the thread that saw the others' arrivals. The barrier hands
+        // that on to the block; a fence behind it, in threads that saw nothing, would not.
+        if (ticket[0] == pieces - 1) __threadfence();
     }
     __syncthreads();
     if (ticket[0] == pieces - 1) {
-        __threadfence();
         const volatile value_t* all = pieces_of.partial + 2 * (size_t)leader;  // volatile: not from this SM's L1
         sum = 0;
         for (unsigned k = threadIdx.x; k < pieces; k += SPG_BLOCK) sum += all[k ? 2 * (size_t)k : 1];

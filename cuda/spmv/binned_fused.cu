@@ -31,9 +31,9 @@
 #ifndef SPG_BLOCK
 #define SPG_BLOCK 1024
 #endif
-// Quads that an adding thread loads at once.
+// Quads that an adding thread loads at once. Of 8-byte values two fit into the registers of 1,024 threads, not three.
 #ifndef SPG_DEPTH
-#define SPG_DEPTH 3
+#define SPG_DEPTH (sizeof(value_t) == 8 ? 2 : 3)
 #endif
 
 // Loads and copies of what is read once: the L2 gives it up first.
@@ -128,19 +128,25 @@ __device__ __forceinline__ value_t value_of(word_t word)
 }
 
 // Shared memory has no addition of floating-point numbers; atomicAdd is a loop of compare-and-swap. This is one round
-// of four such loops side by side. Two of the four, or two threads, may want the same sum: who was not first goes on.
+// of such loops side by side: four, or of 8-byte values two, as registers allow. Two of them, or two threads, may want
+// the same sum: who was not first goes on.
 __device__ __forceinline__ void add_four(const value_quad& p, ushort4 to, value_t* sums)
 {
     value_t* const sum[4] = {sums + to.x, sums + to.y, sums + to.z, sums + to.w};
-    word_t seen[4], got[4];
+    constexpr int SIDE = sizeof(value_t) == 8 ? 2 : 4;
 #pragma unroll
-    for (int j = 0; j < 4; ++j) seen[j] = bits_of(*const_cast<volatile value_t*>(sum[j]));
+    for (int first = 0; first < 4; first += SIDE) {
+        word_t seen[SIDE], got[SIDE];
 #pragma unroll
-    for (int j = 0; j < 4; ++j)
-        got[j] = atomicCAS(reinterpret_cast<word_t*>(sum[j]), seen[j], bits_of(value_of(seen[j]) + p.at[j]));
+        for (int j = 0; j < SIDE; ++j) seen[j] = bits_of(*const_cast<volatile value_t*>(sum[first + j]));
 #pragma unroll
-    for (int j = 0; j < 4; ++j)
-        if (got[j] != seen[j]) atomicAdd(sum[j], p.at[j]);
+        for (int j = 0; j < SIDE; ++j)
+            got[j] = atomicCAS(reinterpret_cast<word_t*>(sum[first + j]), seen[j],
+                               bits_of(value_of(seen[j]) + p.at[first + j]));
+#pragma unroll
+        for (int j = 0; j < SIDE; ++j)
+            if (got[j] != seen[j]) atomicAdd(sum[first + j], p.at[first + j]);
+    }
 }
 
 // Adds each extra sum to that of its row. Those of one row are neighbours: a warp adds up what it has of them first.
@@ -189,14 +195,14 @@ __device__ __forceinline__ void say_done(unsigned* flag, int team, int threads, 
     if (thread == 0) add_release(flag, 1);
 }
 
-// Says that this block has read a chunk's products. All threads have added theirs up and passed a barrier since, so
-// the reads are over, and a fence would only wait for the writes of y.
+// Says that this block has read a chunk's products, so that others may overwrite them. All threads have passed a
+// barrier since they read; the release orders their reads, too, before the count.
 __device__ __forceinline__ void say_read(unsigned* flag)
 {
 #ifdef SPG_HOST
     add_release(flag, 1);
 #else
-    asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(flag) : "memory");
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(flag) : "memory");
 #endif
 }
 
@@ -411,8 +417,8 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
         for (; done < chunks; ++done)
             if (thread == 0) say_read(added + done);
     }
-    // The last block leaves the counters as it found them.
+    // The last block leaves the counters as it found them: after the others' last looks at them, hence the acquire.
     __syncthreads();
-    if (threadIdx.x == 0 && add_release(flags + 2 * chunks, 1) == gridDim.x - 1)
+    if (threadIdx.x == 0 && add_acquire_release(flags + 2 * chunks, 1) == gridDim.x - 1)
         for (int i = 0; i <= 2 * chunks; ++i) flags[i] = 0;
 }

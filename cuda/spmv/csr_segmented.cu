@@ -4,7 +4,8 @@
 // Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols], y [rows], zeroed before the launch
 //          (that is part of the work, and of the timed run).
 //          tile_row int32 [tiles + 1]: the first row that begins in each tile or after it, made once per matrix.
-//          With SPG_ONE_LAUNCH y need not be zeroed; parts scan_word_t [tiles * WORDS], zero when made and left zero.
+//          With SPG_ONE_LAUNCH y need not be zeroed; parts scan_word_t [1 + tiles * WORDS], zero when made and left
+//          zero; the first word counts blocks.
 // Mapping  a warp takes a tile of 32 * SPG_STEPS consecutive entries, a lane per entry and step. Where they lie needs
 //          no look-up, so entries and table are asked for at once, and x and row offsets at once when those are
 //          there. Where a row begins in the tile, its number goes to the entry's place in shared memory (rows without
@@ -13,8 +14,10 @@
 //          one tile are stored; of others each tile adds its part by an atomic.
 //          SPG_ONE_LAUNCH, for matrices so small that zeroing y is a good part of the time: each tile leaves its part
 //          of a row that goes on in `parts`, and the tile where the row ends waits for the parts, adds them up and
-//          takes them away again. It waits for tiles of lower number only, and blocks start in the order of their
-//          number. Part and flag are in one word, so that a relaxed store publishes both.
+//          takes them away again. It waits for tiles of lower number only, and a block's number is the order in which
+//          it started, by a ticket; SPG_INDEX_ORDER takes blockIdx, and so relies on blocks starting in that order,
+//          which no manual promises: it is there to time the ticket. Part and flag are in one word, so that a relaxed
+//          store publishes both.
 // Wins     where rows are of very different lengths: every warp has the same work whatever the rows are like, waits
 //          for no other warp, and little shared memory leaves L1 to x.
 // Loses    where rows are even: a kernel that gives rows to threads has less to do per entry.
@@ -120,7 +123,15 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
 ) {
     SPG_SHARED(unsigned, heads, SPG_BLOCK * SPG_STEPS / 2);  // two numbers of 16 bits in each
     const unsigned lane = threadIdx.x % 32;
-    const long long tile = ((long long)blockIdx.x * SPG_BLOCK + threadIdx.x) / 32;
+#if defined(SPG_ONE_LAUNCH) && !defined(SPG_INDEX_ORDER)
+    const unsigned block = start_order(reinterpret_cast<unsigned*>(parts));
+#else
+    const unsigned block = blockIdx.x;
+#endif
+#ifdef SPG_ONE_LAUNCH
+    ++parts;
+#endif
+    const long long tile = ((long long)block * SPG_BLOCK + threadIdx.x) / 32;
     if (tile * TILE >= nnz) return;  // a warp goes or stays as a whole
     const offset_t first = (offset_t)(tile * TILE);
     const unsigned count = nnz - first < TILE ? (unsigned)(nnz - first) : TILE;

@@ -13,8 +13,8 @@ from spgraph_bench.device.base import Buffer
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape
-from spgraph_bench.variants.traversal import BLOCK, needs_cooperative
+from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape, threads_for
+from spgraph_bench.variants.traversal import BLOCK, EDGE_BITS, check_tally, needs_cooperative
 
 __all__: list[str] = []
 
@@ -23,7 +23,7 @@ _MOST, _RATIO = 2**31 - 1, (0.0, 1e9)  # bounds of tunables
 _WATCHED = 1 << 16
 """Levels that --trace keeps at most."""
 _HOW = ("push", "pull", "one block", "scatter", "gather")
-_EDGE_BITS = np.uint64(33)  # of a tally, see graph/frontier.cuh
+_EDGE_BITS = np.uint64(EDGE_BITS)  # of a tally, see graph/frontier.cuh
 
 
 class _Paths:
@@ -149,13 +149,15 @@ def edge(job: Job) -> Launch:
 def _cooperative(job: Job, name: str, graph: tuple[Buffer, ...], *more: np.generic, words: int = 0) -> Launch:
     """A Launch of the cooperative kernel `name`, with the arrays `graph` and after the common arguments
     `words` int64 of its own, the barrier, and `more`."""
+    check_tally(job)
     p = _Paths(job, True)
     start = p.empty(job.packed.rows, job.packed.offsets)
     tally, barrier = p.empty(job.packed.rows + 3, np.uint64), p.empty(1, np.uint32)
     own = (p.empty(words, np.int64),) if words else ()
     job.device.fill(barrier, 0)
     kernel = job.kernel(name)
-    grid, block = cooperative_shape(job.device, kernel, job.params, job.packed.rows)
+    threads = threads_for(job.packed.rows, job.packed.nnz)
+    grid, block = cooperative_shape(job.device, kernel, job.params, threads)
 
     def bound(stamps: Stamps) -> Callable[[], None]:
         return kernel.bind(

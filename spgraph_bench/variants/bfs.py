@@ -13,8 +13,10 @@ from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import GRID
 from spgraph_bench.variants.traversal import (
     BLOCK,
+    EDGE_BITS,
     PARENTS,
     Levels,
+    check_tally,
     cooperative,
     counted,
     needs_cooperative,
@@ -25,7 +27,7 @@ from spgraph_bench.variants.traversal import (
 __all__ = ["Frontiers", "every_level"]
 
 _MOST, _RATIO = 2**31 - 1, (0.0, 1e9)  # bounds of tunables
-_EDGE_BITS = np.uint64(33)
+_EDGE_BITS = np.uint64(EDGE_BITS)
 _DTYPES = ("int32",)
 _PLAIN = BLOCK | PARENTS
 _DIRECTION = {
@@ -196,6 +198,7 @@ class Frontiers:
 
     def __init__(self, levels: Levels, copies: int) -> None:
         job, n = levels.job, levels.job.packed.rows
+        check_tally(job)
         self.visited = levels.empty(copies * (-(-n // 32)), np.uint32)
         self.queue = levels.empty(2 * n, np.int32)
         self.start = levels.empty(2 * n, job.packed.offsets)

@@ -10,7 +10,7 @@ import numpy as np
 from spgraph_bench.device.base import Arg, Buffer
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape
+from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape, threads_for
 from spgraph_bench.variants.traversal import needs_cooperative
 
 __all__: list[str] = []
@@ -124,7 +124,7 @@ def afforest(job: Job) -> Launch:
     incoming = (a["col_ptr"], a["row"]) if directed else (None, None)
     edges = job.packed.offsets.type(job.packed.nnz)
     return _cooperative(
-        job, "cc_afforest", job.packed.rows, _STEPS,
+        job, "cc_afforest", threads_for(job.packed.rows, job.packed.nnz), _STEPS,
         lambda n, label: (
             n, edges, a["row_ptr"], a["col"], *incoming, label, np.int32(p["rounds"]),
             np.int32(p["long_list"]), piece, state,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from spgraph_bench.device.base import Device, Kernel
 from spgraph_bench.parameters import Parameter
 
-__all__ = ["GRID", "Stamps", "cooperative_shape"]
+__all__ = ["GRID", "Stamps", "cooperative_shape", "threads_for"]
 
 GRID = {
     "block": Parameter(
@@ -23,13 +23,22 @@ GRID = {
 }
 _EMULATED_BLOCKS = 4
 """More would only make the host device slower."""
+_EDGES_A_THREAD = 16
+"""With fewer edges than that for a thread, more blocks cost more at each barrier than they gain."""
+
+
+def threads_for(vertices: int, edges: int) -> int:
+    """Threads that a graph keeps busy where a kernel divides vertices and edges evenly among them: one for
+    each vertex, and one for every 16 edges. Few vertices with many edges fill a GPU, too."""
+    return max(int(vertices), -(-int(edges) // _EDGES_A_THREAD))
 
 
 def cooperative_shape(
     device: Device, kernel: Kernel, params: Mapping[str, Any], items: int, shared: int = 0
 ) -> tuple[int, int]:
     """Blocks and threads per block of a cooperative launch by the tunables GRID: as many blocks as fit on the
-    device at once with `shared` bytes of dynamic shared memory each, but no more than have one of `items`."""
+    device at once with `shared` bytes of dynamic shared memory each, but no more than `items`, the threads
+    that have something to do (see :func:`threads_for`), fill."""
     emulated = device.kind == "host"
     block = int(params["block"]) or (128 if emulated else 1024)
     fitting = kernel.resident_blocks(block, shared)

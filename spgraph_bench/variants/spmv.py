@@ -257,6 +257,11 @@ _SEGMENTED = {
         "2: y is zeroed first; 1: tiles pass on their parts of cut rows; auto: 1 up to 2^20 nonzeros",
         ("auto", 1, 2),
     ),
+    "order": Tunable(
+        "ticket",
+        "numbers of tiles with launches=1: as blocks start, or by index (unsafe: shows the ticket's cost)",
+        ("ticket", "index"),
+    ),
 }
 
 
@@ -281,9 +286,15 @@ def csr_segmented(job: Job) -> Launch:
     tiles = _blocks(a.nnz, 32 * steps)
     launches = job.decide("launches", 1 if _one_launch(a.arrays["row_ptr"], 32 * steps) else 2)
     one = launches == 1 and tiles > 0
-    parts = device.empty(tiles * a.dtype.itemsize // 4 if one else 0, np.uint64)
+    parts = device.empty(1 + tiles * a.dtype.itemsize // 4 if one else 0, np.uint64)
     if one:
         defines["SPG_ONE_LAUNCH"] = "1"
+        if job.params["order"] == "index":
+            if device.kind == "host":
+                raise SkipError(
+                    "order=index needs blocks to start in the order of their index; here they do not"
+                )
+            defines["SPG_INDEX_ORDER"] = "1"
         device.fill(parts, 0)
     tile_row = device.empty(tiles + 1, np.int32)
     table = job.kernel("csr_segmented_table", **defines).bind(

@@ -8,7 +8,7 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.units import human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.spmv import changed
+from spgraph_bench.variants.spmv import changed, differing
 from spgraph_bench.variants.traversal import needs_cooperative
 
 __all__: list[str] = []
@@ -19,7 +19,9 @@ _TUNABLES = {
         "auto", "threads of a block that multiply; auto: three of eight", ("auto", 32, 256, 512, 640)
     ),
     "stages": Parameter("auto", "loads a multiplying thread has under way", ("auto", 2, 3, 4, 6)),
-    "depth": Parameter(3, "loads an adding thread has under way", (1, 2, 3, 4)),
+    "depth": Parameter(
+        "auto", "loads an adding thread has under way; auto: 3, of 8-byte values 2", ("auto", 1, 2, 3, 4)
+    ),
     "buffers": Parameter(2, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),
 }
 
@@ -49,7 +51,10 @@ def binned_fused(job: Job) -> Launch:
             f"--param tiles={max(tiles, a.tiles + 1)}"
         )
     defines = {} if stages == 4 else {"SPG_STAGES": str(stages)}
-    defines |= changed({**job.params, "block": block}, _TUNABLES, SPG_BLOCK="block", SPG_DEPTH="depth")
+    # As in the kernel: more registers than a thread of 1,024 has would be spilled.
+    usual = 2 if size == 8 else 3
+    defines |= changed({**job.params, "block": block}, _TUNABLES, SPG_BLOCK="block")
+    defines |= differing({"SPG_DEPTH": usual}, SPG_DEPTH=int(job.decide("depth", usual)))
     buffers = max(1, min(job.params["buffers"], a.chunks))
     product = device.empty(buffers * a.most_groups * 8, a.dtype)
     flags = device.empty(2 * a.chunks + 1, np.uint32)

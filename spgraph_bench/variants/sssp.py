@@ -13,15 +13,15 @@ from spgraph_bench.device.base import Arg
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape
-from spgraph_bench.variants.traversal import BLOCK, Levels, needs_cooperative
+from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape, threads_for
+from spgraph_bench.variants.traversal import BLOCK, EDGE_BITS, Levels, check_tally, needs_cooperative
 
 __all__: list[str] = []
 
 _DTYPES = ("float32", "int32")
 _FORMAT = "weighted-csr"
 _SPARE = 8448  # SPG_SPARE of graph/relax.cuh
-_EDGE_BITS = np.uint64(33)
+_EDGE_BITS = np.uint64(EDGE_BITS)
 _MOST = 2**31 - 1
 
 _DELTA = {
@@ -50,6 +50,7 @@ class _Search(Levels):
 
     def __init__(self, job: Job, far: bool) -> None:
         super().__init__(job, "distance")
+        check_tally(job, times=2)  # a block alone may queue a vertex twice
         packed, n = job.packed, job.packed.rows
         kind: Any = job.dtype.type
         self.never: np.generic = kind(_MOST) if kind is np.int32 else kind(np.inf)
@@ -265,7 +266,7 @@ def auto(job: Job) -> Launch:
     handover, told = search.zeros(7, np.int64), search.zeros(4, np.int64)
     barrier = search.zeros(1, np.uint32)
     small = (np.int32(p["small_vertices"]), np.int64(p["small_edges"]), np.int64(p["small_waiting"]))
-    grid, block = cooperative_shape(job.device, kernel, p, job.packed.rows)
+    grid, block = cooperative_shape(job.device, kernel, p, threads_for(job.packed.rows, job.packed.nnz))
 
     def bound(stamps: Stamps) -> Callable[[], None]:
         return kernel.bind(

@@ -10,16 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Arg, Buffer, Device, Kernel
-from spgraph_bench.errors import LaunchError
+from spgraph_bench.errors import LaunchError, SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, LevelTime
-from spgraph_bench.variants.grids import cooperative_shape
+from spgraph_bench.variants.grids import cooperative_shape, threads_for
 
 __all__ = [
     "BLOCK",
+    "EDGE_BITS",
     "PARENTS",
     "Levels",
     "Trace",
+    "check_tally",
     "cooperative",
     "needs_cooperative",
     "needs_graphs",
@@ -30,6 +32,9 @@ PARENTS = {
     "parents": Parameter(0, "1: find a parent for every vertex too, in a pass after the levels", (0, 1))
 }
 BLOCK = {"block": Parameter(256, "threads per block", (64, 128, 256, 512, 1024))}
+
+EDGE_BITS = 33
+"""Bits of a tally that count the edges of a frontier; the others count vertices (graph/frontier.cuh)."""
 
 _POISON = 0x80
 """Fills results before a run: 0x80808080 is neither a level nor a vertex, and not -1."""
@@ -46,6 +51,17 @@ def needs_cooperative(device: Device) -> str | None:
 
 def needs_graphs(device: Device) -> str | None:
     return device.missing("graphs")
+
+
+def check_tally(job: Job, times: int = 1) -> None:
+    """SkipError where a frontier may have more edges than a tally counts. `times`: how often an edge may be
+    counted in one frontier."""
+    most = (1 << EDGE_BITS) - 1
+    if times * job.packed.nnz > most:
+        raise SkipError(
+            f"counts the edges of a frontier in {EDGE_BITS} bits: up to {most // times:,} edges, "
+            f"this graph has {job.packed.nnz:,}"
+        )
 
 
 class Levels:
@@ -248,12 +264,14 @@ def cooperative(
     levels: Levels, kernel: Kernel, args: Callable[[Buffer | None, np.int32], tuple[Arg, ...]],
     shared: int = 0,
 ) -> Launch:  # fmt: skip
-    """A Launch of one cooperative kernel: as many blocks as fit, but no more than have vertices.
+    """A Launch of one cooperative kernel: as many blocks as fit, but no more than have vertices or edges.
 
     `args` gives the arguments for a trace buffer and its levels, or for None and 0; `shared` is the dynamic
     shared memory of a block in bytes.
     """
-    grid, block = cooperative_shape(levels.device, kernel, levels.job.params, int(levels.n), shared)
+    packed = levels.job.packed
+    threads = threads_for(packed.rows, packed.nnz)
+    grid, block = cooperative_shape(levels.device, kernel, levels.job.params, threads, shared)
     run = kernel.bind(grid, block, *args(None, np.int32(0)), shared=shared, cooperative=True)
 
     def trace() -> list[LevelTime]:
