@@ -257,7 +257,7 @@ _SEGMENTED = {
         "2: y is zeroed first; 1: tiles pass on their parts of cut rows; auto: 1 up to 2^20 nonzeros",
         ("auto", 1, 2),
     ),
-    "order": Tunable(
+    "order": Parameter(
         "ticket",
         "numbers of tiles with launches=1: as blocks start, or by index (unsafe: shows the ticket's cost)",
         ("ticket", "index"),
