@@ -413,7 +413,7 @@ def test_break_even_against_the_best_csr_row(
                 "hyb",
                 around(ms),
                 format="hyb",
-                times={"convert_ms": convert, "preprocess_ms": preprocess, "upload_ms": 99.0},
+                times={"convert_ms": convert, "preprocess_ms": preprocess, "compile_ms": 99.0},
             ),
         ]
     )

@@ -184,10 +184,9 @@ def test_dia_with_far_diagonals(
     a = csr(rows, cols, row[inside], col[inside], np.random.default_rng(4).uniform(-1, 1, inside.sum()))
     inputs = SPMV.inputs(matrix(a), np.dtype("float64"), 1)
     oracle = SPMV.oracle(matrix(a), inputs, np.dtype("float64"))
-    for block, specialise in ((64, "always"), (256, "always"), (64, "never")):
-        prepared = _prepare(
-            device, get_variant("spmv", "dia"), a, "float64", lines=lines, block=block, specialise=specialise
-        )
+    for block, name in ((64, "dia-jit"), (256, "dia-jit"), (64, "dia")):
+        given = {"lines": lines, "block": block, "from": 0}
+        prepared = _prepare(device, get_variant("spmv", name), a, "float64", **given)
         result = SPMV.check(_run(device, prepared), oracle, np.dtype("float64"))
         assert result.ok, result.message
 
@@ -204,25 +203,50 @@ def test_dia_of_groups_of_rows(device: Device, size: int, rows: int, cols: int, 
     a = csr(rows, cols, row[inside], col[inside], np.random.default_rng(4).uniform(-1, 1, inside.sum()))
     inputs = SPMV.inputs(matrix(a), np.dtype("float64"), 1)
     oracle = SPMV.oracle(matrix(a), inputs, np.dtype("float64"))
-    ways: list[dict[str, Any]] = [{"specialise": "never"}, {"specialise": "never", "rows": 4, "ahead": 2}]
+    ways: list[tuple[str, dict[str, Any]]] = [("dia", {}), ("dia", {"rows": 4, "ahead": 2})]
     if group == "auto":  # each list of diagonals is a module of its own
-        ways += [{"specialise": "always"}, {"specialise": "always", "lines": 3, "block": 64}]
-    for more in ways:
-        prepared = _prepare(device, get_variant("spmv", "dia"), a, "float64", group=group, **more)
+        ways += [("dia-jit", {"from": 0}), ("dia-jit", {"from": 0, "lines": 3, "block": 64})]
+    for name, more in ways:
+        prepared = _prepare(device, get_variant("spmv", name), a, "float64", group=group, **more)
         assert prepared.job.packed.group == (size if group == "auto" else group)
         result = SPMV.check(_run(device, prepared), oracle, np.dtype("float64"))
         assert result.ok, (more, result.message)
 
 
 def test_what_dia_decides_is_shown(device: Device) -> None:
-    entry = get_variant("spmv", "dia")
-    small = _prepare(device, entry, battery()["tridiagonal"], "float32").job.params
-    assert {name: small[name] for name in ("block", "specialise")} == {"block": 256, "specialise": "never"}
+    assert _prepare(device, get_variant("spmv", "dia"), battery()["tridiagonal"], "float32").job.params == {
+        "block": 256, "rows": 1, "ahead": 14,
+    }  # fmt: skip
+    large, entry = make("poisson2d:n=150").csr, get_variant("spmv", "dia-jit")
+    job = _prepare(device, entry, large, "float32").job
+    assert (job.params["block"], job.params["lines"]) == (256, 1)
+    assert _prepare(device, entry, large, "float32", block="64").job.params["block"] == 64
+
+
+def test_what_is_compiled_for_one_matrix_is_known_with_its_time(device: Device) -> None:
     large = make("poisson2d:n=150").csr
-    given = _prepare(device, entry, large, "float32").job.params
-    assert (given["block"], given["specialise"], given["lines"]) == (256, "always", 1)
-    given = _prepare(device, entry, large, "float32", block="64", specialise="never").job.params
-    assert (given["block"], given["specialise"], given["lines"]) == (64, "never", "auto")
+    job = _prepare(device, get_variant("spmv", "dia-jit"), large, "float32").job
+    [(module, own)] = job.modules.items()
+    assert own
+    assert any("SPG_DIAGS=D(-150)D(-1)D(0)D(1)D(150)" in option for option in module.options)
+    again = _prepare(open_device("host"), get_variant("spmv", "dia-jit"), large, "float32").job
+    assert [m.ms for m in again.modules] == [module.ms] != [0.0]  # from the cache, and still counted
+    general = _prepare(device, get_variant("spmv", "dia"), large, "float32").job
+    assert list(general.modules.values()) == [False]
+    with pytest.raises(ValueError, match="not declared as compiled for one matrix"):
+        general.kernel("dia", for_matrix=True)
+
+
+def test_dia_jit_leaves_what_is_not_worth_a_compile(device: Device) -> None:
+    packed = get_format("dia").pack(battery()["tridiagonal"], np.dtype("float32"))
+    for params, why in (({}, "--param from=0"), ({"from": 0}, None)):
+        entry, outputs = get_variant("spmv", "dia-jit"), {"y": ((packed.rows,), np.dtype("float32"))}
+        inputs = {"x": np.ones(packed.cols, np.float32)}
+        if why is None:
+            prepare(device, entry, packed, inputs, outputs, params)
+        else:
+            with pytest.raises(SkipError, match=why):
+                prepare(device, entry, packed, inputs, outputs, params)
 
 
 def test_dia_takes_as_many_lines_as_leave_multiprocessors_alike() -> None:

@@ -291,13 +291,39 @@ def test_what_paying_for_a_format_takes() -> None:
         cell("sell", 0.3, format="sell", times={}),
     ]
     assert rows[1].times == TIMES
-    below = render(rows).split("before the first run")[1]
-    assert line_of(below, "hyb").endswith(" 123")
+    below = render(rows).split("setup, once for each matrix")[1]
+    assert line_of(below, "hyb").endswith(" 153")  # conversion and upload; the compile serves any matrix
     assert line_of(below, "jds").endswith("never")
     assert line_of(below, "sell").endswith("at once")
     assert line_of(below, "csr-vector").endswith("-")
     assert "600 MB" in line_of(below, "hyb")
     assert "9.20" in line_of(below, "hyb")
+
+
+def test_a_kernel_compiled_for_the_matrix_is_marked_and_pays_for_its_compile() -> None:
+    own = {"source": "spmv/dia.cu", "tokens": "0" * 64, "options": [], "ms": 700.0, "for_matrix": True}
+    rows = [
+        cell("csr-vector", 0.5, times={}),
+        cell("dia", 0.45, format="dia", times={"convert_ms": 10.0}),
+        cell(
+            "dia-jit", 0.4, format="dia", modules=(own,),
+            times={"convert_ms": 10.0, "upload_ms": 5.0, "matrix_compile_ms": 700.0, "compile_ms": 900.0},
+        ),
+    ]  # fmt: skip
+    text = render(rows)
+    ranked, below = text.split("setup, once for each matrix")
+    assert line_of(ranked, "dia-jit").split()[-1] == "m"
+    assert line_of(ranked, "dia ").split()[-1] != "m"
+    assert line_of(below, "dia-jit").endswith(" 7,150")  # (10 + 5 + 700) / 0.1
+    assert "715" in line_of(below, "dia-jit")
+    assert "m  compiled for this matrix alone" in text
+    assert "compiled for this matrix" not in render(rows[:2])
+
+
+def test_head_names_the_versions_of_libraries() -> None:
+    told = {"libraries": {"cuSPARSE": "12.6.3 (nvmath-python 0.9.0)", "scipy": "1.17.1"}}
+    text = render([cell("a", 1.0, environment=told)])
+    assert "libraries  cuSPARSE 12.6.3 (nvmath-python 0.9.0), scipy 1.17.1" in re.sub(r" {2,}", "  ", text)
 
 
 def test_cache_residence_is_labelled_instead_of_a_percentage() -> None:
@@ -345,7 +371,7 @@ def test_host_shows_events_instead_of_times_and_never_ranks_them() -> None:
     timed, emulated = text.split("emulated, checked, not timed")
     assert "coo-atomic" not in timed
     assert line_of(timed, "scipy-csr").split()[:2] == ["1", "scipy-csr"]
-    emulated = emulated.split("before the first run")[0]
+    emulated = emulated.split("setup, once for each matrix")[0]
     assert line_of(emulated, "coo-atomic").split() == ["coo-atomic", "coo", "ok", "1,234", "0", "1"]
     assert "ms" not in emulated
     assert widest(text) <= 100

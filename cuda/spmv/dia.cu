@@ -7,7 +7,7 @@
 //          There are no columns to read: x is read at origin + diag[d], in runs, and comes from the L1 cache.
 //          Groups are for dense blocks on diagonals of blocks: a group's rows have their columns in common.
 //          One row a thread: with four, x is read in steps of 16 bytes, four times as many L1 wavefronts.
-// Compiled for the matrix (dia_fixed) where it is large enough to be worth a compilation.
+// dia-jit is compiled for the matrix (dia_fixed, SPG_DIAGS): its diagonals are constants.
 // Floors   (float32, H200) bytes: 27 diagonals of 4 M rows 464 MB, 5 of 2048^2 117 MB, at 4.6 TB/s 0.101 and 0.025 ms.
 //          What was slow was the end: the last rows went through their diagonals one by one (docs/notebook.md).
 // Wins     on stencils and bands, of numbers or of blocks: 4 bytes per nonzero instead of CSR's 8.

@@ -71,6 +71,7 @@ def _python_checks() -> Iterator[Check]:
 
 def _peer_checks(driver: Driver | None) -> Iterator[Check]:
     from spgraph_bench.device.probe import package_version
+    from spgraph_bench.variants.base import library_versions
 
     major = driver.cuda_major if driver else None
     extra = f"cu{major}" if major else "cu13"
@@ -80,6 +81,11 @@ def _peer_checks(driver: Driver | None) -> Iterator[Check]:
         yield Check("python", "nvmath-python", "optional", "not installed (no cuSPARSE peers)", install)
     else:
         yield Check("python", "nvmath-python", "ok", version)
+        loaded = library_versions(["cuSPARSE"]).get("cuSPARSE", "").partition(" ")[0]
+        if loaded:
+            yield Check("python", "cuSPARSE", "ok", loaded)
+        else:
+            yield Check("python", "cuSPARSE", "optional", "nvmath-python does not find it", install)
     bindings = package_version("cuda-bindings")
     fitting = f"pip install 'cuda-bindings=={major or 13}.*'"
     if bindings is None:

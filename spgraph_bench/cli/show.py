@@ -78,6 +78,7 @@ def describe(chosen: Variant) -> dict[str, Any]:
         "by": chosen.library or "spgraph",
         "runs_on": chosen.where,
         "dtypes": list(chosen.dtypes),
+        "for_matrix": chosen.for_matrix,
         "tunables": {
             name: {"default": t.default, "about": t.about, "choices": list(t.choices) if t.choices else None}
             for name, t in tunables.items()
@@ -121,6 +122,8 @@ def command(variant: str, problem: str | None, as_json: bool) -> None:
     target.print(Text(f"{facts['problem']} {facts['name']}", style="bold"), Text(f"- {facts['about']}"))
     where = {"gpu": "the device", "cpu": "the CPU"}[facts["runs_on"]]
     target.print(f"by {facts['by']}, on {where}, in {' and '.join(facts['dtypes'])}")
+    if facts["for_matrix"]:
+        target.print("compiled for one matrix: another one needs its own compile, which counts as setup")
     if facts["contract"]:
         head("Contract")
         click.echo(facts["contract"])

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Arg", "Buffer", "Device", "DeviceInfo", "Dim", "Kernel", "Limit", "Module"]
+__all__ = ["Arg", "Buffer", "Compiled", "Device", "DeviceInfo", "Dim", "Kernel", "Limit", "Module"]
 
 Dim = int | Sequence[int]
 """A grid or block shape: n, (x, y) or (x, y, z)."""
@@ -77,8 +77,27 @@ class Kernel(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """How a module was compiled."""
+
+    source: str
+    """The ``.cu`` file below ``cuda/``; of a file of the user's own its name alone."""
+    tokens: str
+    """Hash of the tokens of the source with all that it includes: comments and layout do not count."""
+    options: tuple[str, ...]
+    """The compiler's options, ``-D`` included; paths left out."""
+    ms: float
+    """How long it took, whenever that was: it is kept with the module in the disk cache."""
+
+
 class Module(Protocol):
     """One compiled ``.cu`` file."""
+
+    @property
+    def compiled(self) -> Compiled:
+        """How it was compiled."""
+        ...
 
     def kernel(self, name: str) -> Kernel:
         """The kernel called `name` (``extern "C"``); KeyError-like CompileError if the file has none."""

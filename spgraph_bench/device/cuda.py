@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.device.base import Arg, Buffer, DeviceInfo, Dim, Limit
+from spgraph_bench.device.base import Arg, Buffer, Compiled, DeviceInfo, Dim, Limit
 from spgraph_bench.device.cuda_driver import (
     Library,
     capture,
@@ -25,7 +25,8 @@ from spgraph_bench.device.cuda_driver import (
     set_limit,
 )
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
-from spgraph_bench.toolchain.nvcc import find_nvcc
+from spgraph_bench.toolchain.modules import compiled
+from spgraph_bench.toolchain.nvcc import cubin_request, find_nvcc
 from spgraph_bench.units import human_bytes
 
 if TYPE_CHECKING:
@@ -201,11 +202,20 @@ class CudaKernel:
 class CudaModule:
     """One source module, and the same cubin for what PyCUDA does not offer."""
 
-    def __init__(self, device: CudaDevice, module: CachedModule, source: str) -> None:
+    def __init__(
+        self, device: CudaDevice, module: CachedModule, source: str, defines: Mapping[str, str]
+    ) -> None:
         self._device = device
         self.source_module = module
         self._source = source
+        self._defines = defines
         self._library: Library | None = None
+
+    @property
+    def compiled(self) -> Compiled:
+        """See :class:`spgraph_bench.device.base.Module`."""
+        request = cubin_request(self._source, self._defines, self._device.arch)
+        return compiled(request, self.source_module.path)
 
     def library(self) -> Library:
         """The same cubin, loaded through cuda-bindings."""
@@ -299,7 +309,7 @@ class CudaDevice:
                 module = source_module(source, dict(defines or {}), self.arch)
             except self.driver.Error as cause:
                 raise CompileError(f"the compiled module does not load: {cause}", place=source) from None
-            self._modules[key] = CudaModule(self, module, source)
+            self._modules[key] = CudaModule(self, module, source, dict(defines or {}))
         return self._modules[key]
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> CudaBuffer:

@@ -24,7 +24,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,13 +32,14 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.cores import usable_cores
-from spgraph_bench.device.base import Arg, DeviceInfo, Dim, Limit
+from spgraph_bench.device.base import Arg, Compiled, DeviceInfo, Dim, Limit
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipError
 from spgraph_bench.paths import cuda_dir
 from spgraph_bench.toolchain.cxx import chosen_sanitizers, find_compiler
 from spgraph_bench.toolchain.modules import (
     Request,
     build,
+    compiled,
     compiler_identity,
     run_compiler,
     source_digest,
@@ -190,7 +191,10 @@ def module_request(source: str, defines: Mapping[str, str] | None = None) -> Req
         return run_compiler(command, source, cwd=root)
 
     digest = source_digest(root / source, include_dirs)
-    return Request((source, digest, *_portable(options), *defined, _identity(compiler)), make, ".so", source)
+    said = (Path(compiler[-1]).name, *_portable(options), *defined)
+    return Request(
+        (source, digest, *_portable(options), *defined, _identity(compiler)), make, ".so", source, said
+    )
 
 
 # ---- the runtime library ------------------------------------------------------------------------------
@@ -387,10 +391,18 @@ def _words(kind: str, size: int) -> str:
 class HostModule:
     """One compiled ``.cu`` file."""
 
-    def __init__(self, device: HostDevice, source: str, library: ctypes.CDLL) -> None:
+    def __init__(
+        self, device: HostDevice, source: str, library: ctypes.CDLL, describe: Callable[[], Compiled]
+    ) -> None:
         self._device = device
         self._source = source
         self._library = library
+        self._describe = describe
+
+    @property
+    def compiled(self) -> Compiled:
+        """See :class:`spgraph_bench.device.base.Module`."""
+        return self._describe()
 
     def kernel(self, name: str) -> HostKernel:
         """The kernel called `name`; CompileError if the file has none."""
@@ -450,8 +462,10 @@ class HostDevice:
         """Compile `source` (below ``cuda/``, or an absolute path), through the disk cache."""
         key = (source, tuple(sorted((defines or {}).items())))
         if key not in self._modules:
-            path = build(module_request(source, defines))
-            self._modules[key] = HostModule(self, source, _load(path, source=source))
+            request = module_request(source, defines)
+            path = build(request)
+            describe = partial(compiled, request, path)
+            self._modules[key] = HostModule(self, source, _load(path, source=source), describe)
         return self._modules[key]
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> HostBuffer:

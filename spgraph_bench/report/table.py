@@ -133,6 +133,9 @@ class Group:
         told.append(("device", f"{d.get('name', '?')} ({about})" if about else str(d.get("name", "?"))))
         if d.get("kind") == "host":
             told.append(("", "kernels are emulated here: results checked, events counted, no times"))
+        versions_of = self.first.environment.get("libraries") or {}
+        if versions_of:
+            told.append(("libraries", ", ".join(f"{name} {text}" for name, text in versions_of.items())))
         ceiling = next((r.record.ceiling for r in self.rows if r.record.ceiling), None)
         if ceiling is not None:
             told.append(
@@ -290,6 +293,7 @@ class Group:
             *self._iterations(rows)[:1],
             *self._fact_columns(rows),
             *(Column(title, counts(key), keep=5 - i) for i, (key, title) in enumerate(shown)),
+            Column("!", [self.marks(r) for r in rows], "left"),
         ]
         return [self._line(title, "bold"), self._fit(columns, [""] * len(rows))]
 
@@ -312,14 +316,15 @@ class Group:
             *self._names(rows),
             *([Column("reorder ms", ms("reorder_ms"), keep=7)] if reordered else []),
             Column("convert ms", ms("convert_ms"), keep=8),
-            Column("upload ms", ms("upload_ms"), keep=3),
+            Column("upload ms", ms("upload_ms"), keep=5),
             Column("preprocess ms", ms("preprocess_ms"), keep=6),
-            Column("compile ms", ms("compile_ms"), keep=2),
-            Column("stored", [human_bytes(r.record.bytes.get("stored")) for r in rows], keep=7),
-            Column("B/nnz", [per_nonzero(r) for r in rows], keep=4),
+            Column("compile ms", ms("matrix_compile_ms"), keep=7),
+            Column("setup ms", [significant(r.setup_ms or None) for r in rows], keep=8),
+            Column("stored", [human_bytes(r.record.bytes.get("stored")) for r in rows], keep=4),
+            Column("B/nnz", [per_nonzero(r) for r in rows], keep=3),
             Column("pays after", [_pays(r.pays_after) for r in rows], keep=8),
         ]
-        return [self._line("before the first run", "bold"), self._fit(columns, [""] * len(rows))]
+        return [self._line("setup, once for each matrix", "bold"), self._fit(columns, [""] * len(rows))]
 
     def _lost_table(self) -> RenderableType:
         """Rows without a time and why; those skipped for the same reason together."""
@@ -341,6 +346,11 @@ class Group:
         said += [f"{', '.join(self._name(r) for r in self.rows if n in r.record.notes)}: {n}" for n in others]
         if self.dropped:
             said.append(f"left out at this width (--json has them): {', '.join(_unique(self.dropped))}")
+        if any(r.record.for_matrix for r in self.timed + self.untimed):
+            said.append(
+                "m  compiled for this matrix alone: the compile is part of its setup, also where the kernel "
+                "came from the cache"
+            )
         orders = _unique(r.record.reorder for r in self.rows if r.record.reorder != "none")
         if orders:
             said.append(
@@ -353,7 +363,7 @@ class Group:
         if any(r.pays_after is not None for r in self.timed):
             both = orders and any(r.record.reorder == "none" for r in self.timed)
             said.append(
-                "pays after: runs until conversion and preprocessing are won back against the best CSR row"
+                "pays after: runs until the whole setup is won back against the best CSR row"
                 + (" in the matrix's own order" if both else "")
             )
         if self.timed:
@@ -463,6 +473,7 @@ _MARKS: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     ("t", _unstable),
     ("u", _ungated),
     ("d", _dropped),
+    ("m", lambda row: row.record.for_matrix),
 )
 
 

@@ -7,7 +7,6 @@ keeps the path as it was given on the command line.
 from __future__ import annotations
 
 import platform
-import subprocess
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import Any
 import spgraph_bench
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.matrix import Matrix
+from spgraph_bench.provenance import code_hash, commit
 
 __all__ = ["describe_device", "describe_environment", "describe_matrix"]
 
@@ -53,7 +53,9 @@ def _fields(value: Any) -> dict[str, Any]:
 def _fixed(compiler: str) -> tuple[tuple[str, Any], ...]:
     return (
         ("spgraph", spgraph_bench.__version__),
-        ("git_commit", _git_commit()),
+        ("git_commit", commit().name),
+        ("git_clean", commit().clean),
+        ("code", code_hash()),
         ("python", platform.python_version()),
         ("numpy", _version("numpy")),
         ("scipy", _version("scipy")),
@@ -86,22 +88,3 @@ def _cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _git_commit() -> str:
-    """The commit of the checkout this package runs from, "+changes" when tracked files differ; "" if none."""
-    root = Path(spgraph_bench.__file__).resolve().parent.parent
-    if not (root / ".git").exists():
-        return ""
-    try:
-        commit = _git(root, "rev-parse", "HEAD")
-        return f"{commit}+changes" if _git(root, "status", "--porcelain", "--untracked-files=no") else commit
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=5, check=True
-    )
-    return done.stdout.strip()

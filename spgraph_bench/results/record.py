@@ -98,7 +98,10 @@ class Record:
     operations: int = 0
     rate_unit: str = ""
     times: Mapping[str, float] = field(default_factory=dict)
-    """reorder_ms, convert_ms, upload_ms, compile_ms, preprocess_ms."""
+    """reorder_ms, convert_ms, upload_ms, preprocess_ms, matrix_compile_ms: paid for each matrix before the
+    first run; compile_ms: for each machine, once."""
+    modules: tuple[Mapping[str, Any], ...] = ()
+    """How its kernels were compiled: source, tokens (a hash), options, ms, for_matrix. None for libraries."""
     samples: tuple[Samples, ...] = ()
     check: Mapping[str, Any] = field(default_factory=dict)
     """ok, message and the problem's details."""
@@ -134,6 +137,11 @@ class Record:
     def sampled(self, cache: str) -> Samples | None:
         """The samples taken in cache state `cache`, or None."""
         return next((s for s in self.samples if s.cache == cache), None)
+
+    @property
+    def for_matrix(self) -> bool:
+        """Whether a kernel of it was compiled for this matrix alone."""
+        return any(module.get("for_matrix") for module in self.modules)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict that json can write; numbers that JSON lacks are "nan", "inf" and "-inf"."""

@@ -10,10 +10,13 @@ from typing import Literal
 from spgraph_bench.results.interval import Interval, median_interval, median_of_sorted
 from spgraph_bench.results.record import Record, Samples
 
-__all__ = ["FLOORS", "Ratio", "Row", "Timing", "break_even", "compare", "ratio", "timing"]
+__all__ = ["FLOORS", "SETUP", "Ratio", "Row", "Timing", "break_even", "compare", "ratio", "timing"]
 
 FLOORS = 3
 """A row under this many times the empty kernel's time is marked: the clock's own offset is part of it."""
+
+SETUP = ("reorder", "convert", "upload", "preprocess", "matrix_compile")
+"""Steps of ``Record.times`` that are paid for each matrix; compiling what serves any matrix is not."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,9 @@ class Row:
     """See :func:`break_even`."""
 
     @property
-    def preparation_ms(self) -> float:
-        """Reordering, conversion and preprocessing: what a user pays once per matrix."""
-        return sum(self.record.times.get(f"{step}_ms", 0.0) for step in ("reorder", "convert", "preprocess"))
+    def setup_ms(self) -> float:
+        """What a user pays for each matrix before the first run: all of :data:`SETUP`."""
+        return sum(self.record.times.get(f"{step}_ms", 0.0) for step in SETUP)
 
 
 def _row(record: Record, cache: str) -> Row:
@@ -176,7 +179,7 @@ def break_even(row: Row, csr: Row) -> float | None:
     That is the best CSR row in the matrix's own order, or the best one if all were reordered.
 
     ``inf``: never (not surely faster); 0: at once (surely faster, and no dearer to prepare); otherwise the
-    least whole N with ``prepare + N t <= prepare_csr + N t_csr``, with medians. None for CSR rows in the same
+    least whole N with ``setup + N t <= setup_csr + N t_csr``, with medians. None for CSR rows in the same
     order (they need no conversion), CPU rows and rows without an interval.
     """
     same = row.record.format == "csr" and row.record.reorder == csr.record.reorder
@@ -187,6 +190,6 @@ def break_even(row: Row, csr: Row) -> float | None:
         return None
     if not span.below(base):
         return math.inf
-    extra = row.preparation_ms - csr.preparation_ms
+    extra = row.setup_ms - csr.setup_ms
     # The last factor keeps 11 / (1 - 0.9) = 110.00000000000001 from costing a run.
     return 0 if extra <= 0 else math.ceil(extra / (base.median - span.median) * (1 - 1e-12))

@@ -60,10 +60,17 @@ from spgraph_bench.runner.children import (
     ChildrenLostError,
     children_of,
 )
-from spgraph_bench.runner.prepare import Prepared, filled_params, prepare, upload_packed
+from spgraph_bench.runner.prepare import (
+    Prepared,
+    compile_times,
+    described_modules,
+    filled_params,
+    prepare,
+    upload_packed,
+)
 from spgraph_bench.stats import MatrixStats, row_stats
 from spgraph_bench.units import human_bytes
-from spgraph_bench.variants.base import Launch, Variant, get_variant
+from spgraph_bench.variants.base import Launch, Variant, get_variant, library_versions
 
 __all__ = ["Bench", "Cell", "Outcome", "Task"]
 
@@ -132,6 +139,8 @@ class Outcome:
     counters: dict[str, int] | None = None
     children: dict[str, int] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    modules: tuple[dict[str, Any], ...] = ()
+    """How its kernels were compiled, as ``Record.modules`` has it."""
     replace_worker: bool = False
     """The next launch may hang: this worker must not be asked to do anything more."""
     device_bytes: int = 0
@@ -201,6 +210,7 @@ class Bench:
         """The matrix in each order, "none" included."""
         self._packed: tuple[str, Packed, float] | None = None
         self._uploaded: dict[str, dict[str, Buffer]] = {}
+        self._upload_ms: dict[str, float] = {}
         self._ready: dict[str, Prepared] = {}
         self._limits: dict[Limit, int] = {}
         self._lost: list[Prepared] = []
@@ -302,6 +312,14 @@ class Bench:
             self.device, self._clock("gpu"), pool,
             lambda text: self._emit(("stage", f"measuring from where child launches pay: {text}", True)),
         )  # fmt: skip
+
+    def versions(self, libraries: Sequence[str]) -> dict[str, str]:
+        """Versions of these libraries, as they are loaded here."""
+        return library_versions(libraries)
+
+    def alone(self) -> bool | None:
+        """Whether no other process computes on the GPU now; None where that cannot be told."""
+        return None if self._monitor is None else not self._monitor.others()
 
     def busy(self) -> list[str]:
         """What disturbs measuring on this device now (other processes, clocks), in words."""
@@ -460,7 +478,13 @@ class Bench:
                 "device": prepared.device_bytes,
             },
             operations=work.operations,
-            times={"convert_ms": convert_ms, "preprocess_ms": launch.preprocess_ms},
+            times={
+                "convert_ms": convert_ms,
+                **self._upload_time(variant, cell),
+                "preprocess_ms": launch.preprocess_ms,
+                **compile_times(prepared.job),
+            },
+            modules=described_modules(prepared.job),
             params={**packed.meta, **prepared.job.params},
             device_bytes=prepared.device_bytes,
         )
@@ -657,6 +681,11 @@ class Bench:
     def _format_key(self, variant: Variant, cell: Cell) -> str:
         return f"{variant.format}/{cell.dtype}/{cell.reorder}"
 
+    def _upload_time(self, variant: Variant, cell: Cell) -> dict[str, float]:
+        """``upload_ms`` of the cell's format; nothing where no memory of a device is involved."""
+        ms = self._upload_ms.get(self._format_key(variant, cell)) if variant.where == "gpu" else None
+        return {} if ms is None or self.device.kind == "host" else {"upload_ms": ms}
+
     def _pack(self, variant: Variant, cell: Cell) -> tuple[Packed, float]:
         """The packed matrix and the time of its conversion; only the last one is kept on the host."""
         assert self._task is not None
@@ -685,7 +714,10 @@ class Bench:
             self._emit(("stage", f"uploading {variant.format}", True))
             key = self._format_key(variant, cell)
             if key not in self._uploaded:
+                start = time.perf_counter()
                 self._uploaded[key] = upload_packed(self.device, packed)
+                self.device.synchronize()
+                self._upload_ms[key] = (time.perf_counter() - start) * 1e3
             arrays = self._uploaded[key]
         self._emit(("stage", f"preparing {cell.key}", True))
         outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
@@ -717,6 +749,7 @@ class Bench:
         self._agreed.clear()
         self._answer = None
         self._packed = None
+        self._upload_ms.clear()
         self._drop_unused()
 
     def _clock(self, where: str) -> Clock:

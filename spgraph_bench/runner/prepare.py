@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,15 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.parameters import checked_values
 from spgraph_bench.variants.base import Job, Launch, Variant
 
-__all__ = ["Prepared", "defines_for", "filled_params", "prepare", "upload_packed"]
+__all__ = [
+    "Prepared",
+    "compile_times",
+    "defines_for",
+    "described_modules",
+    "filled_params",
+    "prepare",
+    "upload_packed",
+]
 
 _C_TYPES = {
     np.dtype(np.float16): "__half",
@@ -55,6 +63,24 @@ def upload_packed(device: Device, packed: Packed) -> dict[str, Buffer]:
         if id(array) not in there:
             there[id(array)] = device.upload(array)
     return {name: there[id(array)] for name, array in packed.arrays.items()}
+
+
+def compile_times(job: Job) -> dict[str, float]:
+    """``compile_ms`` of the modules that serve any matrix, ``matrix_compile_ms`` of those made for this one;
+    as long as they took when they were compiled. What there is none of is not in it."""
+    spent: dict[str, float] = {}
+    for module, for_matrix in job.modules.items():
+        step = "matrix_compile_ms" if for_matrix else "compile_ms"
+        spent[step] = spent.get(step, 0.0) + module.ms
+    return spent
+
+
+def described_modules(job: Job) -> tuple[dict[str, Any], ...]:
+    """What a record keeps of the job's modules (``Record.modules``)."""
+    return tuple(
+        {**asdict(module), "options": list(module.options), "for_matrix": for_matrix}
+        for module, for_matrix in job.modules.items()
+    )
 
 
 def prepare(

@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
 
@@ -239,7 +237,6 @@ class _Run:
         self.taken: defaultdict[str, list[Taken]] = defaultdict(list)
         self.ended: defaultdict[str, dict[str, Ended]] = defaultdict(dict)
         self.recorded: set[str] = set()
-        self.compile_ms: dict[str, float] = {}
         self.reorder_ms: dict[str, float] = {}
         self.at: Cell | None = None
         self.ceiling: Ceiling | None = None
@@ -272,7 +269,7 @@ class _Run:
             self.shared = {
                 "matrix": describe_matrix(self.matrix),
                 "device": describe_device(self.info),
-                "environment": describe_environment(self.info.toolkit),
+                "environment": self._environment(),
             }
             if not self.session.in_process:
                 self.spool = Spool(sum(a.nbytes for a in self.arrays.values()))
@@ -291,6 +288,17 @@ class _Run:
         finally:
             if self.spool:
                 self.spool.close()
+
+    def _environment(self) -> dict[str, Any]:
+        """``Record.environment``: also versions of this run's libraries, and whether the GPU was alone."""
+        libraries = {v.library for v in self.variants.values() if v.library}
+        try:
+            versions = self.session.worker().call("versions", sorted(libraries))
+            alone = self.session.worker().call("alone")
+        except (WorkerDiedError, WorkerHungError, SpgraphError):
+            self.session.drop_worker()
+            versions, alone = {}, None
+        return {**describe_environment(self.info.toolkit), "libraries": versions, "gpu_alone": alone}
 
     # ---- inputs -----------------------------------------------------------------------------------------
 
@@ -466,9 +474,8 @@ class _Run:
             source = variant.source if cell.dtype in variant.dtypes else None
             if source is not None and (source, cell.dtype) not in plan:
                 try:
-                    plan[source, cell.dtype] = self._timed(
-                        self._request(source, defines_for(cell.dtype, self.task.offsets)), source, cell.dtype
-                    )
+                    defines = defines_for(cell.dtype, self.task.offsets)
+                    plan[source, cell.dtype] = self._request(source, defines)
                 except SpgraphError as error:
                     broken[source, cell.dtype] = error
         wanted = list(plan.items())
@@ -491,17 +498,6 @@ class _Run:
             else:
                 self._record(cell, Outcome("failed", str(failure)))
         return good
-
-    def _timed(self, request: Request, source: str, dtype: str) -> Request:
-        """`request`, keeping how long it took to compile (a module from the cache takes no time)."""
-
-        def make(target: Path) -> str | None:
-            start = time.perf_counter()
-            log = request.make(target)
-            self.compile_ms[f"{source}/{dtype}"] = (time.perf_counter() - start) * 1e3
-            return log
-
-        return dataclasses.replace(request, make=make)
 
     # ---- checking ---------------------------------------------------------------------------------------
 
@@ -681,8 +677,6 @@ class _Run:
         times = dict(outcome.times)
         if cell.reorder != "none":
             times["reorder_ms"] = self.reorder_ms.get(cell.reorder, 0.0)
-        if variant.source is not None:
-            times["compile_ms"] = self.compile_ms.get(f"{variant.source}/{cell.dtype}", 0.0)
         self.on_record(
             Record(
                 problem=self.problem.name,
@@ -703,6 +697,7 @@ class _Run:
                 operations=outcome.operations,
                 rate_unit=self.problem.rate_unit,
                 times=times,
+                modules=outcome.modules,
                 samples=samples,
                 check=outcome.check,
                 counters=outcome.counters,

@@ -1,15 +1,16 @@
 """The disk cache of compiled modules, shared by both devices, and what compilers say.
 
-An entry is ``<key>.<suffix>`` with ``<key>.json`` beside it (sha256 of the artifact, compiler log). It
-appears by ``os.replace`` only, is checked against its sha256 whenever it is taken from the cache, and is
-built under a lock, so that any number of processes may share the folder. Files are the user's alone (mode
-0600 in folders of 0700); those of others are refused (see :mod:`spgraph_bench.paths`).
+An entry is ``<key>.<suffix>`` with ``<key>.json`` beside it (sha256 of the artifact, compiler log, time to
+compile). It appears by ``os.replace`` only, is checked against its sha256 whenever it is taken, and is built
+under a lock, so that any number of processes may share the folder. Files are the user's alone (mode 0600 in
+folders of 0700); those of others are refused (see :mod:`spgraph_bench.paths`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -18,12 +19,14 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from spgraph_bench.cores import usable_cores
+from spgraph_bench.device.base import Compiled
 from spgraph_bench.errors import CompileError, SpgraphError
 from spgraph_bench.paths import cache_dir, cache_lock, cuda_dir, private_folder, trusted
 
@@ -33,15 +36,19 @@ __all__ = [
     "build",
     "build_all",
     "cached",
+    "compile_ms",
+    "compiled",
     "compiler_identity",
     "compiler_log",
     "digest",
     "first_error",
+    "kernel_tokens",
     "run_compiler",
     "source_digest",
     "source_files",
     "source_place",
     "sweep",
+    "token_digest",
 ]
 
 
@@ -54,13 +61,15 @@ class Request:
     parts : all that decides what comes out (sources' digest, options, compiler identity, architecture, ...).
     make : compiles to the path it is given and returns the compiler's log; raises CompileError.
     suffix : of the artifact, with its dot (".so", ".cubin").
-    label : what progress shows ("spmv/csr_vector.cu").
+    label : what progress shows, the source ("spmv/csr_vector.cu").
     """
 
     parts: tuple[bytes | str, ...]
     make: Callable[[Path], str | None] = field(compare=False)
     suffix: str
     label: str = ""
+    options: tuple[str, ...] = field(default=(), compare=False)
+    """The compiler's options for the record, ``-D`` included; no paths."""
 
     @property
     def key(self) -> str:
@@ -115,6 +124,51 @@ def source_digest(path: Path, include_dirs: Sequence[Path] = ()) -> str:
         return digest(*(part for f in files for part in (f.name, f.read_bytes())))
     except OSError as error:
         raise CompileError(f"cannot read it: {error.strerror}", place=source_place(str(path))) from error
+
+
+_TOKEN = re.compile(
+    r"""
+    //[^\n]* | /\*.*?\*/                                       # comments
+    | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'                  # literals
+    | [A-Za-z_$][\w$]* | \.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*   # names, numbers
+    | <<< | >>> | <<= | >>= | \.\.\. | ->\* | :: | -> | \+\+ | -- | && | \|\| | \#\# | << | >>
+    | [-+*/%&|^<>=!]=
+    | \n | [^\s]
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of C++ or CUDA source: comments and layout do not count, but for the end of a directive."""
+    found: list[str] = []
+    directive, first = False, True
+    for token in _TOKEN.findall(text.replace("\\\r\n", " ").replace("\\\n", " ")):
+        if token == "\n":
+            if directive:
+                found.append(token)
+            directive, first = False, True
+        elif not token.startswith(("//", "/*")):
+            directive = directive or (first and token == "#")
+            first = False
+            found.append(token)
+    return found
+
+
+def token_digest(path: Path, include_dirs: Sequence[Path] = (), without: Path | None = None) -> str:
+    """sha256 of the tokens of `path` and of all local headers it includes, but for those in the folder
+    `without`: what it is once comments and layout are gone.
+
+    Raises CompileError when `path` cannot be read.
+    """
+    try:
+        parts: list[str] = []
+        for file in source_files(path, include_dirs):
+            if without is None or without not in file.parents:
+                parts += [file.name, "\0".join(tokens(file.read_text(encoding="utf-8", errors="replace")))]
+    except OSError as error:
+        raise CompileError(f"cannot read it: {error.strerror}", place=source_place(str(path))) from error
+    return digest(*parts)
 
 
 # ---- compilers -------------------------------------------------------------------------------------------
@@ -319,6 +373,31 @@ def cached(request: Request) -> Path | None:
     return artifact if _valid(artifact, note) else None
 
 
+def compile_ms(artifact: Path) -> float:
+    """How long `artifact` took to compile, on whatever machine that was; 0 where the cache does not say."""
+    try:
+        return float(json.loads(artifact.with_suffix(".json").read_bytes())["ms"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0
+
+
+@functools.lru_cache(maxsize=256)
+def _tokens_of(source: str, key: str) -> str:
+    return kernel_tokens(source)
+
+
+def kernel_tokens(source: str) -> str:
+    """:func:`token_digest` of a kernel file below ``cuda/``, without the shim of the host device."""
+    root = cuda_dir()
+    return token_digest(root / source, [root], root / "host")
+
+
+def compiled(request: Request, artifact: Path) -> Compiled:
+    """What a record keeps of `artifact`, which `request` built from the source that it is labelled with."""
+    name = Path(request.label).name if os.path.isabs(request.label) else request.label
+    return Compiled(name, _tokens_of(request.label, request.key), request.options, compile_ms(artifact))
+
+
 def compiler_log(artifact: Path) -> str:
     """What the compiler said when it built `artifact` (register counts, warnings)."""
     try:
@@ -343,7 +422,9 @@ def build(request: Request) -> Path:
                 return artifact
             with tempfile.TemporaryDirectory(prefix="building-", dir=artifact.parent) as folder:
                 fresh = Path(folder) / artifact.name
+                start = time.perf_counter()
                 log = request.make(fresh) or ""
+                spent = round((time.perf_counter() - start) * 1e3, 1)
                 if not fresh.exists():
                     raise CompileError(
                         f"{request.label}: the compiler says all is well, yet wrote nothing",
@@ -351,7 +432,7 @@ def build(request: Request) -> Path:
                     )
                 sha = hashlib.sha256(fresh.read_bytes()).hexdigest()
                 told = Path(folder) / note.name
-                told.write_text(json.dumps({"sha256": sha, "label": request.label, "log": log}))
+                told.write_text(json.dumps({"sha256": sha, "label": request.label, "ms": spent, "log": log}))
                 told.chmod(0o600)
                 fresh.chmod(0o600)
                 os.replace(told, note)

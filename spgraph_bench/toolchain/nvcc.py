@@ -35,6 +35,8 @@ class Nvcc:
 
     path: str
     identity: str
+    """What it says of itself. Where it lies and when it was installed do not count: a cubin is the same
+    whichever copy of one release makes it, so that modules can be compiled on another machine."""
     version: str
     """"13.0", or "" if it does not say."""
 
@@ -46,9 +48,10 @@ def find_nvcc() -> Nvcc:
     places = [str(Path(h) / "bin" / "nvcc") for h in homes if h]
     for place in [*places, "nvcc", "/usr/local/cuda/bin/nvcc"]:
         if found := shutil.which(place):
-            identity = compiler_identity(found)
-            said = re.search(r"release (\d+\.\d+)", identity)
-            return Nvcc(found, identity, said[1] if said else "")
+            told = compiler_identity(found)
+            said = re.search(r"release (\d+\.\d+)", told)
+            built = re.search(r"^nvcc: NVIDIA.*", told, re.DOTALL | re.MULTILINE)
+            return Nvcc(found, built[0] if built else told, said[1] if said else "")
     raise DeviceError(
         "nvcc is not found, so the kernels cannot be compiled for the GPU",
         remedy="install the CUDA toolkit and put its bin folder on PATH, or --device host",
@@ -104,7 +107,11 @@ def cubin_request(source: str, defines: Mapping[str, str], arch: str) -> Request
         return said + run_compiler(link, source)
 
     return Request(
-        (source_digest(path, [cuda_dir()]), *options, str(linked), nvcc.identity), make, ".cubin", source
+        (source_digest(path, [cuda_dir()]), *options, str(linked), nvcc.identity),
+        make,
+        ".cubin",
+        source,
+        ("nvcc", nvcc.version, *options, *(["-rdc=true"] if linked else [])),
     )
 
 

@@ -5,6 +5,7 @@ The registry here is the only list of variants: tables, tests, configs and docs 
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import importlib
 import importlib.util
@@ -20,7 +21,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.device.base import Buffer, Device, Kernel
+from spgraph_bench.device.base import Buffer, Compiled, Device, Kernel
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
@@ -36,12 +37,14 @@ __all__ = [
     "Sizes",
     "Variant",
     "get_variant",
+    "library_versions",
     "loader",
     "loaders",
     "register",
     "select",
     "variant",
     "variants",
+    "version_of",
 ]
 
 
@@ -146,6 +149,9 @@ class Job:
     """-D for the kernel: SPG_VALUE and SPG_OFFSET."""
     child_words: Buffer | None = None
     """The words of :meth:`children`, once a variant has asked for them."""
+    modules: dict[Compiled, bool] = field(default_factory=dict)
+    """What was compiled, or taken from the cache, for this job; True: for its matrix alone. Copies of a job
+    share them."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -166,11 +172,22 @@ class Job:
             self.child_words = self.device.upload(np.zeros(len(CHILD_WORDS), np.uint64))
         return self.child_words
 
-    def kernel(self, name: str, source: str | None = None, **defines: str) -> Kernel:
-        """The kernel `name` of the variant's source (or `source`), compiled for this job's types."""
+    def kernel(
+        self, name: str, source: str | None = None, *, for_matrix: bool = False, **defines: str
+    ) -> Kernel:
+        """The kernel `name` of the variant's source (or `source`), compiled for this job's types.
+
+        `for_matrix`: the `defines` hold something of this matrix (its diagonals, its width), so that another
+        matrix needs a module of its own. The time of that compile counts as setup, also when the module comes
+        from the cache. Defines that choose among a few shapes, which matrices share, do not make it so.
+        """
         path = source or self.variant.source
         assert path is not None, f"{self.variant.name} has no source"
-        return self.device.compile(path, {**self.defines, **defines}).kernel(name)
+        module = self.device.compile(path, {**self.defines, **defines})
+        if for_matrix and not self.variant.for_matrix:
+            raise ValueError(f"{self.variant.name} is not declared as compiled for one matrix")
+        self.modules[module.compiled] = for_matrix
+        return module.kernel(name)
 
     def timed_ms(self, prepare: Callable[[], None]) -> float:
         """Run `prepare` (on the device, once per matrix) and give its time in ms, until the device is done.
@@ -215,11 +232,39 @@ class Variant:
     missing: Callable[[Device], str | None] | None = None
     limits: Callable[[Sizes], Limits] | None = None
     order: int = 0
+    for_matrix: bool = False
 
     @property
     def kernel(self) -> bool:
         """Ours (a .cu file), not a peer."""
         return self.library is None
+
+
+_VERSIONS: dict[str, Callable[[], str]] = {}
+
+Teller = TypeVar("Teller", bound=Callable[[], str])
+
+
+def version_of(library: str) -> Callable[[Teller], Teller]:
+    """Register the decorated function as what tells the version of `library`, as the library itself says it
+    where it can be asked, and return it unchanged. It may raise where the library is absent."""
+
+    def enter(tell: Teller) -> Teller:
+        _VERSIONS[library] = tell
+        return tell
+
+    return enter
+
+
+def library_versions(chosen: Iterable[str]) -> dict[str, str]:
+    """Versions of these libraries; those that are absent, or do not tell, are not in it."""
+    variants()  # whose modules register who tells
+    found = {}
+    for name in sorted(set(chosen) & _VERSIONS.keys()):
+        with contextlib.suppress(Exception):  # whatever a library raises that is not there
+            if version := _VERSIONS[name]():
+                found[name] = version
+    return found
 
 
 PLUGINS = "SPGRAPH_PLUGINS"
@@ -256,6 +301,7 @@ def variant(
     dtypes: Iterable[str] = ("float32", "float64"),
     missing: Callable[[Device], str | None] | None = None,
     limits: Callable[[Sizes], Limits] | None = None,
+    for_matrix: bool = False,
 ) -> Callable[[Callable[[Job], Launch]], Callable[[Job], Launch]]:
     """Register the decorated host function as a variant and return it unchanged (as nvbench's decorators do).
 
@@ -272,6 +318,7 @@ def variant(
     missing : looks at the device and says why the variant cannot run there (an absent library), or None.
     limits : gives bounds on launches that wait and bytes allocated on the device, before anything runs; for
         every variant that launches or allocates there.
+    for_matrix : its kernel is compiled for each matrix (see :meth:`Job.kernel`), which tables and `show` say.
     """
 
     def enter(prepare: Callable[[Job], Launch]) -> Callable[[Job], Launch]:
@@ -279,6 +326,7 @@ def variant(
             Variant(
                 problem, name, format, source, about, prepare, where, library,
                 MappingProxyType(dict(tunables or {})), tuple(dtypes), missing, limits, len(_VARIANTS),
+                for_matrix,
             )
         )  # fmt: skip
         return prepare

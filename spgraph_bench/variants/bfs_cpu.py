@@ -5,15 +5,24 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Device
-from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.base import Job, Launch, variant, version_of
 
 __all__: list[str] = []
+
+
+@version_of("SuiteSparse:GraphBLAS")
+def version() -> str:
+    """ "10.1.1.0 (python-graphblas 2025.2.0)": of the library's wheel, and of the bindings used."""
+    bindings = metadata.version("python-graphblas")
+    return f"{metadata.version('suitesparse-graphblas')} (python-graphblas {bindings})"
+
 
 Levels = npt.NDArray[np.int32]
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 
 from spgraph_bench.device.base import Device
 from spgraph_bench.errors import LaunchError, SkipError
-from spgraph_bench.variants.base import Job, loader
+from spgraph_bench.variants.base import Job, loader, version_of
 
-__all__ = ["OFFSET_TYPES", "VALUE_TYPES", "coo", "csr", "handle", "load", "missing", "refusal"]
+__all__ = ["OFFSET_TYPES", "VALUE_TYPES", "coo", "csr", "handle", "load", "missing", "refusal", "version"]
 
 VALUE_TYPES = {
     np.dtype(np.float32): 0,  # CUDA_R_32F
@@ -34,6 +35,15 @@ def load() -> None:
     from nvmath.bindings import cusparse
 
     cusparse.get_property(0)  # the first call loads the library
+
+
+@version_of("cuSPARSE")
+def version() -> str:
+    """ "12.6.3 (nvmath-python 0.9.0)": of the library that is loaded, and of the bindings. Needs no GPU."""
+    from nvmath.bindings import cusparse
+
+    parts = ".".join(str(cusparse.get_property(part)) for part in range(3))
+    return f"{parts} (nvmath-python {metadata.version('nvmath-python')})"
 
 
 def missing(device: Device) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,19 @@ import numpy.typing as npt
 from spgraph_bench.device.base import Device
 from spgraph_bench.errors import LaunchError, SkipError
 from spgraph_bench.formats.base import Packed
+from spgraph_bench.variants.base import version_of
 
-__all__ = ["CALLS", "GENERAL", "NOT_TRANSPOSED", "TRANSPOSED", "Matrix", "address", "checked", "missing"]
+__all__ = [
+    "CALLS",
+    "GENERAL",
+    "NOT_TRANSPOSED",
+    "TRANSPOSED",
+    "Matrix",
+    "address",
+    "checked",
+    "missing",
+    "version",
+]
 
 NOT_TRANSPOSED, TRANSPOSED = 10, 11
 _ZERO_BASED = 0
@@ -61,6 +73,17 @@ def _load() -> ctypes.CDLL | str:
         return ctypes.CDLL(str(Path(str(named[0].locate())).resolve()))
     except OSError as cause:
         return f"MKL cannot be loaded ({str(cause).splitlines()[0]}): {remedy}"
+
+
+@version_of("MKL")
+def version() -> str:
+    """As the library says it: "2025.2-Product Build 20250620"."""
+    library = _load()
+    assert isinstance(library, ctypes.CDLL)
+    text = ctypes.create_string_buffer(200)
+    library.MKL_Get_Version_String(text, len(text))
+    found = re.search(r"Version ([^\s]+ .*?Build \d+)", text.value.decode("ascii", "replace"))
+    return found[1].replace(" ", "-", 1) if found else metadata.version("mkl")
 
 
 def missing(device: Device) -> str | None:

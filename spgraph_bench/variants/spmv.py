@@ -450,25 +450,36 @@ def sell(job: Job) -> Launch:
     )  # fmt: skip
 
 
+_DIA_BLOCK = Parameter(
+    "auto",
+    "threads per block; auto: 512, with less than a million rows 256",
+    ("auto", 64, 128, 256, 512, 1024),
+)
+_DIA_AHEAD = Parameter(14, "diagonals read before the first is used", (2, 4, 8, 14, 28))
 _DIA = {
-    "block": Parameter(
-        "auto",
-        "threads per block; auto: 512, with less than a million rows 256",
-        ("auto", 64, 128, 256, 512, 1024),
-    ),
-    "rows": Parameter(1, "neighbouring rows per thread (where the diagonals are not compiled in)", (1, 2, 4)),
-    "ahead": Parameter(14, "diagonals read before the first is used", (2, 4, 8, 14, 28)),
-    "specialise": Parameter(
-        "auto", "compile up to 64 diagonals in; auto: from 100,000 entries on", ("auto", "always", "never")
-    ),
+    "block": _DIA_BLOCK,
+    "rows": Parameter(1, "neighbouring rows per thread", (1, 2, 4)),
+    "ahead": _DIA_AHEAD,
+}
+_DIA_JIT = {
+    "block": _DIA_BLOCK,
+    "ahead": _DIA_AHEAD,
     "lines": Parameter(
         "auto",
-        "runs of rows a block takes, as far apart as the farthest diagonal, where diagonals are compiled in; "
-        "auto: up to 8, as many as leave all multiprocessors the same",
+        "runs of rows a block takes, as far apart as the farthest diagonal; auto: up to 8, as many as leave "
+        "all multiprocessors the same",
         ("auto",),
         (1, 64),
     ),
-}  # fmt: skip
+    "from": Parameter(
+        100_000,
+        "nonzeros from which a kernel is compiled for the matrix; fewer: skipped",
+        None,
+        (0, 2**31 - 1),
+    ),
+}
+_MOST_DIAGONALS = 64
+"""That dia-jit compiles in: more would not fit in the registers that ask for them."""
 
 
 def stride_of(diag: npt.NDArray[np.int32], block: int) -> int:
@@ -486,29 +497,22 @@ def lines_of(rows: int, stride: int, block: int, resident: int) -> int:
     return max(n for n in steps if steps[n] <= 1.03 * min(steps.values()))
 
 
+def _dia_block(job: Job) -> int:
+    return int(job.decide("block", 512 if job.packed.rows >= 1_000_000 else 256))
+
+
+def _grouped(job: Job, tunables: Mapping[str, Parameter]) -> dict[str, str]:
+    """-D for dia.cu that matrices share."""
+    defines = changed(job.params, tunables, **{"SPG_ROWS": "rows"} if "rows" in tunables else {},
+                      SPG_AHEAD="ahead")  # fmt: skip
+    return defines | ({"SPG_GROUP": str(job.packed.group)} if job.packed.group > 1 else {})
+
+
 @variant("spmv", "dia", format="dia", source="spmv/dia.cu", tunables=_DIA,
          about="by diagonals, a thread per row, no column indices")  # fmt: skip
 def dia(job: Job) -> Launch:
-    a, arrays, x, y = job.packed, job.arrays, job.buffers["x"], job.buffers["y"]
-    block = job.decide("block", 512 if a.rows >= 1_000_000 else 256)
-    few = 0 < a.diagonals <= 64
-    choice = job.decide("specialise", "always" if few and a.nnz >= 100_000 else "never")
-    defines = changed(job.params, _DIA, SPG_ROWS="rows", SPG_AHEAD="ahead")
-    if a.group > 1:
-        defines["SPG_GROUP"] = str(a.group)
-    if few and choice == "always":
-        stride = stride_of(a.diag, block)
-        resident = job.device.info().multiprocessors * max(1, 2048 // block)
-        lines = int(job.decide("lines", lines_of(a.rows, stride, block, resident))) if stride else 1
-        if lines > 1:
-            defines |= {"SPG_LINES": str(lines), "SPG_STRIDE": str(stride)}
-        fixed = job.kernel("dia_fixed", **defines, SPG_DIAGS="".join(f"D({d})" for d in a.diag))
-        blocks = (
-            _blocks(_blocks(a.rows, stride), lines) * (stride // block)
-            if lines > 1
-            else _blocks(a.rows, block)
-        )
-        return job.launch(fixed.bind(blocks, block, np.int32(a.rows), np.int32(a.cols), arrays["data"], x, y))
+    a, arrays, block = job.packed, job.arrays, _dia_block(job)
+    defines = _grouped(job, _DIA)
     lowest, highest = (a.diag[0], a.diag[-1]) if a.diagonals else (0, 0)
     if block > 256:  # a large block must not want more registers than there are
         defines["SPG_BLOCK"] = str(block)
@@ -516,6 +520,32 @@ def dia(job: Job) -> Launch:
         job.kernel("dia", **defines).bind(
             _blocks(_blocks(a.rows, job.params["rows"]), block), block,
             np.int32(a.rows), np.int32(a.cols), np.int32(a.diagonals), np.int32(lowest), np.int32(highest),
-            arrays["diag"], arrays["data"], x, y,
+            arrays["diag"], arrays["data"], job.buffers["x"], job.buffers["y"],
+        )
+    )  # fmt: skip
+
+
+@variant("spmv", "dia-jit", format="dia", source="spmv/dia.cu", tunables=_DIA_JIT, for_matrix=True,
+         about="as dia, compiled for this matrix: its diagonals are constants of the kernel")  # fmt: skip
+def dia_jit(job: Job) -> Launch:
+    a, block = job.packed, _dia_block(job)
+    if not 0 < a.diagonals <= _MOST_DIAGONALS:
+        raise SkipError(f"{a.diagonals:,} diagonals; 1 to {_MOST_DIAGONALS} can be compiled in")
+    if a.nnz < job.params["from"]:
+        raise SkipError(
+            f"{a.nnz:,} nonzeros; a compile is worth it from {job.params['from']:,} on: --param from=0"
+        )
+    stride = stride_of(a.diag, block)
+    resident = job.device.info().multiprocessors * max(1, 2048 // block)
+    lines = int(job.decide("lines", lines_of(a.rows, stride, block, resident))) if stride else 1
+    defines = _grouped(job, _DIA_JIT) | {"SPG_DIAGS": "".join(f"D({d})" for d in a.diag)}
+    blocks = _blocks(a.rows, block)
+    if lines > 1:
+        defines |= {"SPG_LINES": str(lines), "SPG_STRIDE": str(stride)}
+        blocks = _blocks(_blocks(a.rows, stride), lines) * (stride // block)
+    return job.launch(
+        job.kernel("dia_fixed", for_matrix=True, **defines).bind(
+            blocks, block, np.int32(a.rows), np.int32(a.cols), job.arrays["data"],
+            job.buffers["x"], job.buffers["y"],
         )
     )  # fmt: skip

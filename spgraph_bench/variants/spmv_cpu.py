@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.base import Job, Launch, variant, version_of
 
 __all__: list[str] = []
+
+
+@version_of("scipy")
+def version() -> str:
+    """As installed."""
+    return metadata.version("scipy")
 
 
 def _scipy(job: Job, multiply: Callable[[Any, npt.NDArray[Any]], npt.NDArray[Any]], length: int) -> Launch:
