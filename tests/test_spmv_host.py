@@ -234,7 +234,7 @@ def test_what_is_compiled_for_one_matrix_is_known_with_its_time(device: Device) 
     general = _prepare(device, get_variant("spmv", "dia"), large, "float32").job
     assert list(general.modules.values()) == [False]
     with pytest.raises(ValueError, match="not declared as compiled for one matrix"):
-        general.kernel("dia", for_matrix=True)
+        general.kernel_for_matrix("dia")
 
 
 def test_dia_jit_leaves_what_is_not_worth_a_compile(device: Device) -> None:

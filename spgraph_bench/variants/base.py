@@ -172,20 +172,27 @@ class Job:
             self.child_words = self.device.upload(np.zeros(len(CHILD_WORDS), np.uint64))
         return self.child_words
 
-    def kernel(
-        self, name: str, source: str | None = None, *, for_matrix: bool = False, **defines: str
-    ) -> Kernel:
-        """The kernel `name` of the variant's source (or `source`), compiled for this job's types.
+    def kernel(self, name: str, source: str | None = None, **defines: str) -> Kernel:
+        """The kernel `name` of the variant's source (or `source`), compiled for this job's types."""
+        return self._kernel(name, source, defines, for_matrix=False)
 
-        `for_matrix`: the `defines` hold something of this matrix (its diagonals, its width), so that another
-        matrix needs a module of its own. The time of that compile counts as setup, also when the module comes
-        from the cache. Defines that choose among a few shapes, which matrices share, do not make it so.
+    def kernel_for_matrix(self, name: str, **defines: str) -> Kernel:
+        """As :meth:`kernel`, where the `defines` hold something of this matrix (its diagonals, its width), so
+        that another one needs a module of its own.
+
+        The time of that compile counts as setup, also when the module comes from the cache. Defines that
+        choose among a few shapes, which matrices share, do not make it so.
         """
+        if not self.variant.for_matrix:
+            raise ValueError(f"{self.variant.name} is not declared as compiled for one matrix")
+        return self._kernel(name, None, defines, for_matrix=True)
+
+    def _kernel(
+        self, name: str, source: str | None, defines: Mapping[str, str], *, for_matrix: bool
+    ) -> Kernel:
         path = source or self.variant.source
         assert path is not None, f"{self.variant.name} has no source"
         module = self.device.compile(path, {**self.defines, **defines})
-        if for_matrix and not self.variant.for_matrix:
-            raise ValueError(f"{self.variant.name} is not declared as compiled for one matrix")
         self.modules[module.compiled] = for_matrix
         return module.kernel(name)
 
@@ -318,7 +325,7 @@ def variant(
     missing : looks at the device and says why the variant cannot run there (an absent library), or None.
     limits : gives bounds on launches that wait and bytes allocated on the device, before anything runs; for
         every variant that launches or allocates there.
-    for_matrix : its kernel is compiled for each matrix (see :meth:`Job.kernel`), which tables and `show` say.
+    for_matrix : its kernel is compiled for each matrix (:meth:`Job.kernel_for_matrix`); tables say so.
     """
 
     def enter(prepare: Callable[[Job], Launch]) -> Callable[[Job], Launch]:

@@ -544,7 +544,7 @@ def dia_jit(job: Job) -> Launch:
         defines |= {"SPG_LINES": str(lines), "SPG_STRIDE": str(stride)}
         blocks = _blocks(_blocks(a.rows, stride), lines) * (stride // block)
     return job.launch(
-        job.kernel("dia_fixed", for_matrix=True, **defines).bind(
+        job.kernel_for_matrix("dia_fixed", **defines).bind(
             blocks, block, np.int32(a.rows), np.int32(a.cols), job.arrays["data"],
             job.buffers["x"], job.buffers["y"],
         )
