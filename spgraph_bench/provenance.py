@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import spgraph_bench
-from spgraph_bench.paths import cache_dir, cuda_dir
+from spgraph_bench.errors import SpgraphError
+from spgraph_bench.paths import cache_dir, cuda_dir, trusted
 
 __all__ = ["Commit", "code_hash", "commit", "note_commit"]
 
@@ -65,10 +66,12 @@ def commit() -> Commit:
         except (OSError, subprocess.SubprocessError):
             pass  # no git, or it refuses: as without a repository
     try:
-        noted = json.loads((cache_dir("commits") / f"{code_hash()}.json").read_text(encoding="utf-8"))
-        return Commit(str(noted["commit"]), True)
-    except (OSError, ValueError, KeyError, TypeError):
-        return Commit("", None)
+        path = cache_dir("commits") / f"{code_hash()}.json"
+        if trusted(path):
+            return Commit(str(json.loads(path.read_text(encoding="utf-8"))["commit"]), True)
+    except (OSError, ValueError, KeyError, TypeError, SpgraphError):
+        pass
+    return Commit("", None)
 
 
 def note_commit() -> Path | None:
@@ -83,6 +86,7 @@ def note_commit() -> Path | None:
     path = cache_dir("commits") / f"{code_hash()}.json"
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(json.dumps({"commit": known.name}), encoding="utf-8")
+    part.chmod(0o600)
     part.replace(path)
     return path
 

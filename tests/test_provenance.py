@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from spgraph_bench.device import open_device
-from spgraph_bench.device.modules import Request, build, compile_ms, kernel_tokens, token_digest, tokens
-from spgraph_bench.device.nvcc import cubin_request
 from spgraph_bench.paths import cuda_dir
+from spgraph_bench.toolchain.modules import Request, build, compile_ms, kernel_tokens, token_digest, tokens
+from spgraph_bench.toolchain.nvcc import cubin_request
 from spgraph_bench.variants.base import library_versions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -109,7 +109,7 @@ def test_a_module_for_a_gpu_is_the_same_wherever_nvcc_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a machine without a GPU can fill the cache of one that has it."""
-    from spgraph_bench.device import nvcc
+    from spgraph_bench.toolchain import nvcc
 
     real = Path(str(shutil.which("nvcc"))).resolve()
     (tmp_path / "bin").mkdir()

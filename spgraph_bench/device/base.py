@@ -12,6 +12,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.toolchain.modules import Compiled
+
 __all__ = ["Arg", "Buffer", "Compiled", "Device", "DeviceInfo", "Dim", "Kernel", "Limit", "Module"]
 
 Dim = int | Sequence[int]
@@ -75,20 +77,6 @@ class Kernel(Protocol):
     def resident_blocks(self, block: Dim, shared: int = 0) -> int:
         """How many blocks of this shape the whole device holds at once."""
         ...
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """How a module was compiled."""
-
-    source: str
-    """The ``.cu`` file below ``cuda/``; of a file of the user's own its name alone."""
-    tokens: str
-    """Hash of the tokens of the source with all that it includes: comments and layout do not count."""
-    options: tuple[str, ...]
-    """The compiler's options, ``-D`` included; paths left out."""
-    ms: float
-    """How long it took, whenever that was: it is kept with the module in the disk cache."""
 
 
 class Module(Protocol):

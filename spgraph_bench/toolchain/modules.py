@@ -26,11 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spgraph_bench.cores import usable_cores
-from spgraph_bench.device.base import Compiled
 from spgraph_bench.errors import CompileError, SpgraphError
 from spgraph_bench.paths import cache_dir, cache_lock, cuda_dir, private_folder, trusted
 
 __all__ = [
+    "Compiled",
     "Diagnostic",
     "Request",
     "build",
@@ -50,6 +50,20 @@ __all__ = [
     "sweep",
     "token_digest",
 ]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """How a module was compiled."""
+
+    source: str
+    """The ``.cu`` file below ``cuda/``; of a file of the user's own its name alone."""
+    tokens: str
+    """Hash of the tokens of the source with all that it includes: comments and layout do not count."""
+    options: tuple[str, ...]
+    """The compiler's options, ``-D`` included; paths left out."""
+    ms: float
+    """How long it took, whenever that was: it is kept with the module in the disk cache."""
 
 
 @dataclass(frozen=True)
