@@ -11,11 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
+from spgraph_bench.matrix import VertexLabels
 from spgraph_bench.writers import check_place, whole_file
 
-__all__ = ["SUFFIXES", "check_answer_path", "save_answer"]
+__all__ = [
+    "SUFFIXES",
+    "check_answer_path",
+    "needs_map",
+    "save_answer",
+    "save_vertex_map",
+    "vertex_map_path",
+]
 
 Columns = Mapping[str, npt.NDArray[Any]]
+
+VERTICES = ("parent", "predecessor")
+"""Columns that hold vertices, counted from 0; -1: none."""
 
 SUFFIXES = (".npy", ".csv", ".mtx")
 _ROWS_AT_ONCE = 1 << 16
@@ -39,24 +50,81 @@ def check_answer_path(path: Path) -> None:
         ) from None
 
 
-def save_answer(path: Path, ids: npt.NDArray[np.int64], columns: Columns, about: str) -> None:
-    """Write `columns` (each ``[n]``, by name) of the vertices `ids` to `path`, whole or not at all.
+def vertex_map_path(path: Path) -> Path:
+    """Where :func:`save_vertex_map` goes beside the answer `path`."""
+    return path.with_name(f"{path.name}.vertices.csv")
+
+
+def needs_map(labels: VertexLabels) -> bool:
+    """Whether vertices are called otherwise than by counting from 0 or 1."""
+    if not isinstance(labels, np.ndarray):
+        return True
+    return len(labels) > 0 and not (0 <= labels[0] <= 1 and labels[-1] - labels[0] == len(labels) - 1)
+
+
+def save_vertex_map(path: Path, labels: VertexLabels) -> None:
+    """Write a line for each vertex to `path`: its number, which counts from 0, and what the input calls it.
+
+    Raises UsageError when it cannot be written.
+    """
+    with whole_file(path, overwrite=True) as file:
+        file.write(b"number,vertex\n")
+        numbers: npt.NDArray[np.int64] = np.arange(len(labels), dtype=np.int64)
+        _lines(file, f"%d,{_label_form(labels)}\n", [numbers, _cells(labels)])
+
+
+def save_answer(path: Path, labels: VertexLabels, columns: Columns, about: str) -> None:
+    """Write `columns` (each ``[n]``, by name) of vertices called `labels` to `path`, whole or not at all.
 
     .npy: a structured array ``[n]`` with the fields ``vertex`` (int64) and one for each column.
     .csv: a head, then a line for each vertex; floats have the digits that give the same float again.
     .mtx: a vector in Matrix Market's coordinate format from the first column: row i is the vertex i of an
     input that counts from 1, or i - 1 of one that counts from 0 (a comment says which). Vertices without a
-    value (NaN, infinite) have no entry.
+    value (NaN, infinite, a negative integer) have no entry.
+
+    The columns VERTICES hold ids too; -1 (.csv of names: nothing) where there is none. Vertices with names
+    have their numbers, which count from 0, in .npy and .mtx: :func:`save_vertex_map` says whose they are.
 
     Raises UsageError when it cannot be written.
     """
     check_answer_path(path)
-    writer = {".npy": _write_npy, ".csv": _write_csv, ".mtx": _write_mtx}[path.suffix.lower()]
+    kind = path.suffix.lower()
+    writer = {".npy": _write_npy, ".csv": _write_csv, ".mtx": _write_mtx}[kind]
+    known: VertexLabels = labels
+    if kind != ".csv" and not isinstance(labels, np.ndarray):
+        known = np.arange(len(labels), dtype=np.int64)
     with whole_file(path, overwrite=True) as file:
-        writer(file, ids, columns, about)
+        writer(
+            file, known, {name: _as_labels(name, column, known) for name, column in columns.items()}, about
+        )
 
 
-def _write_npy(file: BinaryIO, ids: npt.NDArray[np.int64], columns: Columns, about: str) -> None:
+def _as_labels(name: str, column: npt.NDArray[Any], labels: VertexLabels) -> npt.NDArray[Any]:
+    """A column of vertices by `labels`, any other as it is."""
+    if name not in VERTICES or not len(column):
+        return column
+    if isinstance(labels, np.ndarray):
+        return np.where(column >= 0, labels[np.maximum(column, 0)], -1)
+    cells: npt.NDArray[Any] = _cells([*labels, ""])[column]  # -1 is the last one: none
+    return cells
+
+
+def _cells(labels: VertexLabels) -> npt.NDArray[Any]:
+    """VertexLabels as cells of a .csv file; names that hold commas or quotes are quoted."""
+    if isinstance(labels, np.ndarray):
+        return labels
+    cells = np.empty(len(labels), object)
+    for i, name in enumerate(labels):
+        special = any(c in name for c in ',"\r\n') or name != name.strip()
+        cells[i] = '"' + name.replace('"', '""') + '"' if special else name
+    return cells
+
+
+def _label_form(labels: VertexLabels) -> str:
+    return "%d" if isinstance(labels, np.ndarray) else "%s"
+
+
+def _write_npy(file: BinaryIO, ids: Any, columns: Columns, about: str) -> None:
     table = np.empty(len(ids), [("vertex", np.int64), *((name, a.dtype) for name, a in columns.items())])
     table["vertex"] = ids
     for name, column in columns.items():
@@ -65,6 +133,8 @@ def _write_npy(file: BinaryIO, ids: npt.NDArray[np.int64], columns: Columns, abo
 
 
 def _digits(column: npt.NDArray[Any]) -> str:
+    if column.dtype.kind == "O":
+        return "%s"
     if column.dtype.kind != "f":
         return "%d"
     return "%.9g" if column.dtype == np.float32 else "%.17g"
@@ -76,15 +146,15 @@ def _lines(file: BinaryIO, form: str, arrays: list[npt.NDArray[Any]]) -> None:
         file.write("".join(map(form.__mod__, zip(*part, strict=True))).encode())
 
 
-def _write_csv(file: BinaryIO, ids: npt.NDArray[np.int64], columns: Columns, about: str) -> None:
+def _write_csv(file: BinaryIO, labels: VertexLabels, columns: Columns, about: str) -> None:
     file.write(f"{','.join(('vertex', *columns))}\n".encode())
-    form = ",".join(("%d", *map(_digits, columns.values()))) + "\n"
-    _lines(file, form, [ids, *columns.values()])
+    form = ",".join((_label_form(labels), *map(_digits, columns.values()))) + "\n"
+    _lines(file, form, [_cells(labels), *columns.values()])
 
 
-def _write_mtx(file: BinaryIO, ids: npt.NDArray[np.int64], columns: Columns, about: str) -> None:
+def _write_mtx(file: BinaryIO, ids: Any, columns: Columns, about: str) -> None:
     name, values = next(iter(columns.items()))
-    there = np.isfinite(values)
+    there = values >= 0 if values.dtype.kind == "i" else np.isfinite(values)
     first = 0 if len(ids) and ids[0] == 0 else 1
     if len(ids) and int(ids[-1]) + 1 - first >= 2**63 - 1:
         raise UsageError("a vertex id does not fit into a Matrix Market file", remedy="write .csv or .npy")

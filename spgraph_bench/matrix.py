@@ -6,9 +6,9 @@ import difflib
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,28 @@ import scipy.sparse as sp
 
 from spgraph_bench.errors import UsageError
 
-__all__ = ["CSR", "Finding", "Matrix", "Policies", "Source"]
+__all__ = [
+    "CSR",
+    "Finding",
+    "Matrix",
+    "Policies",
+    "Source",
+    "VertexLabels",
+    "called",
+    "label_arrays",
+    "labels_of",
+    "with_labels",
+]
+
+VertexLabels = npt.NDArray[np.int64] | Sequence[str]
+"""What the input calls each vertex, ``[n]``: ids, which rise, or names."""
+
+
+def called(labels: VertexLabels, vertex: SupportsIndex) -> int | str:
+    """What the input calls `vertex` (counted from 0): its id or its name."""
+    label = labels[vertex.__index__()]
+    return label if isinstance(label, str) else int(label)
+
 
 Symmetry = Literal["general", "symmetric", "skew-symmetric", "hermitian"]
 
@@ -204,6 +225,14 @@ class Matrix:
             return self.original_ids
         return np.arange(self.csr.rows, dtype=np.int64) + self.first_id
 
+    def labels(self) -> VertexLabels:
+        """What the input calls each vertex: names where it has names, else ids."""
+        return self.vertex_ids() if self.names is None else self.names
+
+    def counted_from_0(self) -> Matrix:
+        """The same graph with vertices called by their numbers inside, which count from 0."""
+        return replace(self, original_ids=np.arange(self.csr.rows, dtype=np.int64), names=None)
+
     def vertex_label(self, vertex: int) -> str:
         """What the input calls `vertex` (counted from 0): its name where vertices have names, else its id."""
         if self.names is not None:
@@ -254,3 +283,41 @@ class Matrix:
         if not self.csr.rows:
             return "it has no vertices"
         return f"ids are {self.first_id} to {self.csr.rows - 1 + self.first_id}, as in the input"
+
+
+def label_arrays(matrix: Matrix) -> dict[str, npt.NDArray[Any]]:
+    """:meth:`Matrix.labels` as arrays that another process may map; none where they just count from 0."""
+    labels = matrix.labels()
+    if not isinstance(labels, np.ndarray):
+        coded = [name.encode() for name in labels]
+        ends = np.cumsum([len(name) for name in coded], dtype=np.int64)
+        return {"names.text": np.frombuffer(b"".join(coded), np.uint8), "names.end": ends}
+    if not len(labels) or (labels[0] == 0 and labels[-1] == len(labels) - 1):  # they rise
+        return {}
+    return {"ids": labels}
+
+
+def labels_of(arrays: Mapping[str, npt.NDArray[Any]], rows: int) -> VertexLabels:
+    """What :func:`label_arrays` put among `arrays`."""
+    if "names.end" in arrays:
+        text, ends = arrays["names.text"].tobytes(), arrays["names.end"].tolist()
+        return [text[begin:end].decode() for begin, end in zip([0, *ends], ends, strict=False)]
+    return arrays["ids"] if "ids" in arrays else np.arange(rows, dtype=np.int64)
+
+
+_VERTEX = re.compile(r"\b(vertex|source|parent|edge) ([0-9][0-9,]*)( -> ([0-9][0-9,]*))?")
+
+
+def with_labels(text: str, labels: VertexLabels) -> str:
+    """`text`, which says "vertex 1,234", "edge 5 -> 6" and so on, with `labels` in place of the numbers."""
+
+    def word(number: str) -> str:
+        vertex = int(number.replace(",", ""))
+        return str(called(labels, vertex)) if vertex < len(labels) else number
+
+    def replaced(found: re.Match[str]) -> str:
+        number = found[2].rstrip(",")  # a comma of the sentence
+        rest = found[2][len(number) :]
+        return f"{found[1]} {word(number)}{rest}" + (f" -> {word(found[4])}" if found[4] else "")
+
+    return _VERTEX.sub(replaced, text)

@@ -72,6 +72,8 @@ class Parameter:
     check: Callable[[Any], Any] | None = None
     """For text with rules of its own: raises UsageError where it cannot be."""
     kind: type | None = None
+    vertex: bool = False
+    """A vertex: on the command line as the input calls it, here its number, which counts from 0."""
 
     @property
     def number(self) -> type | None:
@@ -151,6 +153,8 @@ class Parameter:
     @property
     def domain(self) -> str:
         """What it takes, for lists: "1..31", "random|ones|none", "auto|1..64", "TEXT"."""
+        if self.vertex:
+            return "VERTEX"
         words = [str(choice) for choice in self.choices or ()]
         if self.ranged:
             words.append("..".join(map(self._bound, self._bounds())))

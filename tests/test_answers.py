@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from scipy.io import mmread
 
-from spgraph_bench.answers import check_answer_path, save_answer
+from spgraph_bench.answers import (
+    SUFFIXES,
+    check_answer_path,
+    needs_map,
+    save_answer,
+    save_vertex_map,
+    vertex_map_path,
+)
 from spgraph_bench.errors import UsageError
 
 IDS = np.array([5, 70, 4 * 10**9], np.int64)
@@ -62,6 +69,40 @@ def test_mtx_of_integers_and_of_no_vertex(tmp_path: Path) -> None:
     assert mmread(path).toarray()[[4, 69], 0].tolist() == [3, 3]
     save_answer(path, np.zeros(0, np.int64), {"component": np.zeros(0, np.int32)}, "about")
     assert "0 1 0" in path.read_text()
+
+
+PARENTS = {"level": np.array([0, 1, -1], np.int32), "parent": np.array([0, 0, -1], np.int32)}
+
+
+def test_columns_of_vertices_hold_their_ids(tmp_path: Path) -> None:
+    save_answer(tmp_path / "p.csv", IDS, PARENTS, "about")
+    assert (tmp_path / "p.csv").read_text() == "vertex,level,parent\n5,0,5\n70,1,5\n4000000000,-1,-1\n"
+    save_answer(tmp_path / "p.npy", IDS, PARENTS, "about")
+    assert np.load(tmp_path / "p.npy")["parent"].tolist() == [5, 5, -1]
+    save_answer(tmp_path / "p.mtx", np.arange(3), PARENTS, "about")
+    assert mmread(tmp_path / "p.mtx").row.tolist() == [0, 1]  # what is not reached has no level
+
+
+def test_names_are_in_csv_and_in_a_map_beside_the_others(tmp_path: Path) -> None:
+    names = ["New York", 'the "Hub", here', " x"]
+    for suffix in SUFFIXES:
+        save_answer(tmp_path / f"p{suffix}", names, PARENTS, "about")
+    with (tmp_path / "p.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows == [
+        ["vertex", "level", "parent"], [names[0], "0", names[0]], [names[1], "1", names[0]],
+        [names[2], "-1", ""],
+    ]  # fmt: skip
+    assert np.load(tmp_path / "p.npy").tolist() == [(0, 0, 0), (1, 1, 0), (2, -1, -1)]
+    assert "row i is vertex i - 1" in (tmp_path / "p.mtx").read_text()
+    known = vertex_map_path(tmp_path / "p.npy")
+    save_vertex_map(known, names)
+    with known.open(newline="") as file:
+        assert list(csv.reader(file)) == [["number", "vertex"], *([str(i), n] for i, n in enumerate(names))]
+    assert needs_map(names)
+    assert needs_map(IDS)
+    assert not needs_map(np.arange(5) + 1)
+    assert not needs_map(np.zeros(0, np.int64))
 
 
 def test_errors_come_before_any_work(tmp_path: Path) -> None:

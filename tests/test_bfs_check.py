@@ -457,7 +457,7 @@ class _Tuning:
         self.ms, self.stop, self.settings = ms, stop, []
 
     def __call__(
-        self, problem, argument, names, own, params, options, read_options, *, sweep
+        self, problem, argument, names, own, params, options, read_options, *, sweep, ids
     ) -> list[Record]:
         sweep(self.measure)
         return []

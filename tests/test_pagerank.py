@@ -17,6 +17,7 @@ from graph_battery import graphs
 
 from spgraph_bench.cli.main import run
 from spgraph_bench.errors import InputError, UsageError
+from spgraph_bench.matrix import Matrix
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.pagerank import edge_chances, power_iteration, read_personalization
 
@@ -171,18 +172,34 @@ def test_bad_options_are_usage_errors(given: dict[str, Any]) -> None:
         get_problem("pagerank", given)
 
 
+def _called(*ids: int) -> Matrix:
+    """A graph of vertices with these ids."""
+    a = matrix(csr(len(ids), len(ids), [], [], None))
+    return dataclasses.replace(a, original_ids=np.array(ids, np.int64))
+
+
 def test_a_personalisation_is_read_by_the_ids_of_the_input(tmp_path: Path) -> None:
     path = tmp_path / "seeds.txt"
     path.write_text("# seeds\n70 3\n\n5, 1  % half\n", encoding="utf-8")
-    assert read_personalization(path, np.array([5, 6, 70])).tolist() == [0.25, 0.0, 0.75]
+    assert read_personalization(path, _called(5, 6, 70)).tolist() == [0.25, 0.0, 0.75]
     path.write_bytes(b"\xef\xbb\xbf5 1\r\n6 +3e0\r\n")
-    assert read_personalization(path, np.array([5, 6, 70])).tolist() == [0.25, 0.75, 0.0]
+    assert read_personalization(path, _called(5, 6, 70)).tolist() == [0.25, 0.75, 0.0]
+
+
+def test_a_personalisation_by_names_that_may_have_spaces(tmp_path: Path) -> None:
+    path, a = tmp_path / "seeds.txt", matrix(csr(4, 4, [0], [1], None))
+    named = dataclasses.replace(a, names=("New York", "Oslo", "7", "a b"))
+    path.write_text("New York 3\nOslo\n7 2\na b, 2\n", encoding="utf-8")
+    assert read_personalization(path, named).tolist() == [3 / 8, 1 / 8, 2 / 8, 2 / 8]
+    path.write_text("Oslo\nOlso 1\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"seeds.txt:2: no vertex is called 'Olso'.*\n.*Oslo"):
+        read_personalization(path, named)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("5\n71 1\n", "seeds.txt:2: the graph has no vertex 71"),
+        ("5\n71 1\n", "seeds.txt:2: there is no vertex 71"),
         ("5 -1\n", "seeds.txt:1: '5 -1' is no vertex with a weight"),
         ("5 nan\n", "seeds.txt:1:"),
         ("x\n", "seeds.txt:1:"),
@@ -190,7 +207,7 @@ def test_a_personalisation_is_read_by_the_ids_of_the_input(tmp_path: Path) -> No
         ("5 1\n6 1\n5 2\n", "seeds.txt:3: vertex 5 was named in line 1"),
         ("5 0\n", "no vertex has a weight above 0"),
         ("# nothing\n", "no vertex has a weight above 0"),
-        ("99999999999999999999 1\n", "seeds.txt:1: the graph has no vertex"),
+        ("99999999999999999999 1\n", "seeds.txt:1: '99999999999999999999' is not a vertex id"),
         ("7_0 1\n", "seeds.txt:1: '7_0 1' is no vertex with a weight"),
         ("5 1\n6 \0\n", "seeds.txt:2: the line holds binary data"),
         ("5 1\n" + " " * 5000, "seeds.txt:2: the line is longer than 4,096 bytes"),
@@ -202,13 +219,13 @@ def test_a_bad_personalisation_names_its_line(tmp_path: Path, text: str, said: s
     path = tmp_path / "seeds.txt"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        read_personalization(path, np.array([5, 6, 70]))
+        read_personalization(path, _called(5, 6, 70))
     assert said in str(caught.value)
 
 
 def test_a_device_is_no_personalisation() -> None:
     with pytest.raises(InputError, match="this is a device"):
-        read_personalization(Path("/dev/zero"), np.array([0]))  # would never end
+        read_personalization(Path("/dev/zero"), _called(0))  # would never end
 
 
 def test_a_matrix_that_is_no_graph_is_refused() -> None:

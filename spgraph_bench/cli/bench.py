@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
+from spgraph_bench.cli.inputs import load_matrix, vertex_numbers, warn_of_findings
 from spgraph_bench.cli.keeping import kept_records
-from spgraph_bench.cli.options import RunOptions, TextParam, input_options, matrix_argument, run_options
+from spgraph_bench.cli.options import (
+    RunOptions,
+    TextParam,
+    ids_option,
+    input_options,
+    matrix_argument,
+    run_options,
+)
 from spgraph_bench.cli.running import GRAPH_RECIPE, MATRIX_RECIPE, SOURCES, dtypes_for, show_progress
 from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
@@ -53,6 +60,8 @@ def _problem_options() -> tuple[click.Option, ...]:
             between = option.between
             choices = "|".join(option.choices or ()) or "TEXT"
             what = f"{between[0]:.10g}..{between[1]:.10g}" if between else choices
+            if option.vertex:
+                what = "VERTEX"
             takes.setdefault(name, []).append(what)
     made = []
     for name, texts in help_of.items():
@@ -78,6 +87,7 @@ class _Command(click.Command):
 @matrix_argument
 @run_options
 @input_options
+@ids_option
 @click.option(
     "--offsets",
     type=click.Choice(["auto", "int32", "int64"]),
@@ -117,6 +127,7 @@ def command(
     argument: str | None,
     options: RunOptions,
     read_options: ReadOptions,
+    ids: str,
     offsets: str,
     reorder: tuple[str, ...],
     hyb_k: str | None,
@@ -186,6 +197,8 @@ def command(
             matrix = generated_matrix(wanted, own)
         else:
             matrix = load_matrix(argument, read_options, default_recipe)
+            matrix = matrix.counted_from_0() if ids == "0" else matrix
+            own = vertex_numbers(problem, own, matrix)
         warn_of_findings(matrix)
         keep = stack.enter_context(kept_records(options, problem, matrix.name))
         settings = Settings(
@@ -273,7 +286,8 @@ def _options_for(problem: str, given: Mapping[str, Any]) -> dict[str, int | floa
         flag = f"--{name.replace('_', '-')}"
         if name not in declared:
             raise UsageError(f"{problem} has no option {flag}", remedy="leave it out")
-        found[name] = declared[name].checked(flag, value)
+        # What a vertex is called is known when the graph is.
+        found[name] = value if declared[name].vertex else declared[name].checked(flag, value)
     return found
 
 

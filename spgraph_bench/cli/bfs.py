@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from spgraph_bench.cli.options import RunOptions, input_options, matrix_argument, run_options
+from spgraph_bench.cli.options import RunOptions, ids_option, input_options, matrix_argument, run_options
 from spgraph_bench.cli.terminal import console, note
-from spgraph_bench.cli.traversal import ModeName, run_modes, source_options, source_settings, statuses
+from spgraph_bench.cli.traversal import (
+    ModeName,
+    output_option,
+    run_modes,
+    source_options,
+    source_settings,
+    statuses,
+)
 from spgraph_bench.errors import NothingRanError, UsageError
 
 if TYPE_CHECKING:
@@ -40,6 +48,8 @@ __all__ = ["command"]
     show_default=True,
     help="Number the vertices by degree first; results are by the input's ids.",
 )
+@output_option
+@ids_option
 @click.option("--tune", is_flag=True, help="Try settings of --mode on this graph and keep the best for it.")
 @run_options
 @input_options
@@ -51,6 +61,8 @@ def command(
     all_modes: bool,
     parents: bool,
     reorder: str,
+    output: Path | None,
+    ids: str,
     tune: bool,
     options: RunOptions,
     read_options: ReadOptions,
@@ -61,7 +73,7 @@ def command(
     recipe is used.
 
     \b
-      spgraph bfs graph.mtx --source 0 --trace
+      spgraph bfs graph.mtx --source 1 --trace --output levels.csv
       spgraph bfs rmat:scale=20,symmetrize=1 --sources 64 --mode auto
       spgraph bfs grid:n=1000 --tune
     """  # fmt: skip
@@ -77,7 +89,9 @@ def command(
             raise UsageError(f"--param {name} is an option of its own here", remedy=f"--{name}")
     params = {**options.params, "parents": int(parents), "reorder": reorder}
     if tune:
-        return _tune(argument, mode, sources, params, options, read_options)
+        if output is not None:
+            raise UsageError("--tune tries settings: there is no one answer", remedy="leave out --output")
+        return _tune(argument, mode, sources, params, options, read_options, ids)
     others: list[str] = []
     if all_modes:
         from spgraph_bench.variants import variants
@@ -88,7 +102,7 @@ def command(
     try:
         run_modes(
             "bfs", argument, [mode], own, params, options, read_options,
-            into=records, trace=trace, then=others,
+            into=records, trace=trace, then=others, output=output, ids=ids,
         )  # fmt: skip
     finally:  # an interrupt ends with what is finished
         found = next((r for r in records if r.variant == mode), None)
@@ -125,7 +139,7 @@ _SWEEPS: Mapping[str, Sequence[tuple[str, Sequence[Any]]]] = {
 
 def _tune(
     argument: str | None, mode: str, sources: Mapping[str, Any], params: Mapping[str, Any],
-    options: RunOptions, read_options: ReadOptions,
+    options: RunOptions, read_options: ReadOptions, ids: str,
 ) -> int:  # fmt: skip
     """One setting after another, each at its best before the next: the whole grid would take hours.
 
@@ -168,7 +182,7 @@ def _tune(
 
     own = functools.partial(source_settings, sources)
     try:
-        run_modes("bfs", argument, [mode], own, params, options, read_options, sweep=measure)
+        run_modes("bfs", argument, [mode], own, params, options, read_options, sweep=measure, ids=ids)
     except KeyboardInterrupt:
         show()
         note(f"nothing was kept, since tuning was interrupted: {mode} goes on with what it had")

@@ -40,6 +40,7 @@ __all__ = [
     "WholeParam",
     "collected",
     "device_option",
+    "ids_option",
     "input_options",
     "json_option",
     "matrix_argument",
@@ -232,6 +233,15 @@ _INPUT: tuple[Decorator, ...] = (
     click.option("--part", type=click.Choice(["real", "imag", "abs"]), help="Part of complex values."),
     _seed_option,
 )  # fmt: skip
+
+
+def ids_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --ids."""
+    return click.option(
+        "--ids", type=click.Choice(["file", "0"]), default="file", show_default=True,
+        help="What vertices are called in options, tables and files: as in the input file, or by numbers "
+        "that count from 0.",
+    )(function)  # fmt: skip
 
 
 def collected(

@@ -53,7 +53,7 @@ def command(
     recipe is used.
 
     \b
-      spgraph sssp graph.mtx --source 0 --output lengths.csv
+      spgraph sssp graph.mtx --source 1 --output lengths.csv
       spgraph sssp rmat:scale=20,symmetrize=1 --weights integers --dtype int32
       spgraph sssp grid:n=1000,values=none --source 0 --mode auto
     """  # fmt: skip

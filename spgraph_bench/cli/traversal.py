@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
+from spgraph_bench.cli.inputs import load_matrix, vertex_numbers, warn_of_findings
 from spgraph_bench.cli.keeping import kept_records
-from spgraph_bench.cli.options import Decorator, RunOptions, TextParam, collected
+from spgraph_bench.cli.options import Decorator, RunOptions, TextParam, collected, ids_option
 from spgraph_bench.cli.running import GRAPH_RECIPE, SOURCES, dtypes_for, show_progress
 from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
@@ -34,7 +34,7 @@ from spgraph_bench.errors import NothingRanError, UsageError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from spgraph_bench.matrix import Matrix
+    from spgraph_bench.matrix import Matrix, VertexLabels
     from spgraph_bench.readers.common import ReadOptions
     from spgraph_bench.results.record import Record
 
@@ -43,6 +43,7 @@ __all__ = [
     "ModeOptions",
     "given_by_default",
     "mode_options",
+    "output_option",
     "run_mode",
     "run_modes",
     "source_options",
@@ -81,10 +82,20 @@ class ModeOptions:
     reorder: str
     trace: bool
     output: Path | None
+    ids: str
+
+
+def output_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --output."""
+    return click.option(
+        "--output", type=click.Path(path_type=Path), metavar="FILE",
+        help="Write the answer for every vertex, by the input's ids, to FILE.npy, .csv or .mtx; where these "
+        "do not just count, also FILE.vertices.csv with the number inside of each.",
+    )(function)  # fmt: skip
 
 
 def mode_options(problem: str, default: str) -> Decorator:
-    """Adds --mode, --reorder, --trace and --output; the command gets them as ``chosen: ModeOptions``."""
+    """Adds --mode, --reorder, --trace, --output and --ids, which the command gets as ``chosen``."""
     return collected(
         (
             click.option(
@@ -96,13 +107,13 @@ def mode_options(problem: str, default: str) -> Decorator:
                 help="Number the vertices by degree first; results are by the input's ids.",
             ),
             click.option("--trace", is_flag=True, help="Show every step of the first run."),
-            click.option(
-                "--output", type=click.Path(path_type=Path), metavar="FILE",
-                help="Write the answer for every vertex, by the input's ids, to FILE.npy, .csv or .mtx.",
-            ),
+            output_option,
+            ids_option,
         ),
         "chosen",
-        lambda given: ModeOptions(given["mode"], given["reorder"], given["trace"], given["output"]),
+        lambda given: ModeOptions(
+            given["mode"], given["reorder"], given["trace"], given["output"], given["ids"]
+        ),
     )  # fmt: skip
 
 
@@ -113,8 +124,8 @@ def given_by_default(option: str) -> bool:
 
 _OPTIONS = (
     click.option(
-        "--source", type=click.IntRange(min=0), metavar="VERTEX",
-        help="Start from this vertex, counted from 0.",
+        "--source", type=TextParam(), metavar="VERTEX",
+        help="Start from this vertex, called as in the input (--ids).",
     ),
     click.option(
         "--sources", "count", type=click.IntRange(min=1), metavar="N",
@@ -187,7 +198,7 @@ def run_mode(
     try:
         run_modes(
             problem, argument, [chosen.mode], own, params, options, read_options, into=records,
-            trace=chosen.trace, output=chosen.output, change=change, reads=reads,
+            trace=chosen.trace, output=chosen.output, ids=chosen.ids, change=change, reads=reads,
         )  # fmt: skip
     finally:  # an interrupt ends with what is finished
         if not options.json:
@@ -197,29 +208,39 @@ def run_mode(
     return statuses(records)
 
 
-def _answer_writer(path: Path, matrix: Matrix) -> Callable[[Mapping[str, npt.NDArray[Any]]], None]:
-    """A function that writes an answer to `path`."""
-    from spgraph_bench.answers import save_answer
+def _answer_writer(
+    path: Path, matrix: Matrix, of_input: VertexLabels
+) -> Callable[[Mapping[str, npt.NDArray[Any]]], None]:
+    """A function that writes an answer to `path`; `of_input`: what the input calls vertices, for the map."""
+    from spgraph_bench.answers import needs_map, save_answer, save_vertex_map, vertex_map_path
+    from spgraph_bench.matrix import called
 
     def write(columns: Mapping[str, npt.NDArray[Any]]) -> None:
-        ids = matrix.vertex_ids()
-        save_answer(
-            path, ids, columns, f"spgraph {matrix.source.kind} {' '.join(matrix.source.text.split())}"
-        )
-        based = ", vertices counted from 1 as there" if len(ids) and ids[0] == 1 else ""
-        note(f"{', '.join(columns)} of {len(ids):,} vertices in {path}{based}")
+        labels = matrix.labels()
+        about = f"spgraph {matrix.source.kind} {' '.join(matrix.source.text.split())}"
+        save_answer(path, labels, columns, about)
+        known = vertex_map_path(path) if needs_map(of_input) else None
+        if known is not None:
+            save_vertex_map(known, of_input)
+        based = ""
+        if known is not None:
+            based = f", what each is called in {known}"
+        elif len(labels) and called(labels, 0) == 1:
+            based = ", vertices counted from 1 as there"
+        note(f"{', '.join(columns)} of {len(labels):,} vertices in {path}{based}")
 
     return write
 
 
 def _check_output(path: Path, inputs: Sequence[str]) -> None:
     """Before any work: UsageError where no answer can be written to `path`, or it is one of the `inputs`."""
-    from spgraph_bench.answers import check_answer_path
+    from spgraph_bench.answers import check_answer_path, vertex_map_path
 
     check_answer_path(path)
-    for name in inputs:
-        if path.exists() and Path(name).exists() and path.samefile(name):
-            raise UsageError("is the input itself", place=str(path), remedy="name another file")
+    for target in (path, vertex_map_path(path)):
+        for name in inputs:
+            if target.exists() and Path(name).exists() and target.samefile(name):
+                raise UsageError("is the input itself", place=str(target), remedy="name another file")
 
 
 def run_modes(
@@ -234,6 +255,7 @@ def run_modes(
     into: list[Record] | None = None,
     trace: bool = False,
     output: Path | None = None,
+    ids: str = "file",
     change: Callable[[Matrix], Matrix] | None = None,
     reads: Sequence[str] = (),
     sweep: Callable[[Callable[[Mapping[str, Any]], Record]], None] | None = None,
@@ -241,7 +263,8 @@ def run_modes(
 ) -> list[Record]:
     """Read the graph, check and time the modes `names` on it, keep and return their records.
 
-    They are put into `into` as they come, so that a caller has them after an interrupt too. The graph goes
+    They are put into `into` as they come, so that a caller has them after an interrupt too. With `ids` "0"
+    vertices are called by numbers that count from 0, else as in the input. The graph goes
     through `change` when it was read, and the first right answer is written to `output`, which is neither the
     graph nor one of `reads`. With `sweep` it is called instead, with a function that runs the one mode with
     the parameters it is given; the first such run is checked against plain searches as far as asked for,
@@ -283,11 +306,15 @@ def run_modes(
             )
         )
         matrix = load_matrix(argument, read_options, GRAPH_RECIPE[kind])
+        of_input = matrix.labels()
+        if ids == "0":
+            matrix = matrix.counted_from_0()
+        chosen = vertex_numbers(problem, chosen, matrix)
         if change is not None:
             matrix = change(matrix)
         warn_of_findings(matrix)
         keep = stack.enter_context(kept_records(options, problem, matrix.name))
-        write = None if output is None else _answer_writer(output, matrix)
+        write = None if output is None else _answer_writer(output, matrix, of_input)
 
         def on_record(record: Record) -> None:
             records.append(record)

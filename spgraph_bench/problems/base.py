@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
-from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.matrix import CSR, Matrix, VertexLabels
 from spgraph_bench.parameters import Parameter, checked_values
 
 __all__ = [
@@ -27,7 +27,9 @@ class CheckResult:
 
     ok: bool
     message: str = ""
-    """Empty when ok; otherwise the worst place and its error, one line."""
+    """Empty when ok; otherwise the worst place and its error, one line. "vertex 1,234", "source 5",
+    "parent 5" and "edge 5 -> 6" mean numbers that count from 0; the runner puts what the input calls them in
+    place."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Numbers for the record: max_error_ratio (error over its bound), worst_row, worst_row_length, ..."""
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
@@ -141,11 +143,14 @@ class CaseProblem(Problem, Protocol):
 class VertexProblem(Problem, Protocol):
     """A problem whose answer is something about every vertex: it can be written to a file and summed up."""
 
-    def columns(self, output: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    def columns(
+        self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
+    ) -> dict[str, npt.NDArray[Any]]:
         """What `output` says of each vertex: arrays ``[n]`` by the name of their column (pagerank: rank).
 
-        The first is the one that a file with room for one value per vertex gets (.mtx). NaN and infinities
-        mean that there is no value.
+        The first is the one that a file with room for one value per vertex gets (.mtx). NaN, infinities and
+        negative integers mean that there is no value. The columns ``parent`` and ``predecessor`` hold
+        vertices, counted from 0.
         """
         ...
 
@@ -156,17 +161,18 @@ class VertexProblem(Problem, Protocol):
         csr: CSR,
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
-        ids: npt.NDArray[np.int64],
+        ids: VertexLabels,
     ) -> dict[str, Any]:
         """What a record keeps as ``result``, from a right `output` (of the first case).
 
         Any facts, and of these two what there is to print: ``said``, sentences; ``table``, a mapping of
-        ``title``, ``columns`` (names) and ``rows`` (lists of numbers and words).
+        ``title``, ``columns`` (names), ``rows`` (lists of numbers and words) and, where rows are vertices,
+        ``numbers``: which ones, counted from 0.
 
         Parameters
         ----------
         facts : what ``Launch.facts`` told of the run (pagerank: iterations).
-        ids : the vertices' ids in the input, int64 ``[n]``: what a user knows them by.
+        ids : what the input calls each vertex, see :func:`spgraph_bench.matrix.called`.
         """
         ...
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, register
 from spgraph_bench.problems.cc import plain_components
@@ -287,7 +287,9 @@ class BC(SourceProblem):
         """The answer for all cases from the sum of their outputs."""
         return scaled(added, inputs["sources"], bool(inputs["everything"][0]), self.normalize)
 
-    def columns(self, output: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    def columns(
+        self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
+    ) -> dict[str, npt.NDArray[Any]]:
         """``betweenness``: see :func:`scaled`."""
         return {"betweenness": output}
 
@@ -298,11 +300,12 @@ class BC(SourceProblem):
         csr: CSR,
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
-        ids: npt.NDArray[np.int64],
+        ids: VertexLabels,
     ) -> dict[str, Any]:
         """``sources``, ``normalize``, and the vertices of highest betweenness."""
         values = np.nan_to_num(output, nan=-1.0)
         order = np.argsort(-values, kind="stable")[:_SHOWN]
+        order = order[values[order] > 0]
         count = len(inputs["sources"])
         kind = "ordered pairs of a source and a target" + (
             "" if self.normalize == "none" else ", divided by the number of pairs it could lie between"
@@ -316,9 +319,10 @@ class BC(SourceProblem):
             "table": {
                 "title": f"highest betweenness, from {sources} (normalize {self.normalize})",
                 "columns": ["vertex", "betweenness", "out-edges"],
+                "numbers": order.tolist(),
                 "rows": [
-                    [int(ids[v]), float(output[v]), int(csr.row_ptr[v + 1] - csr.row_ptr[v])]
-                    for v in order if values[v] > 0
+                    [called(ids, v), float(output[v]), int(csr.row_ptr[v + 1] - csr.row_ptr[v])]
+                    for v in order
                 ],
             },
         }  # fmt: skip

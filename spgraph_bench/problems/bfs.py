@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.problems.base import CheckResult, register
 from spgraph_bench.problems.traversal import (
     SourceProblem,
@@ -17,8 +17,12 @@ from spgraph_bench.problems.traversal import (
     plain_levels,
     proper_degrees,
 )
+from spgraph_bench.stats import row_blocks
 
-__all__ = ["BFS", "check_levels", "check_tree"]
+__all__ = ["BFS", "FOLLOWED", "check_levels", "check_tree", "plain_parents"]
+
+FOLLOWED = 64
+"""Most vertices of a graph whose searches are told vertex by vertex."""
 
 
 def check_levels(level: npt.NDArray[Any], right: npt.NDArray[np.int32]) -> CheckResult:
@@ -88,6 +92,21 @@ def check_tree(csr: CSR, source: int, level: npt.NDArray[np.int32], parent: npt.
         v = int(child[bad[0]])
         return CheckResult(False, f"there is no edge {int(parent[v]):,} -> {v:,} (rule 5)")
     return CheckResult(True)
+
+
+def plain_parents(csr: CSR, source: int, level: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The least parent of each reached vertex, int32 ``[n]``: an in-neighbour one level above.
+
+    The source's is itself; -1 where it does not reach. In numpy, from right levels."""
+    none = np.iinfo(np.int32).max
+    parent = np.full(csr.rows, none, np.int32)
+    for block in row_blocks(csr, 1 << 24):
+        row = block.row_ids()
+        tree = (level[row] >= 0) & (level[block.cols] == level[row] + 1)
+        np.minimum.at(parent, block.cols[tree], row[tree].astype(np.int32))
+    parent[source] = source
+    parent[parent == none] = -1
+    return parent
 
 
 class BFS(SourceProblem):
@@ -170,6 +189,40 @@ class BFS(SourceProblem):
             "levels": int(level.max()) + 1,
             "reached": int(reached.sum()),
             "edges": counted_edges(csr, oracle["proper_degree"], reached),
+        }
+
+    def columns(
+        self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """``level`` (-1: not reached) and ``parent``: the kernel's where it found them, else those of
+        :func:`plain_parents`."""
+        level, source = self.identity(output), int(inputs["sources"][0])
+        parent = output[1] if output.ndim == 2 else plain_parents(csr, source, level)
+        return {"level": level, "parent": parent}
+
+    def summary(
+        self,
+        output: npt.NDArray[Any],
+        facts: Mapping[str, Any],
+        csr: CSR,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+        ids: VertexLabels,
+    ) -> dict[str, Any]:
+        """Of a graph of at most FOLLOWED vertices ``level_vertices``: the frontier of each level, and
+        ``found_by``: who found each of them (the least parent, or the kernel's where it kept them), both as
+        the input calls them; of larger ones nothing."""
+        if csr.rows > FOLLOWED:
+            return {}
+        level = self.identity(output)
+        parent = self.columns(output, csr, inputs)["parent"]
+        frontiers = [np.flatnonzero(level == k) for k in range(int(level.max(initial=-1)) + 1)]
+        return {
+            "level_vertices": [[called(ids, v) for v in frontier] for frontier in frontiers],
+            "found_by": [
+                [called(ids, parent[v]) for v in frontier] if k else []
+                for k, frontier in enumerate(frontiers)
+            ],
         }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
-from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.problems.base import CheckResult, Work, register
 from spgraph_bench.problems.traversal import check_square, proper_degrees
 
@@ -104,7 +104,9 @@ class CC:
         """Equality with the oracle's labels: they are unique."""
         return check_labels(output, oracle["label"])
 
-    def columns(self, output: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    def columns(
+        self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
+    ) -> dict[str, npt.NDArray[Any]]:
         """``component``: the number of the component, 0 for the largest, ties by their least vertex."""
         label, part, size = np.unique(output, return_inverse=True, return_counts=True)
         rank = np.empty(len(label), np.int32)
@@ -118,7 +120,7 @@ class CC:
         csr: CSR,
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
-        ids: npt.NDArray[np.int64],
+        ids: VertexLabels,
     ) -> dict[str, Any]:
         """``components``, ``largest`` (vertices), ``isolated`` (components of one vertex), and the largest
         ones with their least vertex, vertices and edges (undirected ones once, self-loops left out)."""
@@ -143,8 +145,9 @@ class CC:
             "table": {
                 "title": title,
                 "columns": ["component", "least vertex", "vertices", "edges"],
+                "numbers": label[order].tolist(),
                 "rows": [
-                    [i, int(ids[label[k]]), int(size[k]), int(edges[k])] for i, k in enumerate(order)
+                    [i, called(ids, label[k]), int(size[k]), int(edges[k])] for i, k in enumerate(order)
                 ],
             },
         }  # fmt: skip

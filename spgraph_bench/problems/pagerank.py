@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.errors import InputError
+from spgraph_bench.errors import InputError, UsageError
 from spgraph_bench.formats.base import Packed
-from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
 from spgraph_bench.problems.sssp import WALK_FAULTS, refuse_weights
@@ -162,37 +162,52 @@ def _lines(path: Path) -> Iterator[str]:
         ) from None
 
 
-def read_personalization(path: Path, ids: npt.NDArray[np.int64]) -> Vector:
+def _vertex_and_weight(line: str, named: bool) -> tuple[str, float]:
+    """What a line says.
+
+    A name may have spaces: where the last word is a number and not all of the line, it is the weight. Raises
+    ValueError for a line that says neither.
+    """
+    words = line.replace(",", " ").split()
+    if named:
+        head, _, tail = line.strip().rpartition("," if "," in line else " ")
+        if head.strip() and _NUMBER.fullmatch(tail.strip()):
+            return head.strip(), float(tail)
+        return line.strip(), 1.0
+    if len(words) > 2 or not all(map(_NUMBER.fullmatch, words)):
+        raise ValueError
+    return words[0], float(words[1]) if len(words) > 1 else 1.0
+
+
+def read_personalization(path: Path, matrix: Matrix) -> Vector:
     """Where the walk jumps to, float64 ``[n]`` with sum 1, from a text file.
 
-    A line is a vertex (by the `ids` of the input) and its weight, 1 if left out; # and % begin a comment.
-    Raises InputError with the line of what is wrong.
+    A line is a vertex (as the input of `matrix` calls it) and its weight, 1 if left out; # and % begin a
+    comment. Raises InputError with the line of what is wrong.
     """
-    weight = np.zeros(len(ids))
+    weight = np.zeros(matrix.csr.rows)
     seen: dict[int, int] = {}
     for number, line in enumerate(_lines(path), 1):
-        words = line.split("#")[0].split("%")[0].replace(",", " ").split()
-        if not words:
+        text = line.split("#")[0].split("%")[0]
+        if not text.strip(" \t\r\n,"):
             continue
         place = f"{path}:{number}"
         try:
-            if not all(map(_NUMBER.fullmatch, words)):
-                raise ValueError
-            vertex, given = int(words[0]), float(words[1]) if len(words) > 1 else 1.0
+            label, given = _vertex_and_weight(text, matrix.names is not None)
         except ValueError:
-            vertex, given = 0, math.nan
-        if len(words) > 2 or not (0 <= given < math.inf):
+            label, given = "", math.nan
+        if not (0 <= given < math.inf):
             raise InputError(
                 f"{line.strip()[:40]!r} is no vertex with a weight", place=place,
                 remedy="a line is a vertex and a weight >= 0, which may be left out",
             )  # fmt: skip
-        at = int(np.searchsorted(ids, vertex)) if -(2**63) <= vertex < 2**63 else len(ids)
-        if at == len(ids) or ids[at] != vertex:
-            what = f"they go from {ids[0]} to {ids[-1]}" if len(ids) else "it has none"
-            raise InputError(f"the graph has no vertex {vertex}", place=place, remedy=what)
-        if vertex in seen:
-            raise InputError(f"vertex {vertex} was named in line {seen[vertex]} already", place=place)
-        seen[vertex] = number
+        try:
+            at = matrix.vertex_index(label)
+        except UsageError as error:
+            raise InputError(error.cause, place=place, remedy=error.remedy) from None
+        if at in seen:
+            raise InputError(f"vertex {label} was named in line {seen[at]} already", place=place)
+        seen[at] = number
         weight[at] = given
     with np.errstate(over="ignore"):
         total = weight.sum()
@@ -242,7 +257,7 @@ class PageRank:
         check_square(matrix.csr)
         made: dict[str, npt.NDArray[Any]] = {}
         if self.values["personalize"]:
-            jumps = read_personalization(Path(self.values["personalize"]), matrix.vertex_ids())
+            jumps = read_personalization(Path(self.values["personalize"]), matrix)
             made["teleport"] = jumps.astype(dtype)
         if self.values["weighted"] == "yes":
             refuse_weights(matrix, WALK_FAULTS)
@@ -327,7 +342,9 @@ class PageRank:
             return CheckResult(False, f"the ranks add up to {total:.9g}, not 1", told)
         return CheckResult(True, "", told)
 
-    def columns(self, output: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    def columns(
+        self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
+    ) -> dict[str, npt.NDArray[Any]]:
         return {"rank": output}
 
     def summary(
@@ -337,7 +354,7 @@ class PageRank:
         csr: CSR,
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
-        ids: npt.NDArray[np.int64],
+        ids: VertexLabels,
     ) -> dict[str, Any]:
         """``iterations``, ``change``, ``converged``, ``dangling_vertices``, ``sum``; and the top vertices."""
         o = self.values
@@ -380,7 +397,8 @@ class PageRank:
         told["table"] = {
             "title": f"the {f'{count:,} vertices' if count > 1 else 'vertex'} of highest rank",
             "columns": ["vertex", "rank"],
-            "rows": [[int(ids[v]), float(output[v])] for v in order],
+            "rows": [[called(ids, v), float(output[v])] for v in order],
+            "numbers": order.tolist(),
         }
         return told
 

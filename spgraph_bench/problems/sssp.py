@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.formats.common import ranges
-from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called, with_labels
 from spgraph_bench.problems.base import CheckResult, register
 from spgraph_bench.problems.traversal import SourceProblem, counted_edges, first_answers, proper_degrees
 from spgraph_bench.stats import row_blocks
@@ -81,12 +81,13 @@ def refuse_weights(matrix: Matrix, faults: Faults) -> None:
             continue
         u = int(np.searchsorted(csr.row_ptr, at, side="right")) - 1
         v = int(csr.col_idx[at])
-        ids = matrix.vertex_ids()
+        ids = matrix.labels()
         line = matrix.line_of(u, v)
         place = matrix.source.text + (f":{line}" if line else "")
         more = f" ({count:,} edges in all)" if count > 1 else ""
         raise InputError(
-            f"the weight of the edge {ids[u]} -> {ids[v]} is {what}: {csr.values[at]:g}{more}",
+            f"the weight of the edge {called(ids, u)} -> {called(ids, v)} is {what}: "
+            f"{csr.values[at]:g}{more}",
             place=place,
             remedy=remedy,
         )
@@ -312,9 +313,14 @@ class SSSP(SourceProblem):
         ``proper_degree`` int64 ``[n]``, out-edges without self-loops."""
         csr = matrix.csr
         kind = np.dtype(dtype)
-        found = first_answers(
-            inputs["sources"], lambda source: exact_lengths(csr, source, kind), 16 * csr.rows, check_seconds
-        )
+        try:
+            found = first_answers(
+                inputs["sources"], lambda source: exact_lengths(csr, source, kind), 16 * csr.rows,
+                check_seconds,
+            )  # fmt: skip
+        except InputError as error:
+            error.cause = with_labels(error.cause, matrix.labels())
+            raise
         exact, real, edges = (np.stack(each) for each in zip(*found, strict=True))
         return {"exact": exact, "real": real, "edges": edges, "proper_degree": proper_degrees(csr)}
 
@@ -381,7 +387,9 @@ class SSSP(SourceProblem):
             "edges": counted_edges(csr, oracle["proper_degree"], reached),
         }
 
-    def columns(self, output: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    def columns(
+        self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
+    ) -> dict[str, npt.NDArray[Any]]:
         """``distance``, float64 where it is not float32: infinite where no path leads."""
         if output.dtype != np.int32:
             return {"distance": output}
@@ -394,17 +402,19 @@ class SSSP(SourceProblem):
         csr: CSR,
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
-        ids: npt.NDArray[np.int64],
+        ids: VertexLabels,
     ) -> dict[str, Any]:
-        """``farthest``, the vertex of the longest path, ``length``, its length, and what the run tells:
-        ``phases``, ``splits`` of the far pile, ``relaxed`` edges, ``delta`` and ``last_delta``."""
+        """``farthest``, the vertex of the longest path (``farthest_number`` counts from 0), ``length``, its
+        length, and what the run tells: ``phases``, ``splits`` of the far pile, ``relaxed`` edges, ``delta``
+        and ``last_delta``."""
         reached = np.flatnonzero(output != unreached(output.dtype))
         far = int(reached[np.argmax(output[reached])])
-        told = {"farthest": int(ids[far]), "length": output[far].item(), **facts}
+        told = {
+            "farthest": called(ids, far), "farthest_number": far, "length": output[far].item(), **facts
+        }  # fmt: skip
         said = [
-            f"from {int(ids[inputs['sources'][0]]):,} to {len(reached):,} of {csr.rows:,} vertices; "
-            f"the farthest is {told['farthest']:,} at {_word(output[far])}"
-            + ("" if ids[0] == 0 and ids[-1] == csr.rows - 1 else " (vertices by the input's ids)")
+            f"from {called(ids, inputs['sources'][0])} to {len(reached):,} of {csr.rows:,} vertices; "
+            f"the farthest is {told['farthest']} at {_word(output[far])}"
         ]
         if "phases" in facts:
             line = f"{facts['phases']:,} phases"

@@ -45,7 +45,9 @@ _EDGES_AT_ONCE = 1 << 24
 
 SOURCE_OPTIONS: Mapping[str, Parameter] = MappingProxyType(
     {
-        "source": Parameter(-1, "vertex to start from; -1: drawn", between=(-1, 2**31 - 2)),
+        "source": Parameter(
+            -1, "vertex to start from, as in the input; -1: drawn", between=(-1, 2**31 - 2), vertex=True
+        ),
         "sources": Parameter(64, "vertices to start from in turn, drawn with --seed", between=(1, 2**31 - 1)),
         "component": Parameter("largest", "component to draw sources from", choices=("largest", "any")),
         "check_seconds": Parameter(

@@ -41,6 +41,11 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else clean(value)
 
 
+def _label(value: Any) -> str:
+    """A vertex as the input calls it: no commas, so that it can be copied."""
+    return "-" if value is None else clean(str(value))
+
+
 def _title(text: object) -> RenderableType:
     from rich.text import Text
 
@@ -50,7 +55,12 @@ def _title(text: object) -> RenderableType:
 def _table(table: Mapping[str, Any], width: int, terminal: bool) -> list[RenderableType]:
     rows = table["rows"]
     columns = [
-        Column(clean(name), [_cell(row[i]) for row in rows], fold=i == 0, justify="right")
+        Column(
+            clean(name),
+            [_label(row[i]) if name.endswith("vertex") else _cell(row[i]) for row in rows],
+            fold=i == 0,
+            justify="right",
+        )
         for i, name in enumerate(table["columns"])
     ]
     return [_title(table.get("title", "")), fit(columns, [""] * len(rows), width, terminal)]

@@ -159,9 +159,14 @@ def _sources(record: Record) -> str:
         told = [f"{c['reached']:,} vertices"] if "reached" in c else []
         told.append(f"{c['edges']:,} {counted}")
         told += [f"{c['levels']:,} levels"] if "levels" in c else []
-        return f"source {c['source']:,}: {', '.join(told)}"
+        return f"source {_source(c)}: {', '.join(told)}"
     span = f"{edges[0]:,}" if len(edges) == 1 else f"{edges[0]:,} to {edges[-1]:,}"
     return f"{len(cases)} sources (seed {record.seed}), {counted}: {span}"
+
+
+def _source(case: Mapping[str, Any]) -> str:
+    """The source as the input calls it."""
+    return clean(str(case.get("source_id", case["source"])))
 
 
 def _bar(value: float, most: float) -> str:
@@ -214,7 +219,7 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         Column("edges of the frontier (log)", cells(lambda x: _bar(x["edges"], most)), "left", fold=True),
     ]
     parts: list[RenderableType] = [
-        Text(f"levels of {record.variant} from vertex {case['source']:,}", style="bold"),
+        Text(f"levels of {record.variant} from vertex {_source(case)}", style="bold"),
         fit(columns, [""] * len(rows), width, terminal),
     ]
     if len(rows) < len(trace):

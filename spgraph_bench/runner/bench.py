@@ -17,7 +17,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from spgraph_bench.device import open_device, parse_device
 from spgraph_bench.device.base import Buffer, Device, Limit
 from spgraph_bench.errors import LaunchError, SkipError, SpgraphError
 from spgraph_bench.formats import Packed, get_format
-from spgraph_bench.matrix import CSR
+from spgraph_bench.matrix import CSR, VertexLabels, called, labels_of, with_labels
 from spgraph_bench.measure.clocks import GpuMonitor
 from spgraph_bench.measure.sampling import (
     Clock,
@@ -218,6 +218,7 @@ class Bench:
         self._level_work: dict[str, LevelWork] = {}
         self._answer: dict[str, npt.NDArray[Any]] | None = None
         """Columns of the first right answer, if they are to be kept."""
+        self._labels: VertexLabels | None = None
         self._agreed: dict[str, tuple[str, list[bytes]]] = {}
         """dtype -> the first variant whose known cases were all right, and digests of its answers."""
 
@@ -523,6 +524,7 @@ class Bench:
                 self._sum_up(problem, launch, cell, output, outcome)
                 if self._task.trace and launch.steps is not None:
                     self._watch(launch, variant, outcome)
+        result = self._by_labels(problem, result)
         outcome.check = {"ok": result.ok, "message": result.message, **result.details}
         outcome.facts = dict(result.facts)
         if result.operations is not None:
@@ -589,6 +591,8 @@ class Bench:
                 result = CheckResult(False, f"the answer is not the one that {agreed[0]} gave")
             told["by_oracle" if known else "by_comparison"] += 1
             facts = problem.describe_case(case, output, self._csr, inputs, oracle) if result.ok else {}
+            if "source" in facts:
+                facts["source_id"] = called(self._vertex_labels(), facts["source"])
             if not result.ok:
                 source = f" (source {int(inputs['sources'][case])})" if "sources" in inputs else ""
                 which = f"case {case + 1} of {launch.cases}{source}"
@@ -631,13 +635,28 @@ class Bench:
         if not isinstance(problem, VertexProblem):
             return
         self._emit(("stage", f"summing up {cell.key}", False))
-        ids = self._arrays.get("ids")
+        inputs = self._named(f"in.{cell.dtype}.")
         outcome.result = problem.summary(
-            output, facts, self._csr, self._named(f"in.{cell.dtype}."), self._named(f"oracle.{cell.dtype}."),
-            np.arange(self._task.rows, dtype=np.int64) if ids is None else ids,
-        )  # fmt: skip
+            output, facts, self._csr, inputs, self._named(f"oracle.{cell.dtype}."), self._vertex_labels()
+        )
         if self._task.keep_answer and self._answer is None:
-            self._answer = problem.columns(output)
+            self._answer = problem.columns(output, self._csr, inputs)
+
+    def _vertex_labels(self) -> VertexLabels:
+        """What the input calls each vertex."""
+        assert self._task is not None
+        if self._labels is None:
+            self._labels = labels_of(self._arrays, self._task.rows)
+        return self._labels
+
+    def _by_labels(self, problem: Problem, result: CheckResult) -> CheckResult:
+        """`result` with vertices called as in the input."""
+        if not problem.is_graph or result.ok:
+            return result
+        labels, details = self._vertex_labels(), dict(result.details)
+        if 0 <= (worst := int(details.get("worst_vertex", -1))) < len(labels):
+            details["worst_vertex_id"] = called(labels, worst)
+        return replace(result, message=with_labels(result.message, labels), details=details)
 
     def _watch(self, launch: Launch, variant: Variant, outcome: Outcome) -> None:
         """What each step of the first case was."""
@@ -748,6 +767,7 @@ class Bench:
         self._level_work.clear()
         self._agreed.clear()
         self._answer = None
+        self._labels = None
         self._packed = None
         self._upload_ms.clear()
         self._drop_unused()

@@ -22,11 +22,11 @@ import numpy.typing as npt
 from spgraph_bench.device.base import DeviceInfo, Limit
 from spgraph_bench.errors import DeviceError, InputError, SpgraphError, UsageError
 from spgraph_bench.formats.common import INT32_ENTRIES
-from spgraph_bench.matrix import CSR, Matrix, Source
+from spgraph_bench.matrix import CSR, Matrix, Source, label_arrays
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.paths import cache_dir
-from spgraph_bench.problems import Generated, VertexProblem, filled_options, get_problem
+from spgraph_bench.problems import Generated, filled_options, get_problem
 from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.reorder import reorder
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
@@ -316,10 +316,8 @@ class _Run:
         self.arrays: dict[str, npt.NDArray[Any]] = {"csr.row_ptr": csr.row_ptr, "csr.col_idx": csr.col_idx}
         if csr.values is not None:
             self.arrays["csr.values"] = csr.values
-        if isinstance(problem, VertexProblem):
-            ids = self.matrix.vertex_ids()
-            if len(ids) and (ids[0] or ids[-1] != len(ids) - 1):  # they rise
-                self.arrays["ids"] = ids
+        if problem.is_graph:
+            self.arrays |= label_arrays(self.matrix)
         for order in settings.reorder:
             if order != "none":
                 self._reorder(csr, order)
