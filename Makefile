@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
 
-.PHONY: help setup demo test lint type test-host test-sanitized test-compile test-gpu suite clean
+.PHONY: help setup demo test lint type test-host test-sanitized test-compile test-gpu suite reference clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make lint | type | test-host | test-sanitized | test-compile    one of them"
 	@echo "make test-gpu        the tests that need a GPU"
 	@echo "make suite CONFIG=spmv    the runs of configs/spmv.toml, with records in results/"
+	@echo "make reference       the runs that README, docs and results/ quote (needs SPGRAPH_MATRICES), and their numbers"
 	@echo "make clean           remove .venv and caches"
 
 setup: $(READY)
@@ -60,6 +61,13 @@ test-gpu: $(READY)
 CONFIG ?= spmv
 suite: $(READY)
 	$(BIN)/python scripts/run_config.py $(CONFIG)
+
+# Everything that README, docs and results/h200 quote, on this GPU; a part that was broken off goes on from there. The pages
+# then get their numbers from the records.
+reference: $(READY)
+	$(BIN)/python scripts/reference.py --build
+	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/fill_numbers.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

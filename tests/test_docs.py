@@ -20,8 +20,6 @@ from spgraph_bench.cli.show import opening_comment
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.formats.base import formats
 from spgraph_bench.readers import readers
-from spgraph_bench.report import render
-from spgraph_bench.results.store import read_records
 from spgraph_bench.variants import variants
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -84,14 +82,6 @@ def test_readme_names_every_variable_and_dependency() -> None:
         name = re.match(r"[\w-]+", requirement)
         assert name
         assert name[0] in table, f"{name[0]} is not in the README's table of dependencies"
-
-
-def test_readme_shows_the_table_of_its_record() -> None:
-    link, table = re.search(
-        r"^\[this record\]\((\S+)\).*?```text\n(.*?)```", README, re.DOTALL | re.MULTILINE
-    ).groups()
-    assert render(read_records(ROOT / link)).startswith(table)
-    assert "GFLOP/s   GB/s  ceil" in table
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: f"{p.parent.name}/{p.name}")
