@@ -434,7 +434,7 @@ def test_cpu_clock_times_a_run_and_nothing_else(monkeypatch: pytest.MonkeyPatch)
         log.append("tick")
         return next(ticks)
 
-    monkeypatch.setattr(sampling.time, "perf_counter_ns", tick)
+    monkeypatch.setattr(sampling, "perf_counter_ns", tick)
     launch = Launch(
         run=lambda: log.append("run"), reset=lambda: log.append("reset"), output=lambda: np.empty(0)
     )

@@ -8,12 +8,16 @@ the host's launch cost is not measured. The gate is a kernel that spins on a wor
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from time import sleep
 from typing import Any, Literal
 
 import numpy as np
 
+from spgraph_bench.device.base import Buffer
 from spgraph_bench.device.cuda import CudaDevice
 from spgraph_bench.measure.sampling import Sample
 from spgraph_bench.results.record import Ceiling
@@ -49,6 +53,18 @@ def under_tool() -> str | None:
     return None
 
 
+def _persisting_lines_reset() -> Callable[[], object]:
+    """The driver's ``cuCtxResetPersistingL2Cache`` (CUDA 11), or nothing where it has none.
+
+    Lines that a kernel or a library has marked as persisting survive any reading of other memory. A device
+    that cannot mark lines answers with an error, which says that there are none.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        reset: Callable[[], object] = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
+        return reset
+    return lambda: None
+
+
 class CudaClock:
     """Times launches on `device`.
 
@@ -71,7 +87,8 @@ class CudaClock:
         self._clean = device.empty(self.evict_bytes // 4, np.float32)
         device.fill(self._clean, 0)
         self._sink = device.empty(1, np.float32)
-        self.evict = self._reader(self._clean)
+        self._read_clean = self._reader(self._clean)
+        self._reset_persisting = _persisting_lines_reset()
         # Two words of host memory that the GPU sees: the flag it waits for, and the gate's confession.
         flags = driver.host_alloc_flags.DEVICEMAP
         self._flag = driver.pagelocked_zeros(1, np.uint32, mem_flags=flags)
@@ -86,6 +103,12 @@ class CudaClock:
     def _reader(self, buffer: Any) -> Callable[[], None]:
         count = np.int64(buffer.nbytes // 16)
         return self._module.kernel("spg_read").bind(self._blocks, 256, buffer, count, self._sink)
+
+    def evict(self) -> None:
+        """Let the L2 forget what it holds: lines marked as persisting become ordinary ones, then all of them
+        make way for a clean buffer."""
+        self._reset_persisting()
+        self._read_clean()
 
     def gates(self, launch: Launch) -> bool:
         """Whether samples of `launch` are gated."""
@@ -113,6 +136,40 @@ class CudaClock:
             self._timed_out[0] = 0
             return Sample(ms, valid=False, reason="gate timeout")
         return Sample(ms)
+
+    def escapes(self, launch: Launch, outputs: Sequence[Buffer], wait_s: float = 0.005) -> bool:
+        """Whether `launch` writes one of `outputs` while the gate holds its stream back: it works outside the
+        stream, and events on it would time nothing. False where samples are not gated.
+        """
+        if not self.gates(launch):
+            return False
+        driver, device = self._driver, self._device
+        # Not blocking: it must not wait for the stream behind the gate.
+        beside = driver.Stream(1)
+
+        def look() -> list[Any]:
+            found = [np.empty(buffer.shape, buffer.dtype) for buffer in outputs if buffer.nbytes]
+            for array, buffer in zip(found, [b for b in outputs if b.nbytes], strict=True):
+                driver.memcpy_dtoh_async(array, buffer.ptr, beside)
+            beside.synchronize()
+            return [array.view(np.uint8) for array in found]
+
+        launch.reset()
+        device.synchronize()
+        before = look()
+        self._ticket = (self._ticket + 1) & 0xFFFFFFFF
+        self._gate(self._flag_ptr, self._ticket, self._timed_out_ptr, _GATE_LIMIT_NS)
+        try:
+            launch.run()
+            sleep(wait_s)
+            after = look() if not self._timed_out[0] else before
+            if self._timed_out[0]:  # the gate gave up while we looked
+                after = before
+        finally:
+            self._flag[0] = self._ticket
+        device.synchronize()
+        self._timed_out[0] = 0
+        return not all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
     def ceiling(self, samples: int = 11) -> Ceiling:
         """Read and copy bandwidth over two GiB (less if memory is short), the floor of an empty kernel, and

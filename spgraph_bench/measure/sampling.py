@@ -11,8 +11,10 @@ after them are both clean.
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import gc
 import math
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +30,7 @@ from spgraph_bench.cores import usable_cores
 from spgraph_bench.measure.stopping import Precision, StoppingRule
 from spgraph_bench.results.interval import SMALLEST
 from spgraph_bench.results.record import Samples, Stopped
+from spgraph_bench.timer import monotonic, perf_counter_ns
 
 if TYPE_CHECKING:
     from spgraph_bench.variants.base import Launch
@@ -360,14 +363,17 @@ def sample_interleaved(
     max_invalid: int = 20,
     should_stop: Callable[[], bool] = lambda: False,
     fatal: Callable[[Exception], bool] = lambda error: False,
-    timer: Callable[[], float] = time.monotonic,
+    timer: Callable[[], float] = monotonic,
     pause: Callable[[float], None] = time.sleep,
     watch: Watch | None = None,
+    between: Callable[[], None] = lambda: None,
 ) -> Iterator[Event]:
     """Sample `entries` until the rule is content with each; yields every sample and every end as it comes.
 
     `watch` tells the state of the GPU's clocks; it is asked every 20 ms at most. Samples of entries that are
-    ``watched`` are yielded after the answer that clears them.
+    ``watched`` are yielded after the answer that clears them. `between` is called before every turn of an
+    entry: what is done there comes between a sample of one entry and one of another, never between the cold
+    and the hot sample of one.
 
     Warm-ups come first: `warmups` discarded runs of each, fewer (but one) when they take `warmup_limit_s`.
     A launch with several cases is sampled one case per turn; what its rule judges is the sum over a full
@@ -399,6 +405,7 @@ def sample_interleaved(
                     for other in rotation:
                         yield from other.end_all("interrupted")
                     return
+                between()
                 try:
                     if warm:
                         turn.warm_up(warmups, warmup_limit_s, timer)
@@ -432,6 +439,15 @@ def _visit(turn: _Rotation, probation: _Probation, timer: Callable[[], float]) -
         yield from probation.take(turn, series, taken)
 
 
+def _join(before: set[threading.Thread]) -> None:
+    """Wait for the threads that were started since `before`. Those of a pool, which never end, are its
+    executor's: they are left."""
+    pools = getattr(concurrent.futures.thread, "_threads_queues", {})
+    for thread in threading.enumerate():
+        if thread not in before and thread not in pools:
+            thread.join()
+
+
 def last_level_cache_bytes() -> int:
     """Size of the CPU's last-level cache as Linux tells it; 32 MiB where it does not."""
     sizes: list[tuple[int, int]] = []
@@ -448,6 +464,8 @@ def last_level_cache_bytes() -> int:
 
 class CpuClock:
     """Times CPU variants with ``time.perf_counter_ns``, garbage collection held off.
+
+    A run that leaves threads of Python behind is timed until they have ended: the result is theirs.
 
     Cold: before the sample a buffer of min(4 x last-level cache, 256 MB) is read, a part of it by each of up
     to four threads. Where the last-level cache is larger than that, or further cores have private caches,
@@ -477,11 +495,14 @@ class CpuClock:
             for _ in self._readers.map(np.sum, self._parts):
                 pass
         collecting = gc.isenabled()
+        before = set(threading.enumerate())
         gc.disable()
         try:
-            begin = time.perf_counter_ns()
+            begin = perf_counter_ns()
             launch.run()
-            end = time.perf_counter_ns()
+            if threading.active_count() != len(before):
+                _join(before)
+            end = perf_counter_ns()
         finally:
             if collecting:
                 gc.enable()

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels
 from spgraph_bench.parameters import Parameter, checked_values
+from spgraph_bench.problems.exact import Draw
 
 __all__ = [
-    "CaseProblem", "CheckResult", "Configurable", "Generated", "Problem", "Reorderable",
+    "CaseProblem", "CheckResult", "Configurable", "Generated", "Problem", "ProductProblem", "Reorderable",
     "SummedProblem", "VertexProblem", "Work", "filled_options", "get_problem", "problems", "register",
 ]  # fmt: skip
 
@@ -226,6 +227,26 @@ class Reorderable(Problem, Protocol):
     @property
     def axes(self) -> Mapping[str, tuple[str, ...]]:
         """What each axis of each input and output runs along: ``rows`` and ``cols`` are put in that order."""
+        ...
+
+
+@runtime_checkable
+class ProductProblem(Problem, Protocol):
+    """A product with a matrix: linear in x, so that it can be checked with more than the user's numbers."""
+
+    def scaled(
+        self,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+        factor: float,
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
+        """Inputs with x times `factor`, a power of two or its negative, and their oracle, without computing
+        it again: scaling by powers of two does not round."""
+        ...
+
+    def exact(self, csr: CSR, dtype: np.dtype[Any], draw: int) -> Draw | str:
+        """Small integers for values and x whose sums are exact (see :mod:`spgraph_bench.problems.exact`), or
+        why there are none for this matrix and type."""
         ...
 
 

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.cores import usable_cores
+from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
+from spgraph_bench.problems.exact import MOST, Draw, Ranges, choose_ranges, key_of, row_sums, small_x
 from spgraph_bench.problems.summation import BOUND_FACTOR, TENSOR_CORE_FACTOR, judge
 from spgraph_bench.stats import row_ranges
 
@@ -22,6 +24,12 @@ __all__ = ["SpMM", "sum_type"]
 
 _TERMS = 1 << 21
 """Products held at a time by one thread of the oracle: 16 MB in float64."""
+
+_BASES = 8
+"""Columns of X that the exact pass draws; the others are these plus a number."""
+
+_HALF_EXACT = 2048
+"""float16 counts exactly up to here."""
 
 
 def sum_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
@@ -196,6 +204,64 @@ class SpMM:
             f"{bound:.3g}"
         )
         return CheckResult(False, message + (f"; {unwritten:,} never written" if unwritten else ""), details)
+
+    def scaled(
+        self,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+        factor: float,
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
+        """See :class:`spgraph_bench.problems.base.ProductProblem`."""
+        x, absax = inputs["x"], oracle.get("absax", oracle["r"])
+        changed = {"r": oracle["r"] * factor, "absax": absax * abs(factor)}
+        return {**inputs, "x": x * x.dtype.type(factor)}, {**oracle, **changed}
+
+    def exact(self, csr: CSR, dtype: np.dtype[Any], draw: int) -> Draw | str:
+        """See :class:`spgraph_bench.problems.base.ProductProblem`.
+
+        X is made of a few drawn columns b (:data:`_BASES`, more from k = 256 on) and numbers t: column j is
+        b_(j mod 8) + j / 8, so that the expected Y takes nine passes over the entries and not k. No two
+        columns are the same, unless rows are too long to leave numbers for that.
+        """
+        lengths = csr.row_lengths()
+        ranges = choose_ranges(int(lengths.max(initial=0)), dtype)
+        if isinstance(ranges, str):
+            return ranges
+        bases = min(self.k, max(_BASES, -(-self.k // (MOST // 2))))
+        steps = min(-(-self.k // bases), max(1, ranges.x // 2))
+        drawn = small_x(draw, (csr.cols, bases), min(MOST, ranges.x - steps + 1), dtype)
+        base, step = np.arange(self.k) % bases, np.arange(self.k) // bases % steps
+        x = drawn[:, base] + step.astype(dtype)
+        key = key_of(draw)
+        ones = np.ones((csr.cols, 1), dtype)
+        sums = row_sums(csr, np.hstack((drawn, ones)), dtype, key, ranges.values)
+
+        def compare(output: npt.NDArray[Any]) -> str:
+            y = output if self.layout == "row" else output.T
+            wrong, place = 0, (0, 0, 0.0)
+            for first in range(0, csr.rows, at_once := max(1, _TERMS // self.k)):
+                part = sums[first : first + at_once]
+                expected = part[:, base] + part[:, -1:] * step
+                if output.dtype == np.float16 and expected.max(initial=0) > _HALF_EXACT:
+                    raise SkipError(
+                        f"Y is float16, which counts exactly to {_HALF_EXACT:,}; sums reach "
+                        f"{expected.max():,.0f}"
+                    )
+                different = y[first : first + at_once] != expected
+                if different.any() and not wrong:
+                    at = int(np.argmax(different))
+                    place = first + at // self.k, at % self.k, float(expected.flat[at])
+                wrong += int(different.sum())
+            if not wrong:
+                return ""
+            row, column, right = place
+            return (
+                f"{wrong:,} of {csr.rows * self.k:,} sums of integers differ, the first in row {row:,}, "
+                f"column {column} ({lengths[row]:,} nonzeros): y = {y[row, column]:.9g}, expected {right:.9g}"
+            )
+
+        stored = x if self.layout == "row" else np.ascontiguousarray(x.T)
+        return Draw(Ranges(ranges.values, ranges.x), key, {"x": stored}, compare)
 
     def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
         rows, cols = matrix_shape

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
-from spgraph_bench.matrix import Matrix
+from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.problems.base import CheckResult, Work, register
+from spgraph_bench.problems.exact import Draw, choose_ranges, key_of, row_sums, small_x
 from spgraph_bench.problems.summation import BOUND_FACTOR, judge
 from spgraph_bench.stats import row_ranges
 
@@ -132,6 +133,41 @@ class SpMV:
         else:
             message = f"{unwritten_rows:,} of {len(r):,} rows never written, the first is {where}"
         return CheckResult(False, message, details)
+
+    def scaled(
+        self,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+        factor: float,
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
+        """See :class:`spgraph_bench.problems.base.ProductProblem`."""
+        x = inputs["x"]
+        changed = {"r": oracle["r"] * factor, "absax": oracle["absax"] * abs(factor)}
+        return {**inputs, "x": x * x.dtype.type(factor)}, {**oracle, **changed}
+
+    transposes = False
+
+    def exact(self, csr: CSR, dtype: np.dtype[Any], draw: int) -> Draw | str:
+        """See :class:`spgraph_bench.problems.base.ProductProblem`."""
+        lengths = np.bincount(csr.col_idx, minlength=csr.cols) if self.transposes else csr.row_lengths()
+        ranges = choose_ranges(int(lengths.max(initial=0)), dtype)
+        if isinstance(ranges, str):
+            return ranges
+        x = small_x(draw, (csr.rows if self.transposes else csr.cols, 1), ranges.x, dtype)
+        key = key_of(draw)
+        expected = row_sums(csr, x, dtype, key, ranges.values, self.transposes)[:, 0]
+
+        def compare(y: npt.NDArray[Any]) -> str:
+            wrong = y != expected
+            if not wrong.any():
+                return ""
+            row = int(np.argmax(wrong))
+            return (
+                f"{int(wrong.sum()):,} of {len(expected):,} sums of integers differ, the first in row "
+                f"{row:,} ({lengths[row]:,} nonzeros): y = {y[row]:.9g}, expected {expected[row]:.9g}"
+            )
+
+        return Draw(ranges, key, {"x": x[:, 0]}, compare)
 
     def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
         rows, cols = matrix_shape

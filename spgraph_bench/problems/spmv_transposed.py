@@ -24,6 +24,7 @@ class TransposedSpMV(SpMV):
     name = "spmv-transposed"
     title = "sparse matrix, transposed, times dense vector, y = A^T x"
     axes = MappingProxyType({"x": ("rows",), "y": ("cols",)})
+    transposes = True
 
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any

@@ -6,6 +6,8 @@ Messages go to `emit` while a call works:
 ``("at", cell)``               the cell whose launch comes next
 ``("event", Taken | Ended)``   a sample, or the end of a series
 ``("part", cell, name, ms)``   what a part of the cell's run takes alone
+``("verified", cell, details)``  outputs after timing were right; before the cell's last "event"
+``("wrong", cell, reason)``    one was not
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ import gc
 import hashlib
 import math
 import os
-import time
 import traceback
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -28,9 +30,10 @@ from spgraph_bench.device import open_device, parse_device
 from spgraph_bench.device.base import Buffer, Device, Limit
 from spgraph_bench.errors import LaunchError, SkipError, SpgraphError
 from spgraph_bench.formats import Packed, get_format
-from spgraph_bench.matrix import CSR, VertexLabels, called, labels_of, with_labels
+from spgraph_bench.matrix import CSR, Matrix, Source, VertexLabels, called, labels_of, with_labels
 from spgraph_bench.measure.clocks import GpuMonitor
 from spgraph_bench.measure.sampling import (
+    Cache,
     Clock,
     CpuClock,
     Ended,
@@ -45,11 +48,13 @@ from spgraph_bench.problems import (
     CheckResult,
     Generated,
     Problem,
+    ProductProblem,
     Reorderable,
     SummedProblem,
     VertexProblem,
     get_problem,
 )
+from spgraph_bench.problems.exact import DRAWS, Draw, small_packed
 from spgraph_bench.problems.traversal import LevelWork, level_work
 from spgraph_bench.results.record import Ceiling, Status
 from spgraph_bench.runner import spool
@@ -60,15 +65,26 @@ from spgraph_bench.runner.children import (
     ChildrenLostError,
     children_of,
 )
+from spgraph_bench.runner.guard import checksum
 from spgraph_bench.runner.prepare import (
     Prepared,
     compile_times,
     described_modules,
     filled_params,
+    locked,
     prepare,
     upload_packed,
 )
+from spgraph_bench.runner.verify import (
+    FACTORS,
+    Memory,
+    WrongOutputError,
+    finished_output,
+    fresh_sources,
+    same_output,
+)
 from spgraph_bench.stats import MatrixStats, row_stats
+from spgraph_bench.timer import monotonic, perf_counter, replaced_clocks
 from spgraph_bench.units import human_bytes
 from spgraph_bench.variants.base import Launch, Variant, get_variant, library_versions
 
@@ -153,8 +169,10 @@ class Outcome:
 class _AnnouncingClock:
     """Says which cell is about to run, so that the parent knows whom to blame for a hang."""
 
-    def __init__(self, clock: Clock, cell: Cell, announce: Callable[[Cell], None]) -> None:
-        self._clock, self._cell, self._announce = clock, cell, announce
+    def __init__(
+        self, clock: Clock, cell: Cell, prepared: Prepared, announce: Callable[[Cell], None]
+    ) -> None:
+        self._clock, self._cell, self._prepared, self._announce = clock, cell, prepared, announce
         self.name = clock.name
         self.evict_bytes = clock.evict_bytes
 
@@ -163,7 +181,81 @@ class _AnnouncingClock:
 
     def sample(self, launch: Launch, cache: Any) -> Sample:
         self._announce(self._cell)
-        return self._clock.sample(launch, cache)
+        self._prepared.runs += 1
+        try:
+            return self._clock.sample(launch, cache)
+        except SystemExit as error:  # of a host function: it must not end us
+            raise LaunchError(f"its host function raised SystemExit({error.code!r})") from None
+
+
+def _host_sums(packed: Packed) -> dict[str, int]:
+    return {
+        name: zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        for name, array in packed.arrays.items()
+    }
+
+
+class _Verifying:
+    """The events of a timing call on their way to the parent, and the verifying runs between them.
+
+    Each cell has three: after the last cold sample, after the last hot one, and one after a sample that is
+    drawn from the seed, all taken as samples are. They are made between turns (:meth:`catch_up`), so that no
+    hot sample finds its caches spoilt, and the end of a series goes out once its run was right.
+    """
+
+    def __init__(self, bench: Bench, cells: Sequence[Cell], rule: StoppingRule, seed: int) -> None:
+        self.cells = {cell.key: cell for cell in cells}
+        self._bench = bench
+        self._memory = {key: Memory() for key in self.cells}
+        self._middle: dict[str, int] = {}
+        """After how many more samples the drawn one comes; gone when it was made."""
+        for key in self.cells:
+            drawn = int(np.random.PCG64([seed, zlib.crc32(key.encode())]).random_raw())
+            self._middle[key] = 1 + drawn % (2 * rule.floor_samples - 1)
+        self._due: list[tuple[str, Cache]] = []
+        self._held: list[Ended] = []
+        self._right: dict[str, list[str]] = {key: [] for key in self.cells}
+        self._wrong: set[str] = set()
+
+    def take(self, event: Taken | Ended) -> None:
+        """A sample goes on; an end waits for its verifying run."""
+        if isinstance(event, Ended):
+            self._held.append(event)
+            return
+        if event.sample.valid:
+            self._memory[event.key].seen(event.cache, event.sample.ms)
+        if event.key in self._middle:
+            self._middle[event.key] -= 1
+            if self._middle[event.key] <= 0:
+                del self._middle[event.key]
+                self._due.append((event.key, event.cache))
+        self._bench.pass_on(event)
+
+    def catch_up(self) -> None:
+        """Make the runs that are due."""
+        due, self._due = self._due, []
+        held, self._held = self._held, []
+        for key, cache in due:
+            self._run(key, cache, 0)
+        for end in held:
+            if end.samples.stopped not in ("failed", "interrupted"):
+                if self._middle.pop(end.key, None) is not None:
+                    self._run(end.key, end.cache, 0)
+                self._run(end.key, end.cache, 1 if end.cache == "cold" else 2)
+            self._bench.pass_on(end)
+
+    def _run(self, key: str, cache: Cache, number: int) -> None:
+        if key in self._wrong:
+            return
+        cell = self.cells[key]
+        try:
+            ms = self._bench.verify(cell, cache, number)
+            self._memory[key].unseen(cache, ms)
+            self._right[key].append(cache)
+            self._bench.verified(cell, self._right[key])
+        except WrongOutputError as error:
+            self._wrong.add(key)
+            self._bench.found_wrong(cell, str(error))
 
 
 def _monitor(device: str) -> GpuMonitor | None:
@@ -198,6 +290,8 @@ class Bench:
         self._gate = gate
         self.stopping = False
         """Set from a signal handler: ends a `time` call after the sample in flight."""
+        self.interrupted = False
+        """Set from a signal handler: a KeyboardInterrupt is the user's, and not a host function's."""
         # Before the context is made: our own process must not count as another one on the GPU.
         self._monitor = _monitor(device)
         self.device: Device = open_device(device, **(device_options or {}))
@@ -211,6 +305,13 @@ class Bench:
         self._packed: tuple[str, Packed, float] | None = None
         self._uploaded: dict[str, dict[str, Buffer]] = {}
         self._upload_ms: dict[str, float] = {}
+        self._sums: dict[str, dict[str, int]] = {}
+        """Checksums of what was uploaded, and of the packed matrix on the host: no variant may change it."""
+        self._draws: dict[tuple[str, int], Draw | str] = {}
+        self._fresh_oracles: dict[tuple[str, int], dict[str, npt.NDArray[Any]]] = {}
+        """By type and source."""
+        self._drawn: tuple[tuple[str, int], dict[str, Buffer]] | None = None
+        """The values of the draw used last, on the device."""
         self._ready: dict[str, Prepared] = {}
         self._limits: dict[Limit, int] = {}
         self._lost: list[Prepared] = []
@@ -254,9 +355,22 @@ class Bench:
         return None
 
     def check(self, cell: Cell) -> Outcome:
-        """Prepare `cell`, run it once on poisoned output and compare with the oracle."""
+        """Prepare `cell`, run it on poisoned output and compare with the oracle, then see whether it is what
+        it seems: see docs/measuring.md."""
         assert self._task is not None
         variant = get_variant(self._task.problem, cell.variant)
+        outcome = self._check(variant, cell)
+        if replaced := replaced_clocks():
+            outcome = Outcome("failed", f"it replaced {' and '.join(replaced)}")
+        if spoiled := self._spoiled(variant, cell):
+            outcome = Outcome("failed", f"it changed {spoiled} of the matrix, which other variants read too")
+        if outcome.status != "ok" or self.device.kind == "host" or self._memory_is_short():
+            self._ready.pop(cell.key, None)
+            if not self._lost:  # whose arrays might hang when they are freed
+                self._drop_unused()
+        return outcome
+
+    def _check(self, variant: Variant, cell: Cell) -> Outcome:
         try:
             refused = self._refusal(variant, cell)
             if refused:
@@ -271,13 +385,16 @@ class Bench:
                 raise
             return Outcome("failed", str(error))
         except SpgraphError as error:
-            self._ready.pop(cell.key, None)
             return Outcome("failed", str(error))
         except MemoryError as error:
-            self._ready.pop(cell.key, None)
             return Outcome("failed", f"not enough host memory: {error}")
-        except Exception as error:  # a host function with a fault (a plugin's, say) is that variant's failure
-            self._ready.pop(cell.key, None)
+        except GeneratorExit:
+            raise
+        except (
+            BaseException
+        ) as error:  # a host function with a fault (a plugin's, say) is that variant's failure
+            if isinstance(error, KeyboardInterrupt) and self.interrupted:
+                raise
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(where.filename).name}:{where.lineno}"
             return Outcome("failed", f"{place}: {type(error).__name__}: {error}")
@@ -340,7 +457,7 @@ class Bench:
             variant = get_variant(self._task.problem, cell.variant)
             self._emit(("at", cell))
             prepared = self._prepared(variant, cell)
-            clock = _AnnouncingClock(self._clock(variant.where), cell, self._announce)
+            clock = _AnnouncingClock(self._clock(variant.where), cell, prepared, self._announce)
             watched = variant.where == "gpu"
             entries.append(
                 Entry(cell.key, prepared.launch, clock, taken=taken.get(cell.key, ()), watched=watched)
@@ -350,11 +467,7 @@ class Bench:
         gc.collect()
         self.stopping = False
         self._announced = (None, 0.0)
-        launched = {
-            cell.key: (cell, prepared)
-            for cell in cells
-            if (prepared := self._ready[cell.key]).job.child_words is not None
-        }
+        verifying = _Verifying(self, cells, rule, seed)
         for event in sample_interleaved(
             entries,
             rule,
@@ -362,17 +475,62 @@ class Bench:
             fatal=self._fatal,
             should_stop=lambda: self.stopping,
             watch=self._monitor.watch if self._monitor else None,
+            between=verifying.catch_up,
         ):
-            if isinstance(event, Ended) and event.key in launched:
-                self._must_be_whole(*launched[event.key])
-            self._emit(("event", event))
+            if isinstance(event, Ended):
+                self._must_be_whole(verifying.cells[event.key])
+            verifying.take(event)
+        verifying.catch_up()
 
-    def _must_be_whole(self, cell: Cell, prepared: Prepared) -> None:
+    def pass_on(self, event: Taken | Ended) -> None:
+        """Send an event of the timing loop to the parent."""
+        self._emit(("event", event))
+
+    def verify(self, cell: Cell, cache: Cache, number: int) -> float:
+        """Verifying run `number` of `cell`, as a sample in this cache state; its time in ms.
+
+        Raises WrongOutputError for whatever is wrong, a failing launch included (LaunchError where the device
+        is of no more use).
+        """
+        assert self._task is not None
+        problem = get_problem(self._task.problem, self._task.options)
+        variant = get_variant(self._task.problem, cell.variant)
+        self._emit(("at", cell))
+        begin = perf_counter()
+        prepared = self._ready[cell.key]
+        try:
+            ms = self._run_again(problem, prepared, variant, cell, number, cache)
+            if perf_counter() - begin > 0.02:  # the device may have fallen asleep while the host compared
+                self._clock(variant.where).sample(prepared.launch, "cold")
+            return ms
+        except WrongOutputError:
+            raise
+        except LaunchError as error:
+            if not self._alive():
+                raise
+            raise WrongOutputError(f"after {prepared.runs:,} runs: {error}") from None
+        except Exception as error:
+            raise WrongOutputError(f"after {prepared.runs:,} runs: {type(error).__name__}: {error}") from None
+        finally:
+            self._announced = (None, 0.0)
+
+    def verified(self, cell: Cell, caches: Sequence[str]) -> None:
+        """Tell the parent which verifying runs of `cell` were right so far."""
+        runs = self._ready[cell.key].runs
+        self._emit(("verified", cell, {"verified": len(caches), "verified_as": list(caches), "runs": runs}))
+
+    def found_wrong(self, cell: Cell, reason: str) -> None:
+        """Tell the parent that `cell` is wrong."""
+        self._emit(("wrong", cell, reason))
+
+    def _must_be_whole(self, cell: Cell) -> None:
         """Raise ChildrenLostError, the blame on `cell`, when one of its timed runs lost children.
 
         Its times are worth nothing then, and the next launch may hang: this worker has done its last.
         """
         assert self._task is not None
+        if (prepared := self._ready.get(cell.key)) is None:
+            return
         try:
             if (found := children_of(prepared.job)) is not None:
                 found.must_be_whole(self._task.needs.get(prepared.job.variant.name, {}), self._task.limits)
@@ -383,7 +541,7 @@ class Bench:
 
     def _announce(self, cell: Cell) -> None:
         """Say that `cell` runs next, unless that was said less than a second ago: samples are short."""
-        now = time.monotonic()
+        now = monotonic()
         if cell is not self._announced[0] or now - self._announced[1] > 1.0:
             self._announced = (cell, now)
             self._emit(("at", cell))
@@ -508,18 +666,10 @@ class Bench:
         if isinstance(problem, CaseProblem):
             result = self._check_cases(problem, prepared, variant, cell, outcome)
         else:
-            output = self._run_once(prepared, variant, outcome)
+            raw = self._run_once(prepared, variant, outcome)
             self._emit(("stage", f"comparing {cell.key}", False))
-            if (found := self._order(cell, problem.outputs[0])) is not None:
-                order, axis = found
-                moved, output = output, np.empty_like(output)
-                output[(slice(None),) * axis + (order,)] = moved
-            oracle = self._named(f"oracle.{cell.dtype}.")
-            if problem.is_graph:  # as in the matrix's own order
-                oracle |= {name: self._arrays[f"csr.{name}"] for name in ("row_ptr", "col_idx")}
-            if isinstance(problem, Generated):
-                oracle |= self._named(f"in.{cell.dtype}.")
-            result = problem.check(output, oracle, np.dtype(cell.dtype))
+            output = self._in_own_order(problem, cell, raw)
+            result = self._judge(problem, cell, output, self._named(f"oracle.{cell.dtype}."))
             if result.ok:
                 self._sum_up(problem, launch, cell, output, outcome)
                 if self._task.trace and launch.steps is not None:
@@ -531,10 +681,296 @@ class Bench:
             outcome.operations = result.operations
         if not result.ok:
             outcome.status, outcome.reason = "wrong", result.message
-        if outcome.status != "ok" or self.device.kind == "host" or self._memory_is_short():
-            self._ready.pop(cell.key, None)
-            self._drop_unused()
+        else:
+            try:
+                self._look_closer(problem, prepared, variant, cell, outcome)
+            except WrongOutputError as error:
+                outcome.status, outcome.reason = "wrong", str(error)
+                outcome.check |= {"ok": False, "message": str(error)}
         return outcome
+
+    def _in_own_order(self, problem: Problem, cell: Cell, output: Any) -> Any:
+        """`output` of a problem without cases, rows and columns in the matrix's own order."""
+        if (found := self._order(cell, problem.outputs[0])) is None:
+            return output
+        order, axis = found
+        moved = np.empty_like(output)
+        moved[(slice(None),) * axis + (order,)] = output
+        return moved
+
+    def _judge(
+        self, problem: Problem, cell: Cell, output: Any, oracle: dict[str, npt.NDArray[Any]]
+    ) -> CheckResult:
+        """The outcome of a problem without cases."""
+        if problem.is_graph:  # as in the matrix's own order
+            oracle = oracle | {name: self._arrays[f"csr.{name}"] for name in ("row_ptr", "col_idx")}
+        if isinstance(problem, Generated):
+            oracle = oracle | self._named(f"in.{cell.dtype}.")
+        return problem.check(output, oracle, np.dtype(cell.dtype))
+
+    # ---- beyond the first comparison --------------------------------------------------------------------
+
+    def _look_closer(
+        self, problem: Problem, prepared: Prepared, variant: Variant, cell: Cell, outcome: Outcome
+    ) -> None:
+        """What a right first output does not show. Raises WrongOutputError.
+
+        Nothing was written around the outputs; a reset output is poison until the next run; work does not
+        escape the stream; where kernels are not timed, two more runs on changed inputs are right, too; sums
+        of integers are exact.
+        """
+        self._emit(("stage", f"verifying {cell.key}", True))
+        if where := prepared.overrun():
+            raise WrongOutputError(where)
+        launch, emulated = prepared.launch, self.device.kind == "host" and variant.where == "gpu"
+        launch.select(0)
+        output = self._rerun(prepared, variant)
+        launch.reset()
+        self.device.synchronize()
+        if same_output(output, self._output_of_nothing(launch)):
+            self._must_be_right(problem, prepared, cell, output, 0)  # it may be poison itself
+            raise WrongOutputError("its output is there without a run: reset() does not poison it")
+        if variant.where == "gpu" and self.device.kind == "cuda":
+            self._must_stay_in_stream(prepared)
+        if emulated:
+            for number in range(2):
+                self._run_again(problem, prepared, variant, cell, number)
+            outcome.check["verified"] = 2
+        if isinstance(problem, ProductProblem):
+            outcome.check["exact"] = self._exact_pass(problem, prepared, variant, cell)
+
+    def _rerun(self, prepared: Prepared, variant: Variant) -> Any:
+        """The output of one more run on poisoned buffers."""
+        launch = prepared.launch
+        launch.reset()
+        self.device.synchronize()
+        prepared.runs += 1
+        begin = perf_counter()
+        launch.run()
+        run_ms = (perf_counter() - begin) * 1e3
+        if variant.where == "cpu":
+            return finished_output(launch, run_ms)
+        self.device.synchronize()
+        return launch.output()
+
+    def _output_of_nothing(self, launch: Launch) -> Any:
+        """What `launch` hands out when nothing has run since its reset."""
+        try:
+            return launch.output()
+        except LaunchError:
+            raise
+        except Exception:  # it may refuse in its own way
+            return np.empty(0)
+
+    def _must_stay_in_stream(self, prepared: Prepared) -> None:
+        from spgraph_bench.measure.cuda_clock import CudaClock
+
+        clock = self._clock("gpu")
+        assert isinstance(clock, CudaClock)
+        assert self._task is not None
+        problem = get_problem(self._task.problem, self._task.options)
+        outputs = [prepared.job.buffers[name] for name in problem.outputs if name in prepared.job.buffers]
+        if clock.escapes(prepared.launch, outputs):
+            raise WrongOutputError("it writes its output outside the stream that it is timed on")
+
+    @staticmethod
+    def _case_after(prepared: Prepared, number: int) -> int:
+        """The case of verifying run `number`: one that no other run has, if the graph has enough vertices."""
+        launch = prepared.launch
+        return launch.cases + number if number < prepared.fresh else (number + 1) % launch.cases
+
+    def _run_again(
+        self,
+        problem: Problem,
+        prepared: Prepared,
+        variant: Variant,
+        cell: Cell,
+        number: int,
+        cache: Cache | None = None,
+    ) -> float:
+        """Verifying run `number` (0, 1, 2), with inputs that were not there before; its time in ms.
+
+        `cache`: taken as a sample in this state is taken; None: untimed. Raises WrongOutputError.
+        """
+        launch, oracle = prepared.launch, self._named(f"oracle.{cell.dtype}.")
+        inputs = self._named(f"in.{cell.dtype}.")
+        clock = None if cache is None else self._clock(variant.where)
+        if clock is not None and cache == "hot":
+            launch.select(0)
+            clock.sample(launch, "hot")  # what was in the caches was another variant's
+            prepared.runs += 1
+        case, changed = 0, {}
+        if isinstance(problem, CaseProblem):
+            case = self._case_after(prepared, number)
+            if prepared.fresh:
+                inputs["sources"] = np.concatenate((inputs["sources"], prepared.fresh_sources))
+            launch.select(case)
+        elif isinstance(problem, ProductProblem):
+            given = inputs
+            inputs, oracle = problem.scaled(inputs, oracle, FACTORS[number])
+            changed = {name: array for name, array in inputs.items() if array is not given[name]}
+        for name, array in changed.items():
+            prepared.write_input(name, self._input(cell, name, array))
+        try:
+            ms = 0.0
+            if clock is None or cache is None:
+                output = self._rerun(prepared, variant)
+            else:
+                prepared.runs += 1
+                ms = clock.sample(launch, cache).ms
+                # On the job's own stream, without waiting for the device: what is unfinished elsewhere shows.
+                output = finished_output(launch, ms) if variant.where == "cpu" else launch.output()
+        finally:
+            for name in changed:
+                prepared.write_input(name, self._input(cell, name, given[name]))
+            launch.select(0)
+        if where := prepared.overrun():
+            raise WrongOutputError(where)
+        self._emit(("stage", f"comparing {cell.key}", False))
+        self._must_be_right(problem, prepared, cell, output, case, inputs, oracle)
+        self._emit(("stage", "timing" if cache else f"verifying {cell.key}", True))
+        return ms
+
+    def _must_be_right(
+        self,
+        problem: Problem,
+        prepared: Prepared,
+        cell: Cell,
+        output: Any,
+        case: int,
+        inputs: Mapping[str, npt.NDArray[Any]] | None = None,
+        oracle: dict[str, npt.NDArray[Any]] | None = None,
+    ) -> None:
+        """Compare an `output` as the first one was. Raises WrongOutputError."""
+        inputs = self._named(f"in.{cell.dtype}.") if inputs is None else inputs
+        oracle = self._named(f"oracle.{cell.dtype}.") if oracle is None else oracle
+        if isinstance(problem, CaseProblem):
+            assert self._csr is not None
+            result, known = problem.check_case(case, output, self._csr, inputs, oracle)
+            if result.ok and not known:
+                result = self._judge_fresh(problem, cell, case, output, inputs)
+        else:
+            result = self._judge(problem, cell, self._in_own_order(problem, cell, output), oracle)
+        if not result.ok:
+            raise WrongOutputError(f"wrong after {prepared.runs:,} runs: {result.message}")
+
+    def _judge_fresh(
+        self,
+        problem: CaseProblem,
+        cell: Cell,
+        case: int,
+        output: Any,
+        inputs: Mapping[str, npt.NDArray[Any]],
+    ) -> CheckResult:
+        """The outcome of a case that the oracle does not have: from an oracle of its source alone."""
+        assert self._csr is not None
+        assert self._task is not None
+        alone = {**inputs, "sources": inputs["sources"][case : case + 1]}
+        key = cell.dtype, int(alone["sources"][0])
+        if key not in self._fresh_oracles:
+            matrix = Matrix(
+                "", self._csr, Source("options", "", "verifying"), weighted=not self._task.pattern
+            )
+            self._fresh_oracles[key] = problem.oracle(
+                matrix, alone, np.dtype(cell.dtype), **self._task.options
+            )
+        result, _ = problem.check_case(0, output, self._csr, alone, self._fresh_oracles[key])
+        return result
+
+    def _exact_pass(
+        self, problem: ProductProblem, prepared: Prepared, variant: Variant, cell: Cell
+    ) -> dict[str, Any]:
+        """Run on small integers and compare bit for bit; what the record keeps. Raises WrongOutputError."""
+        assert self._task is not None
+        task, job, dtype = self._task, prepared.job, np.dtype(cell.dtype)
+        outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
+        ranges: list[list[int]] = []
+        for number in range(DRAWS):
+            draw = self._draw(problem, cell, number)
+            if isinstance(draw, str):
+                return {"skipped": draw}
+            try:
+                arrays, packed = self._with_small_values(variant, cell, number, draw, job.packed)
+            except LaunchError as error:
+                if not self._alive():
+                    raise
+                return {"skipped": str(error)}
+            inputs = {name: self._input(cell, name, array) for name, array in draw.inputs.items()}
+            again = prepare(
+                self.device, variant, packed, inputs, outputs, task.params_of(variant.name), arrays=arrays,
+                options=task.options,
+            )  # fmt: skip
+            output = self._in_own_order(problem, cell, self._rerun(again, variant))
+            self._emit(("stage", f"comparing {cell.key}", False))
+            try:
+                fault = draw.compare(output)
+            except SkipError as error:
+                return {"skipped": str(error)}
+            self._emit(("stage", f"verifying {cell.key}", True))
+            if fault:
+                raise WrongOutputError(f"exact pass, draw {number + 1}: {fault}")
+            ranges.append([draw.ranges.values, draw.ranges.x])
+        return {"draws": DRAWS, "values_to": ranges[0][0], "x_to": ranges[0][1], "type": str(dtype)}
+
+    def _draw(self, problem: ProductProblem, cell: Cell, number: int) -> Draw | str:
+        """Draw `number` for this type, the same for all variants and formats."""
+        assert self._csr is not None
+        if (cell.dtype, number) not in self._draws:
+            self._emit(("stage", f"computing sums of integers, draw {number + 1}", False))
+            self._draws[cell.dtype, number] = problem.exact(self._csr, np.dtype(cell.dtype), number)
+            self._emit(("stage", f"verifying {cell.key}", True))
+        return self._draws[cell.dtype, number]
+
+    def _with_small_values(
+        self, variant: Variant, cell: Cell, number: int, draw: Draw, packed: Packed
+    ) -> tuple[dict[str, Buffer] | None, Packed]:
+        """The packed matrix with the values of `draw`, and its arrays on the device: those of the structure
+        are the ones that are there."""
+        most = draw.ranges.values
+        if variant.where == "cpu":
+            return None, locked(small_packed(packed, draw.key, most))
+        there, key = (
+            self._uploaded[self._format_key(variant, cell)],
+            (self._format_key(variant, cell), number),
+        )
+        small = small_packed(packed, draw.key, most)
+        names = [name for name, array in packed.arrays.items() if small.arrays[name] is not array]
+        if self._drawn is None or self._drawn[0] != key:
+            if self._drawn is None or self._drawn[0][0] != key[0]:
+                self._drop_drawn()
+                self._drawn = key, {name: self.device.empty(there[name].shape, there[name].dtype)
+                                    for name in names}  # fmt: skip
+            for name in names:
+                self.device.write(self._drawn[1][name], small.arrays[name])
+            self._drawn = key, self._drawn[1]
+        return {**there, **self._drawn[1]}, locked(small)
+
+    def _drop_drawn(self) -> None:
+        if self._drawn is not None:
+            for buffer in self._drawn[1].values():
+                buffer.free()
+            self._drawn = None
+
+    def _spoiled(self, variant: Variant, cell: Cell) -> str | None:
+        """Which array of the packed matrix the variant has changed, or None. It is put right again."""
+        key = self._format_key(variant, cell)
+        if self._packed is None or self._packed[0] != key:
+            return None
+        packed = self._packed[1]
+        if variant.where == "cpu":
+            changed = [n for n, total in _host_sums(packed).items() if self._sums[f"host/{key}"][n] != total]
+            if changed:
+                self._packed = None
+            return changed[0] if changed else None
+        if key not in self._uploaded or not self._alive():
+            return None
+        changed = [n for n, total in self._device_sums(key).items() if self._sums[key][n] != total]
+        for name in changed:
+            self.device.write(self._uploaded[key][name], packed.arrays[name])
+        return changed[0] if changed else None
+
+    def _device_sums(self, key: str) -> dict[str, int]:
+        return {name: checksum(self.device, buffer) for name, buffer in self._uploaded[key].items()}
 
     def _run_once(self, prepared: Prepared, variant: Variant, outcome: Outcome) -> Any:
         """The output of one run on poisoned buffers; `outcome` gets the counters of the first.
@@ -547,6 +983,7 @@ class Bench:
             self.device.fill(prepared.job.child_words, 0)
         self.device.synchronize()
         self.device.reset_counters()
+        prepared.runs += 1
         launch.run()
         self.device.synchronize()
         if outcome.counters is None and variant.where == "gpu":
@@ -715,9 +1152,10 @@ class Bench:
             form = get_format(variant.format)
             params = {k: v for k, v in self._task.params.items() if k in form.tunables}
             self._emit(("stage", f"converting to {variant.format}", False))
-            start = time.perf_counter()
+            start = perf_counter()
             packed = form.pack(csr, np.dtype(cell.dtype), np.dtype(self._task.offsets), **params)
-            self._packed = (key, packed, (time.perf_counter() - start) * 1e3)
+            self._packed = (key, locked(packed), (perf_counter() - start) * 1e3)
+            self._sums.pop(f"host/{key}", None)
         return self._packed[1], self._packed[2]
 
     def _prepared(self, variant: Variant, cell: Cell) -> Prepared:
@@ -729,24 +1167,33 @@ class Bench:
         filled_params(variant, task.params_of(variant.name))
         packed, _ = self._pack(variant, cell)
         arrays: dict[str, Buffer] | None = None
+        key = self._format_key(variant, cell)
         if variant.where == "gpu":
             self._emit(("stage", f"uploading {variant.format}", True))
-            key = self._format_key(variant, cell)
             if key not in self._uploaded:
-                start = time.perf_counter()
+                start = perf_counter()
                 self._uploaded[key] = upload_packed(self.device, packed)
                 self.device.synchronize()
-                self._upload_ms[key] = (time.perf_counter() - start) * 1e3
+                self._upload_ms[key] = (perf_counter() - start) * 1e3
+                self._sums[key] = self._device_sums(key)
             arrays = self._uploaded[key]
+        elif f"host/{key}" not in self._sums:
+            self._sums[f"host/{key}"] = _host_sums(packed)
         self._emit(("stage", f"preparing {cell.key}", True))
         outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
         inputs = {
             name: self._input(cell, name, array) for name, array in self._named(f"in.{cell.dtype}.").items()
         }
         params = task.params_of(variant.name)
+        fresh = np.empty(0, np.int32)
+        if "sources" in inputs:
+            assert self._csr is not None
+            fresh = fresh_sources(self._csr, inputs["sources"])
+            inputs["sources"] = np.concatenate((inputs["sources"], fresh))
         prepared = prepare(
             self.device, variant, packed, inputs, outputs, params, arrays=arrays, options=task.options
         )
+        prepared.hide_sources(fresh)
         self.device.synchronize()
         self._ready[cell.key] = prepared
         return prepared
@@ -764,6 +1211,10 @@ class Bench:
 
     def _release(self) -> None:
         self._ready.clear()
+        self._drop_drawn()
+        self._draws.clear()
+        self._fresh_oracles.clear()
+        self._sums.clear()
         self._level_work.clear()
         self._agreed.clear()
         self._answer = None

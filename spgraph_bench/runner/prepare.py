@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from spgraph_bench.device.base import Buffer, Device
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.parameters import checked_values
+from spgraph_bench.runner.guard import Guarded, output_buffer
 from spgraph_bench.variants.base import Job, Launch, Variant
 
 __all__ = [
@@ -20,7 +22,9 @@ __all__ = [
     "defines_for",
     "described_modules",
     "filled_params",
+    "locked",
     "prepare",
+    "read_only",
     "upload_packed",
 ]
 
@@ -41,6 +45,39 @@ class Prepared:
     launch: Launch
     device_bytes: int
     """Device memory it holds: arrays, inputs, outputs and what the variant took besides."""
+    own_inputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    """Of a CPU variant: its own copies of the inputs, of which the job has read-only views."""
+
+    runs: int = 0
+    """Times it was run."""
+    fresh_sources: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int32))
+    """Sources after the launch's cases that only verifying runs start from."""
+
+    @property
+    def fresh(self) -> int:
+        return len(self.fresh_sources)
+
+    def hide_sources(self, sources: npt.NDArray[Any]) -> None:
+        """The last of the sources it was prepared with are these, and are no cases of a run."""
+        self.fresh_sources = sources
+        # A slow variant may do some of its cases only.
+        cases = len(self.job.inputs.get("sources", ())) - len(sources)
+        if len(sources):
+            self.launch.cases = min(self.launch.cases, cases)
+
+    def write_input(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Give the input `name` other values, where the variant reads it."""
+        if name in self.job.buffers:
+            self.job.device.write(self.job.buffers[name], array)
+        elif name in self.own_inputs:
+            self.own_inputs[name][...] = array
+
+    def overrun(self) -> str | None:
+        """What was written outside an output, in words, or None."""
+        for name, buffer in self.job.buffers.items():
+            if isinstance(buffer, Guarded) and (where := buffer.overrun()):
+                return f"it writes outside its outputs: {where} byte of {name}"
+        return None
 
 
 def defines_for(dtype: npt.DTypeLike, offsets: npt.DTypeLike) -> dict[str, str]:
@@ -54,6 +91,20 @@ def filled_params(variant: Variant, params: Mapping[str, Any]) -> dict[str, Any]
     Raises UsageError for a value that a tunable cannot have.
     """
     return checked_values(variant.name, variant.tunables, params)
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view of `array` that refuses to be written."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def locked(packed: Packed) -> Packed:
+    """`packed` with arrays that refuse to be written; an array with two names is still one array."""
+    views = {id(array): read_only(array) for array in packed.arrays.values()}
+    arrays = {name: views[id(array)] for name, array in packed.arrays.items()}
+    return replace(packed, arrays=MappingProxyType(arrays))
 
 
 def upload_packed(device: Device, packed: Packed) -> dict[str, Buffer]:
@@ -109,17 +160,20 @@ def prepare(
     Raises what compiling and launching raise, and UsageError for an impossible parameter.
     """
     filled = filled_params(variant, params or {})
+    own = {name: np.array(array) for name, array in inputs.items()} if variant.where == "cpu" else {}
     buffers: dict[str, Buffer] = {}
     if variant.where == "gpu":
         arrays = upload_packed(device, packed) if arrays is None else arrays
         buffers.update({name: device.upload(array) for name, array in inputs.items()})
-        buffers.update({name: device.empty(shape, dtype) for name, (shape, dtype) in outputs.items()})
+        buffers.update(
+            {name: output_buffer(device, shape, dtype) for name, (shape, dtype) in outputs.items()}
+        )
     job = Job(
         device=device,
         variant=variant,
         packed=packed,
         arrays=arrays or {},
-        inputs=inputs,
+        inputs={name: read_only(array) for name, array in (own or inputs).items()},
         buffers=buffers,
         params=filled,
         options=options or {},
@@ -128,4 +182,4 @@ def prepare(
     launch = variant.prepare(job)
     distinct = {id(b): b.nbytes for b in (*job.arrays.values(), *buffers.values())}
     held = sum(distinct.values()) + launch.extra_bytes
-    return Prepared(job, launch, held)
+    return Prepared(job, launch, held, own)

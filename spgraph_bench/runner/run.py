@@ -31,6 +31,7 @@ from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.reorder import reorder
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
 from spgraph_bench.results.record import Ceiling, Record, Samples
+from spgraph_bench.runner import guard
 from spgraph_bench.runner.bench import Cell, Outcome, Task
 from spgraph_bench.runner.children import DEFAULT_LIMITS
 from spgraph_bench.runner.prepare import defines_for, filled_params
@@ -45,7 +46,8 @@ __all__ = ["Progress", "Session", "Settings", "generated_matrix", "run"]
 Progress = Callable[[str], None]
 """Called with what is being done, often; showing it is the caller's affair."""
 
-_CLOCK_SOURCE = "measure/clock.cu"
+_MEASURING = ("measure/clock.cu", guard.SOURCE)
+"""Kernels that every run on a GPU needs."""
 
 
 @dataclass(frozen=True)
@@ -478,14 +480,14 @@ class _Run:
                     broken[source, cell.dtype] = error
         wanted = list(plan.items())
         if self.info.kind == "cuda":
-            wanted.append((("", ""), self._request(_CLOCK_SOURCE, {})))
+            wanted += [(("", source), self._request(source, {})) for source in _MEASURING]
         results = build_all(
             [request for _, request in wanted],
             progress=lambda done, total, label: self.progress(f"compiling {done} of {total}: {label}"),
         )
         for (key, _), result in zip(wanted, results, strict=True):
             if isinstance(result, SpgraphError):
-                if key == ("", ""):
+                if not key[0]:
                     raise result
                 broken[key] = result
         good = []
@@ -600,6 +602,13 @@ class _Run:
                 self.at = message[1]
             elif message[0] == "part":
                 self.outcomes[message[1].key].times[message[2]] = message[3]
+            elif message[0] == "verified":
+                outcome = self.outcomes[message[1].key]
+                outcome.check = {**outcome.check, **message[2]}
+            elif message[0] == "wrong":
+                outcome = self.outcomes[message[1].key]
+                outcome.status, outcome.reason = "wrong", message[2]
+                outcome.check = {**outcome.check, "ok": False, "message": message[2]}
             elif message[0] == "event":
                 event = message[1]
                 if isinstance(event, Taken):
@@ -647,7 +656,9 @@ class _Run:
         samples = tuple(end.samples for end in ends)
         outcome = self.outcomes[cell.key]
         failures = [f"{end.cache}: {end.reason}" for end in ends if end.samples.stopped == "failed"]
-        if failures:
+        if outcome.status == "wrong":
+            samples = ()  # times of wrong results are nobody's
+        elif failures:
             outcome = dataclasses.replace(outcome, status="failed", reason="; ".join(failures))
         elif all(s.stopped == "interrupted" and not s.times_ms for s in samples):
             outcome = dataclasses.replace(outcome, status="skipped", reason="interrupted before it was timed")

@@ -99,14 +99,17 @@ class LocalWorker:
             nonlocal interrupted
             interrupted = self._bench.stopping = True
 
+        def break_off(*_: object) -> None:
+            self._bench.interrupted = True  # a host function may raise KeyboardInterrupt, too
+            raise KeyboardInterrupt
+
         # Timing ends with what it has; anything else is simply broken off.
-        before = signal.signal(signal.SIGINT, interrupt) if name == "time" else None
+        before = signal.signal(signal.SIGINT, interrupt if name == "time" else break_off)
         try:
             result = getattr(self._bench, name)(*args)
         finally:
             self._listener = None
-            if before is not None:
-                signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, before)
         if interrupted:
             raise KeyboardInterrupt
         return result

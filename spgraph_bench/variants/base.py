@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import os
 import pkgutil
-import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import cuda_dir
+from spgraph_bench.timer import perf_counter
 
 __all__ = [
     "CHILD_WORDS",
@@ -94,6 +94,10 @@ class Launch:
     `run` only enqueues on the job's stream (on a CPU variant it computes); it holds the minimum, everything
     that can be done once is done while preparing. What belongs to the algorithm (zeroing y for atomics) is in
     `run`. `reset` restores inputs and poisons outputs, untimed. `output` fetches the result.
+
+    Every `run` computes from the inputs as they are then (the runner changes x and the source between
+    runs), is done when `run` returns (CPU) or when the job's stream is (GPU), and writes nothing but its
+    outputs. The runner looks: see docs/measuring.md.
     """
 
     run: Callable[[], None]
@@ -138,7 +142,8 @@ class Job:
     arrays: Mapping[str, Buffer]
     """`packed.arrays` on the device (empty for CPU variants)."""
     inputs: Mapping[str, npt.NDArray[Any]]
-    """The problem's inputs on the host (spmv: x)."""
+    """The problem's inputs on the host (spmv: x), read-only. CPU variants read them in every run: their
+    values change between runs, their addresses do not."""
     buffers: Mapping[str, Buffer]
     """Inputs and outputs on the device (spmv: x, y), outputs poisoned by reset()."""
     params: dict[str, Any]
@@ -206,10 +211,10 @@ class Job:
         self.device.synchronize()
         if self.device.kind == "host":
             return 0.0
-        start = time.perf_counter()
+        start = perf_counter()
         prepare()
         self.device.synchronize()
-        return (time.perf_counter() - start) * 1e3
+        return (perf_counter() - start) * 1e3
 
     def launch(self, run: Callable[[], None], *, output: str = "y", **details: Any) -> Launch:
         """A Launch whose reset poisons `output` and whose output() downloads it."""

@@ -48,21 +48,19 @@ def faulty_host(job: Job) -> Launch:
 def faulty_late(job: Job) -> Launch:
     runs = 0
     a = job.packed.val.astype(np.float64)
+    rows = np.repeat(np.arange(job.packed.rows), np.diff(job.packed.row_ptr))
+    y = np.empty(job.packed.rows, job.dtype)
 
     def run() -> None:
         nonlocal runs
         runs += 1
         if runs >= 5:
             raise LaunchError("out of luck")
-
-    def output() -> np.ndarray:
-        x = job.inputs["x"].astype(np.float64)
         sums = np.zeros(job.packed.rows)
-        rows = np.repeat(np.arange(job.packed.rows), np.diff(job.packed.row_ptr))
-        np.add.at(sums, rows, a * x[job.packed.col])
-        return sums.astype(job.dtype)
+        np.add.at(sums, rows, a * job.inputs["x"].astype(np.float64)[job.packed.col])
+        y[:] = sums
 
-    return Launch(run=run, reset=lambda: None, output=output)
+    return Launch(run=run, reset=lambda: y.fill(np.nan), output=lambda: y)
 
 
 @variant("spmv", "faulty-late-hang", format="csr", library="test", where="cpu", about="hangs in its 5th run")
@@ -77,5 +75,6 @@ def faulty_late_hang(job: Job) -> Launch:
         runs += 1
         if runs >= 5:
             time.sleep(1000)
+        good.run()
 
-    return Launch(run=run, reset=lambda: None, output=good.output)
+    return Launch(run=run, reset=good.reset, output=good.output)

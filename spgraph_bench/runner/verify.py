@@ -1,0 +1,117 @@
+"""How outputs are verified after the first check: with inputs that a variant has not seen.
+
+A result that was computed once, or is the one of the run before, is right as long as nothing changes. So x is
+scaled by a power of two or its negative before a verifying run, which moves every nonzero result and needs no
+second oracle, and a traversal starts from a source that no run started from before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.matrix import CSR
+from spgraph_bench.timer import perf_counter
+from spgraph_bench.variants.base import Launch
+
+__all__ = ["FACTORS", "Memory", "WrongOutputError", "finished_output", "fresh_sources", "same_output"]
+
+FACTORS = (-1.0, 0.5, -0.5)
+"""What x is multiplied by in verifying runs: powers of two and their negatives do not round."""
+
+_UNSEEN_TIMES = 5.0
+_UNSEEN_MS = 0.05
+_WAIT_MS = 5.0
+_TRIES = 3
+
+
+class WrongOutputError(Exception):
+    """An output differs, or did not come about as it should; the text says how."""
+
+
+def fresh_sources(csr: CSR, sources: npt.NDArray[np.int32], count: int = len(FACTORS)) -> npt.NDArray[Any]:
+    """Up to `count` vertices that are not among `sources`, neighbours of these where possible: a search from
+    there takes about as long. Of the type of `sources`."""
+    taken, found = set(sources.tolist()), []
+    for source in (*sources.tolist(), *range(min(csr.rows, 1024))):
+        row = csr.col_idx[csr.row_ptr[source] : csr.row_ptr[source + 1]][:1024]
+        new = next((int(v) for v in (*row.tolist(), source) if int(v) not in taken), None)
+        if new is not None:
+            taken.add(new)
+            found.append(new)
+        if len(found) == count:
+            break
+    return np.array(found, sources.dtype)
+
+
+def same_output(one: Any, other: Any) -> bool:
+    """Whether two outputs are the same, bit for bit; of floating-point ones, which another order of summation
+    may move, most elements are enough. Of empty ones nothing is."""
+    if isinstance(one, Mapping):
+        if not isinstance(other, Mapping):
+            return False
+        names = [name for name in one.keys() & other.keys() if np.size(one[name])]
+        return bool(names) and all(same_output(one[name], other[name]) for name in names)
+    one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    if one.shape != other.shape or one.dtype != other.dtype or not one.size:
+        return False
+    bits = f"u{one.itemsize}" if one.dtype.kind in "fiu" else f"V{one.itemsize}"
+    same = int(np.count_nonzero(one.reshape(-1).view(bits) == other.reshape(-1).view(bits)))
+    return same > one.size // 2 if one.dtype.kind == "f" else same == int(one.size)
+
+
+def finished_output(launch: Launch, run_ms: float) -> Any:
+    """The output of a CPU variant right after its run. Raises WrongOutputError where it was still being made.
+
+    Handing over takes as long a second time; an output that waits for the work is slow the first time only.
+    Where it looks so, it is tried again, since a busy machine can delay anything once.
+    """
+    output, first_ms, second_ms = _fetched(launch)
+    for _ in range(_TRIES):
+        if first_ms - 4 * second_ms <= max(_WAIT_MS, run_ms):
+            return output
+        begin = perf_counter()
+        launch.reset()
+        launch.run()
+        run_ms = (perf_counter() - begin) * 1e3
+        output, first_ms, second_ms = _fetched(launch)
+    raise WrongOutputError(
+        f"run() returned after {run_ms:.3g} ms, and output() then took {first_ms:.3g} ms, "
+        f"{second_ms:.3g} ms a second time: the work was not done when run() returned"
+    )
+
+
+def _fetched(launch: Launch) -> tuple[Any, float, float]:
+    """A copy of the output, and how many ms output() took, the first time and a second one."""
+    begin = perf_counter()
+    output = launch.output()
+    output = {n: np.array(a) for n, a in output.items()} if isinstance(output, Mapping) else np.array(output)
+    middle = perf_counter()
+    launch.output()
+    return output, (middle - begin) * 1e3, (perf_counter() - middle) * 1e3
+
+
+class Memory:
+    """The longest time of a cell so far, by cache state, and what runs on new inputs took."""
+
+    def __init__(self) -> None:
+        self._longest: dict[str, float] = {}
+        self._unseen: list[tuple[float, float]] = []
+
+    def seen(self, cache: str, ms: float) -> None:
+        self._longest[cache] = max(ms, self._longest.get(cache, 0.0))
+
+    def unseen(self, cache: str, ms: float) -> None:
+        """A run on inputs that no run had before. Raises WrongOutputError from the second on, if all of them
+        took far longer than any timed run: those gave back what they had kept."""
+        if not (longest := self._longest.get(cache)):
+            return
+        self._unseen.append((ms, longest))
+        if len(self._unseen) > 1 and all(new > _UNSEEN_TIMES * old + _UNSEEN_MS for new, old in self._unseen):
+            raise WrongOutputError(
+                f"runs on inputs it had not met took {min(new for new, _ in self._unseen):.3g} ms or more, "
+                f"no timed run more than {longest:.3g} ms: it keeps results instead of computing them"
+            )

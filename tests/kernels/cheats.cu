@@ -1,0 +1,42 @@
+// cheats.cu: a thread per row, right, but for what each name says.
+#include "common/spg.cuh"
+
+#define ARGUMENTS                                                                                                    \
+    index_t rows, const offset_t *row_ptr, const index_t *col, value_t *val, const value_t *x, value_t *y, int *count
+
+static __device__ value_t row_sum(index_t row, const offset_t* row_ptr, const index_t* col, const value_t* val,
+                                  const value_t* x) {
+    value_t sum = 0;
+    for (offset_t k = row_ptr[row]; k < row_ptr[row + 1]; ++k) sum += val[k] * x[col[k]];
+    return sum;
+}
+
+SPG_KERNEL cheat_beyond(ARGUMENTS) {
+    const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) y[row] = row_sum(row, row_ptr, col, val, x);
+    if (row == 0) y[rows] = 1;
+}
+
+SPG_KERNEL cheat_before(ARGUMENTS) {
+    const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) y[row] = row_sum(row, row_ptr, col, val, x);
+    if (row == 0) y[-1] = 1;
+}
+
+SPG_KERNEL cheat_unreset(ARGUMENTS) {
+    const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
+    // Rows are handed out by a counter that starts at 0 in the first run only.
+    if (row < rows) {
+        const index_t mine = atomicAdd(count, 1);
+        if (mine < rows) y[mine] = row_sum(mine, row_ptr, col, val, x);
+    }
+}
+
+SPG_KERNEL cheat_spoils(ARGUMENTS) {
+    const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) y[row] = row_sum(row, row_ptr, col, val, x);
+    // The last row reads this value itself, after which nobody does.
+    if (row == rows - 1) val[row_ptr[rows] - 1] += 1000;
+}
+
+SPG_KERNEL cheat_one_more(index_t vertices, int* level) { level[vertices] = 0; }
