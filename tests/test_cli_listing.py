@@ -60,7 +60,6 @@ def test_list_has_a_table_of_variants_for_each_problem(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("spmv", "spmv is a problem, not a variant"),
         ("scipi", "did you mean scipy or csc"),
         ("qqq", "list variants"),
     ],

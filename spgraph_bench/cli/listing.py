@@ -12,7 +12,7 @@ import click
 from spgraph_bench.cli.options import json_option
 from spgraph_bench.cli.terminal import console, table
 
-__all__ = ["command"]
+__all__ = ["command", "rows_of"]
 
 Row = dict[str, Any]
 
@@ -94,6 +94,11 @@ _KINDS: dict[str, Callable[[], list[Row]]] = {
     "readers": _readers,
     "configs": _configs,
 }
+
+
+def rows_of(kind: str) -> list[Row]:
+    """What `kind` ("variants") lists, a dict each with its ``name``."""
+    return _KINDS[kind]()
 
 
 _LONG = {"about", "tunables", "parameters", "suffixes"}

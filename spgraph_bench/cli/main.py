@@ -39,7 +39,7 @@ COMMANDS = {
     "compare": "What became faster or slower between two sets of records: a verdict for CI.",
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",
     "list": "Problems, formats, variants, recipes, readers and configs.",
-    "show": "One variant: its contract, tunables and source.",
+    "show": "A variant, format, problem or recipe explained; a matrix in a format.",
     "generate": "Write the matrix of a recipe to a file.",
     "doctor": "What this machine has and lacks, and how to mend each lack.",
 }

@@ -1,4 +1,4 @@
-"""`spgraph show`: one variant, as its files explain it."""
+"""`spgraph show`: whatever has a name, as its files explain it; and a matrix in a format."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import difflib
 import inspect
 import json
 import re
+import tomllib
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from spgraph_bench.cli.options import json_option
+from spgraph_bench.cli.options import ParameterType, input_options, json_option
 from spgraph_bench.cli.terminal import console, table
 from spgraph_bench.errors import UsageError
-from spgraph_bench.paths import cuda_dir
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.paths import configs_dir, cuda_dir
 
 if TYPE_CHECKING:
+    from spgraph_bench.readers.common import ReadOptions
     from spgraph_bench.variants.base import Variant
 
 __all__ = ["command"]
@@ -33,10 +37,6 @@ def _find(name: str, problem: str | None) -> Variant:
     if fitting:
         owners = " or ".join(f"--problem {v.problem}" for v in fitting)
         raise UsageError(f"{name} is a variant of several problems", remedy=owners)
-    if problem is None and any(v.problem == name for v in known):
-        raise UsageError(
-            f"{name} is a problem, not a variant", remedy="`spgraph list variants` names its variants"
-        )
     names = {v.name for v in known if problem in (None, v.problem)}
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(close)}?" if close else "`spgraph list variants` names them"
@@ -90,15 +90,222 @@ def describe(chosen: Variant) -> dict[str, Any]:
     }
 
 
+def _problem_of(name: str) -> dict[str, Any]:
+    from spgraph_bench.problems import problems
+    from spgraph_bench.variants.base import variants
+
+    problem = problems()[name]
+    options = getattr(problem, "options", {})
+    return {
+        "name": name,
+        "about": problem.title,
+        "rate": problem.rate_unit,
+        "value types": ", ".join(problem.dtypes),
+        "options": {n: f"{o.about} ({o.domain}) [{o.default_text}]" for n, o in options.items()},
+        "variants": ", ".join(v.name for v in variants(name)),
+    }
+
+
+def _format_of(name: str) -> dict[str, Any]:
+    from spgraph_bench.formats.base import get_format
+
+    form = get_format(name)
+    return {
+        "name": name,
+        "about": form.title,
+        "layout": inspect.getdoc(type(form)) or "",
+        "wins": form.wins,
+        "nonfinite": "yes" if form.keeps_zeros else "no (fill is multiplied, and 0 times Inf or NaN is NaN)",
+        "tunables": {n: f"{p.about} ({p.domain}) [{p.default_text}]" for n, p in form.tunables.items()},
+        "example": _example(name),
+    }
+
+
+def _example(name: str) -> list[str]:
+    """The format of a small matrix, so that a layout is seen and not only read."""
+    from spgraph_bench.formats.base import get_format
+    from spgraph_bench.recipes import make
+    from spgraph_bench.report.arrays import draw_arrays, list_arrays
+    from spgraph_bench.stats import row_stats
+
+    pattern = not get_format(name).keeps_values
+    recipe = (
+        f"{'blocks:n=2,block=2' if 'bsr' in name else 'arrow:n=4'},values={'ones' if pattern else 'integers'}"
+    )
+    csr = make(recipe).csr
+    if refused := get_format(name).refuse(row_stats(csr), None, force=True):
+        return [f"{recipe}: {refused}"]
+    packed = get_format(name).pack(csr)
+    picture = draw_arrays(packed.arrays, packed.meta, packed.rows)
+    return [f"spgraph show {recipe} --format {name}", *picture, *list_arrays(packed.arrays, packed.meta)]
+
+
+def _recipe_of(name: str) -> dict[str, Any]:
+    from spgraph_bench.recipes import recipes
+
+    found = recipes()[name]
+    parameters = {n: f"{p.about} ({p.domain}) [{p.default_text}]" for n, p in found.parameters.items()}
+    return {"name": name, "about": found.about, "parameters": parameters}
+
+
+def _reader_of(name: str) -> dict[str, Any]:
+    from spgraph_bench.readers import readers
+
+    found = readers()[name]
+    return {"name": name, "about": found.title, "suffixes": ", ".join(found.suffixes)}
+
+
+def _config_of(name: str) -> dict[str, Any]:
+    config = tomllib.loads((configs_dir() / f"{name}.toml").read_text(encoding="utf-8"))
+    runs = [run if isinstance(run, str) else " ".join(map(str, run)) for run in config["run"]]
+    return {"name": name, "about": config["about"], "runs": runs}
+
+
+def _names(kind: str) -> list[str]:
+    from spgraph_bench.cli.listing import rows_of
+
+    return [row["name"] for row in rows_of(kind)]
+
+
+_KINDS: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
+    "format": ("formats", _format_of),
+    "problem": ("problems", _problem_of),
+    "recipe": ("recipes", _recipe_of),
+    "reader": ("readers", _reader_of),
+    "config": ("configs", _config_of),
+}
+
+
+def _show_facts(facts: Mapping[str, Any]) -> None:
+    from rich.text import Text
+
+    target = console()
+    target.print(Text(facts["name"], style="bold"), Text(f"- {facts['about']}"))
+    for title, value in facts.items():
+        if title in ("name", "about") or not value:
+            continue
+        target.print()
+        target.print(Text(title.capitalize(), style="bold"))
+        if isinstance(value, dict):
+            drawn = table(target, "name", "about")
+            for name, text in value.items():
+                drawn.add_row(Text(name), Text(text))
+            target.print(drawn)
+        elif isinstance(value, list):
+            click.echo("\n".join(value))
+        else:
+            click.echo(value)  # lines as their author broke them
+
+
+def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int, as_json: bool) -> None:
+    """The arrays of the format `form` for the matrix `argument`."""
+    from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
+    from spgraph_bench.formats.base import formats, get_format
+    from spgraph_bench.report.arrays import draw_arrays, list_arrays
+    from spgraph_bench.stats import row_stats
+    from spgraph_bench.units import human_bytes
+
+    if form not in formats():
+        close = difflib.get_close_matches(form, formats(), n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "`spgraph list formats` names them"
+        raise UsageError(f"no format is called {form!r}", remedy=hint)
+    matrix = load_matrix(argument, read_options, "")
+    warn_of_findings(matrix)
+    stats = row_stats(matrix.csr)
+    if refused := get_format(form).refuse(stats, None):
+        raise UsageError(
+            f"{form}: {refused}", place=matrix.name, remedy="take another format, or another matrix"
+        )
+    packed = get_format(form).pack(matrix.csr)
+    if as_json:
+        arrays = {name: array.reshape(-1)[:10_000].tolist() for name, array in packed.arrays.items()}
+        facts = {
+            "format": form,
+            "rows": packed.rows,
+            "cols": packed.cols,
+            "nnz": packed.nnz,
+            "arrays": arrays,
+        }
+        click.echo(
+            json.dumps({**facts, "meta": dict(packed.meta), "bytes": packed.stored_bytes}, default=str)
+        )
+        return
+    width = console().width
+    picture = draw_arrays(packed.arrays, packed.meta, packed.rows, most=most, width=width)
+    size = f"{matrix.name}: {packed.rows:,} x {packed.cols:,}, {packed.nnz:,} nonzeros"
+    each = f", {packed.stored_bytes / packed.nnz:.3g} bytes per nonzero" if packed.nnz else ""
+    click.echo(f"{size}; {form} takes {human_bytes(packed.stored_bytes)}{each}\n")
+    if picture:
+        click.echo("\n".join(picture) + "\n")
+    click.echo("\n".join(list_arrays(packed.arrays, packed.meta, width)))
+
+
 @click.command("show")
-@click.argument("variant")
+@click.argument("name", metavar="NAME|FILE|RECIPE")
+@click.option(
+    "--format", "form", metavar="FORMAT", help="Show the arrays of this format for the matrix in FILE."
+)
+@click.option(
+    "--rows",
+    "most",
+    type=ParameterType(Parameter(16, "", between=(1, 10_000))),
+    default="16",
+    show_default=True,
+    metavar="N",
+    help="--format: rows of the picture.",
+)
+@click.option(
+    "--kind", type=click.Choice(["variant", *_KINDS]), help="What NAME is, where it is several things."
+)
 @click.option(
     "--problem", metavar="NAME", help="Whose variant, where several problems have one of this name."
 )
+@input_options
 @json_option
-def command(variant: str, problem: str | None, as_json: bool) -> None:
-    """One variant: what it computes and how, its tunables, its format's arrays, its source."""
-    facts = describe(_find(variant, problem))
+def command(
+    name: str,
+    form: str | None,
+    most: int,
+    kind: str | None,
+    problem: str | None,
+    read_options: ReadOptions,
+    as_json: bool,
+) -> None:
+    """Explain a variant, format, problem, recipe, reader or config; or show a matrix in a format.
+
+    Of a variant: what it computes and how, its tunables, its format's arrays, its source. Of a format: its
+    layout and invariants, when it wins, and a small example.
+
+    \b
+      spgraph show csr-vector
+      spgraph show ell --kind format
+      spgraph show matrix.mtx --format sell
+    """
+    if form is not None:
+        _show_packed(name, form, read_options, most, as_json)
+        return
+    kinds = [k for k, (listed, _) in _KINDS.items() if kind in (None, k) and name in _names(listed)]
+    is_variant = kind in (None, "variant") and name in _names("variants")
+    if kind is not None and kind != "variant" and not kinds:
+        raise UsageError(
+            f"no {kind} is called {name!r}", remedy=f"`spgraph list {_KINDS[kind][0]}` names them"
+        )
+    if not kinds or is_variant or problem is not None:
+        try:
+            _show_variant(describe(_find(name, problem)), as_json)
+            return
+        except UsageError as error:
+            if kinds and problem is None and error.remedy:
+                error.remedy += "".join(f", or --kind {k}" for k in kinds)
+            raise
+    facts = _KINDS[kinds[0]][1](name)
+    if as_json:
+        click.echo(json.dumps(facts, indent=2, default=str))
+    else:
+        _show_facts(facts)
+
+
+def _show_variant(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts, indent=2, default=str))
         return

@@ -71,6 +71,8 @@ class Format(ABC):
     title: ClassVar[str]
     """One line for the lists."""
     tunables: ClassVar[Mapping[str, Parameter]] = MappingProxyType({})
+    wins: ClassVar[str]
+    """When it wins and when it loses, a line or two for `show` and the docs."""
     order: ClassVar[int] = 100
     """Position in lists and tables."""
     keeps_zeros: ClassVar[bool] = True

@@ -103,6 +103,10 @@ class BinnedChunks(Format):
 
     name = "binned-chunks"
     title = "propagation blocking by chunks of rows whose products stay in the L2"
+    wins = (
+        "Wins on random columns while products of a chunk stay in the L2. Loses where x passes the L2, and "
+        "by a long conversion."
+    )
     order = 96
     predicts_exactly = False
     tunables = MappingProxyType(

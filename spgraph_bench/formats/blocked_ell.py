@@ -65,6 +65,9 @@ class BlockedELL(Format):
 
     name = "blocked-ell"
     title = "dense blocks of 16 or 32, equally many in each block row"
+    wins = (
+        "Wins for SpMM on tensor cores, on matrices of dense blocks of 16 or 32. Loses by fill anywhere else."
+    )
     order = 88
     keeps_zeros = False
     tunables = MappingProxyType(

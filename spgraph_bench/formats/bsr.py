@@ -190,6 +190,10 @@ class BSR(Format):
 
     name = "bsr"
     title = "blocks of r x c, one column index each"
+    wins = (
+        "Wins on matrices made of small dense blocks: one index for a block. Loses by fill where blocks are "
+        "not full."
+    )
     order = 84
     keeps_zeros = False
     tunables = MappingProxyType(
@@ -312,6 +316,9 @@ class SlicedBSR(BSR):
 
     name = "bsr-sliced"
     title = "blocks of r x c, interleaved over slices of 32 block rows"
+    wins = (
+        "Wins where BSR wins and block rows are short: a warp reads whole sectors. Loses its conversion time."
+    )
     order = 86
     predicts_exactly = False
 

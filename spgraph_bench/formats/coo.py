@@ -27,6 +27,10 @@ class COO(Format):
 
     name = "coo"
     title = "coordinates: row, column and value per nonzero"
+    wins = (
+        "Wins on assembly and on matrices of mostly empty rows; every row costs the same. Loses 4 bytes a "
+        "nonzero against CSR, and adds with atomics."
+    )
     order = 10
 
     @quiet_overflow

@@ -27,6 +27,9 @@ class CompressedColumns(Format):
 
     name = "csc"
     title = "compressed sparse columns"
+    wins = (
+        "Wins for A^T x and for bottom-up searches, which walk in-edges. Loses for A x, which must scatter."
+    )
     order = 30
 
     @quiet_overflow

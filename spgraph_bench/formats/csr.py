@@ -27,6 +27,10 @@ class CompressedRows(Format):
 
     name = "csr"
     title = "compressed sparse rows"
+    wins = (
+        "Wins as the format every library takes: no conversion, no padding. Loses to formats that store "
+        "fewer index bytes where the matrix has structure."
+    )
     order = 20
 
     @quiet_overflow

@@ -47,6 +47,10 @@ class CSR16(Format):
 
     name = "csr-16"
     title = "compressed sparse rows with 16-bit column offsets"
+    wins = (
+        "Wins where columns of neighbouring entries are close (bands, meshes): 6 bytes a nonzero instead of "
+        "8. Refused where 128 entries span more than 65,536 columns."
+    )
     order = 21
     packs_all = False
 

@@ -109,6 +109,10 @@ class DIA(Format):
 
     name = "dia"
     title = "diagonals: values only, no column indices"
+    wins = (
+        "Wins on bands and stencils: no column index at all, half the bytes of CSR. Refused where diagonals "
+        "are less than half full."
+    )
     order = 80
     keeps_zeros = False
     tunables = MappingProxyType(

@@ -66,6 +66,10 @@ class ELL(Format):
 
     name = "ell"
     title = "ELLPACK: rows padded to the longest, slot-major"
+    wins = (
+        "Wins where rows are equally long (stencils): reads are coalesced and nothing is searched. Loses by "
+        "its padding where one row is long."
+    )
     order = 40
 
     @quiet_overflow

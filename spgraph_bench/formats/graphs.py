@@ -146,6 +146,7 @@ class PatternCSR(_Graph):
 
     name = "pattern-csr"
     title = "compressed sparse rows without values: out-edges of a graph"
+    wins = "Wins on unweighted graphs and matrices of equal values: 4 bytes a nonzero."
     order = 22
 
     def _arrays(self, csr: CSR, offsets: np.dtype[Any]) -> Arrays:
@@ -167,6 +168,10 @@ class PatternCOO(_Graph):
 
     name = "pattern-coo"
     title = "coordinates without values: source and target of each edge"
+    wins = (
+        "Wins for edge-parallel traversals of unweighted graphs: source and target at hand. Loses 4 bytes an "
+        "edge against pattern-csr."
+    )
     order = 12
 
     def _arrays(self, csr: CSR, offsets: np.dtype[Any]) -> Arrays:
@@ -195,6 +200,10 @@ class Adjacency(_Graph):
 
     name = "adjacency"
     title = "out-edges and in-edges of a graph (one and the same if it is undirected)"
+    wins = (
+        "Wins for searches that go top-down and bottom-up: out-edges and in-edges at hand, without values. "
+        "Loses twice the memory of pattern-csr where a graph is directed."
+    )
     order = 24
     predicts_exactly = False
 

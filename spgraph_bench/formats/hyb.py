@@ -72,6 +72,10 @@ class HYB(Format):
 
     name = "hyb"
     title = "ELL for the first K entries of a row, COO for the rest"
+    wins = (
+        "Wins where most rows are alike and a few are long. Loses a second launch, and a COO tail that costs "
+        "more per entry."
+    )
     order = 50
     tunables = MappingProxyType(
         {

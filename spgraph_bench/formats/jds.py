@@ -36,6 +36,10 @@ class JDS(Format):
 
     name = "jds"
     title = "jagged diagonals: rows sorted by length, slot-major, no padding"
+    wins = (
+        "Wins on rows of very different length: no padding at all. Loses the order of rows, so that x and y "
+        "are reached through a permutation."
+    )
     order = 60
 
     @quiet_overflow

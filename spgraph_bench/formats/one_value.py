@@ -90,6 +90,7 @@ class PatternELL(_OneValue):
 
     name = "pattern-ell"
     title = "ELLPACK without values: all entries are the same"
+    wins = "Wins where ell does and all values are equal: they are not stored. Refused where values differ."
     order = 42
     whole = ELL()
 
@@ -102,6 +103,7 @@ class PatternHYB(_OneValue):
 
     name = "pattern-hyb"
     title = "HYB without values: all entries are the same"
+    wins = "Wins where hyb does and all values are equal: they are not stored. Refused where values differ."
     order = 52
     whole = HYB()
     tunables = HYB.tunables
@@ -117,6 +119,7 @@ class PatternJDS(_OneValue):
 
     name = "pattern-jds"
     title = "jagged diagonals without values: all entries are the same"
+    wins = "Wins where jds does and all values are equal: they are not stored. Refused where values differ."
     order = 62
     whole = JDS()
 
@@ -128,6 +131,7 @@ class PatternSELL(_OneValue):
 
     name = "pattern-sell"
     title = "sliced ELLPACK without values: all entries are the same"
+    wins = "Wins where sell does and all values are equal: they are not stored. Refused where values differ."
     order = 72
     whole = SELL()
     tunables = SELL.tunables
@@ -145,6 +149,9 @@ class PatternCSR16(_OneValue):
 
     name = "pattern-csr-16"
     title = "compressed sparse rows with 16-bit column offsets, without values"
+    wins = (
+        "Wins where csr-16 does and all values are equal: they are not stored. Refused where values differ."
+    )
     order = 23
     packs_all = False
     whole = CSR16()
@@ -156,6 +163,7 @@ class PatternCSC(_OneValue):
 
     name = "pattern-csc"
     title = "compressed sparse columns without values"
+    wins = "Wins where csc does and all values are equal: they are not stored. Refused where values differ."
     order = 32
     whole = CompressedColumns()
 

@@ -40,6 +40,7 @@ class PatternDIA(Format):
 
     name = "pattern-dia"
     title = "diagonals as bits: all entries are the same"
+    wins = "Wins where dia does and all values are equal: they are not stored. Refused where values differ."
     order = 82
     keeps_values = False
 
