@@ -29,20 +29,23 @@ import tarfile
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from spgraph_bench import recipes
+from spgraph_bench import readers, recipes
 from spgraph_bench.cli.main import run as spgraph
 from spgraph_bench.cores import usable_cores
+from spgraph_bench.device.base import DeviceInfo
+from spgraph_bench.device.host import HostDevice
 from spgraph_bench.errors import SpgraphError
+from spgraph_bench.formats import Packed, get_format
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.paths import cuda_dir
 from spgraph_bench.problems import get_problem
@@ -50,8 +53,9 @@ from spgraph_bench.provenance import code_hash, commit, note_commit
 from spgraph_bench.report import render
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records
-from spgraph_bench.runner.prepare import defines_for
-from spgraph_bench.toolchain.modules import Request, build_all
+from spgraph_bench.runner.prepare import defines_for, prepare
+from spgraph_bench.stats import row_stats
+from spgraph_bench.toolchain.modules import Compiled, Request, build_all
 from spgraph_bench.toolchain.nvcc import cubin_request
 from spgraph_bench.variants import select
 
@@ -75,6 +79,8 @@ class Run:
     args: tuple[str, ...]
     fails: bool = False
     """Some of its variants are meant to fail."""
+    like: str = ""
+    """A smaller recipe for which SpMV and SpMM kernels come in the same shapes; for --build."""
 
     @property
     def problem(self) -> str:
@@ -154,9 +160,87 @@ def requests(runs: Sequence[Run], arch: str) -> list[Request]:
     return [cubin_request(source, dict(defines), arch) for source, defines in wanted]
 
 
+class _Nothing:
+    """A kernel, or a captured graph, that does nothing."""
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def bind(self, *_: Any, **__: Any) -> Callable[[], None]:
+        return lambda: None
+
+    bind_packed = bind
+
+    def resident_blocks(self, *_: Any) -> int:
+        return 132
+
+
+class Planning(HostDevice):
+    """An H200 in name: notes what a variant wants compiled for a matrix, compiles and runs nothing."""
+
+    kind: Any = "cuda"
+
+    def __init__(self, arch: str) -> None:
+        super().__init__()
+        self.arch = arch
+        self.wanted: dict[tuple[str, tuple[tuple[str, str], ...]], None] = {}
+
+    def info(self) -> DeviceInfo:
+        return DeviceInfo("cuda", "NVIDIA H200", self.arch, 150 * 10**9, 132, 60 * 2**20)
+
+    def compile(self, source: str, defines: Mapping[str, str] | None = None) -> Any:
+        self.wanted[source, tuple(sorted((defines or {}).items()))] = None
+        return SimpleNamespace(
+            compiled=Compiled(source, "", tuple(sorted(defines or {})), 0.0), kernel=lambda name: _Nothing()
+        )
+
+    def counters(self) -> None:
+        return None
+
+
+def planned(run: Run, files: Path | None, arch: str) -> list[tuple[str, dict[str, str]]]:
+    """The modules that SpMV and SpMM variants choose for the matrix of `run`, found out by preparing them."""
+    if run.problem not in ("spmv", "spmm"):
+        return []
+    named = [a for a in run.args if a.startswith(FILE)]
+    if named and files is None:
+        return []
+    matrix = readers.read(str(files / named[0].removeprefix(FILE))) if named and files else None
+    matrix = matrix or recipes.make(run.like or run.recipe or "")
+    options = {"k": int(run.values("--k")[0]), "layout": "row"} if run.problem == "spmm" else {}
+    problem, device = get_problem(run.problem, options), Planning(arch)
+    for dtype in map(np.dtype, run.dtypes()):
+        inputs = problem.inputs(matrix, dtype, 1, **options)
+        shapes = problem.output_arrays(matrix, dtype)
+        outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in shapes.items()}
+        packed: Packed | None = None
+        for variant in sorted(select(run.problem, run.values("--variant")), key=lambda v: v.format):
+            form = get_format(variant.format)
+            if (
+                variant.library
+                or str(dtype) not in variant.dtypes
+                or form.refuse(row_stats(matrix.csr), None)
+            ):
+                continue
+            try:
+                if packed is None or packed.format != variant.format:
+                    packed = form.pack(matrix.csr, dtype, np.dtype("int32"))
+                prepare(device, variant, packed, inputs, outputs, {}, options=options)
+            except SpgraphError:  # skipped there, too
+                continue
+    return [(source, dict(defines)) for source, defines in device.wanted]
+
+
 def build(runs: Sequence[Run], arch: str, jobs: int | None) -> int:
     """Fill the cache with the modules of these runs."""
+    named = os.environ.get("SPGRAPH_MATRICES")
     found = requests(runs, arch)
+    for run in runs:
+        extra = planned(run, Path(named) if named else None, arch)
+        if extra:
+            print(f"{run.name}: {len(extra)} modules for its matrix", flush=True)
+        found += [cubin_request(source, defines, arch) for source, defines in extra]
+    found = list({request.key: request for request in found}.values())
     started = time.monotonic()
     results = build_all(
         found, jobs, progress=lambda done, total, label: print(f"{done} of {total}: {label}", flush=True)

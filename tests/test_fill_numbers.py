@@ -197,3 +197,13 @@ def test_matrices_are_made_beforehand_once(tmp_path: Path) -> None:
         assert made.csr.equals(plain("poisson2d:n=4").csr)
         assert recipes.make("star:n=3").csr.rows == plain("star:n=3").csr.rows
     assert recipes.make is plain
+
+
+def test_modules_for_a_matrix_are_planned_without_a_gpu() -> None:
+    [r] = [r for r in PLAN if r.name == "spmv-poisson2d-300"]
+    found = reference.planned(dataclasses.replace(r, like="poisson2d:n=160"), None, "sm_90")
+    diagonals = [defines["SPG_DIAGS"] for source, defines in found if "SPG_DIAGS" in defines]
+    assert diagonals == ["D(-160)D(-1)D(0)D(1)D(160)"] * 2  # float32 and float64
+    assert any(source == "spmv/csr_subwarp.cu" and "SPG_THREADS" in defines for source, defines in found)
+    [bfs] = [r for r in PLAN if r.name == "bfs-rmat20"]
+    assert reference.planned(bfs, None, "sm_90") == []
