@@ -211,7 +211,7 @@ class CudaModule:
         self._defines = defines
         self._library: Library | None = None
 
-    @property
+    @functools.cached_property
     def compiled(self) -> Compiled:
         """See :class:`spgraph_bench.device.base.Module`."""
         request = cubin_request(self._source, self._defines, self._device.arch)

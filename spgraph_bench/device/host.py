@@ -24,7 +24,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -399,7 +399,7 @@ class HostModule:
         self._library = library
         self._describe = describe
 
-    @property
+    @cached_property
     def compiled(self) -> Compiled:
         """See :class:`spgraph_bench.device.base.Module`."""
         return self._describe()

@@ -169,6 +169,12 @@ def tokens(text: str) -> list[str]:
     return found
 
 
+@functools.lru_cache(maxsize=256)
+def _tokens_in(file: Path, modified: int, size: int) -> str:
+    """The tokens of a file; headers are those of many kernels."""
+    return "\0".join(tokens(file.read_text(encoding="utf-8", errors="replace")))
+
+
 def token_digest(path: Path, include_dirs: Sequence[Path] = (), without: Path | None = None) -> str:
     """sha256 of the tokens of `path` and of all local headers it includes, but for those in the folder
     `without`: what it is once comments and layout are gone.
@@ -179,7 +185,8 @@ def token_digest(path: Path, include_dirs: Sequence[Path] = (), without: Path | 
         parts: list[str] = []
         for file in source_files(path, include_dirs):
             if without is None or without not in file.parents:
-                parts += [file.name, "\0".join(tokens(file.read_text(encoding="utf-8", errors="replace")))]
+                status = file.stat()
+                parts += [file.name, _tokens_in(file, status.st_mtime_ns, status.st_size)]
     except OSError as error:
         raise CompileError(f"cannot read it: {error.strerror}", place=source_place(str(path))) from error
     return digest(*parts)
