@@ -15,6 +15,7 @@ import pytest
 
 from spgraph_bench.measure import sampling
 from spgraph_bench.measure.clocks import GpuMonitor, decode_reasons
+from spgraph_bench.measure.floors import below_floor
 from spgraph_bench.measure.sampling import (
     CpuClock,
     Ended,
@@ -25,6 +26,7 @@ from spgraph_bench.measure.sampling import (
     shuffled,
 )
 from spgraph_bench.measure.stopping import StoppingRule
+from spgraph_bench.results.record import Ceiling, Samples
 from spgraph_bench.variants.base import Launch
 
 
@@ -630,3 +632,99 @@ def test_a_card_that_does_not_answer_gives_none(nvml: FakeNvml) -> None:
     assert monitor.watch() == (None, ())
     assert monitor.state().notes() == ()
     monitor.close()
+
+
+def _cold(*times: float) -> Samples:
+    return Samples("cold", times, "cuda-events", True, 3, "converged")
+
+
+def test_a_cold_time_below_what_memory_can_move_is_no_time() -> None:
+    ceiling = Ceiling(read_gbs=4000, copy_gbs=3900, floor_ms=0.003, bytes=1 << 30)
+    gigabyte, l2 = 1_000_000_000, 50_000_000
+    assert below_floor(_cold(0.25), gigabyte, 0, ceiling, l2) is None
+    assert below_floor(_cold(0.2426), gigabyte, 0, ceiling, l2) is None
+    why = below_floor(_cold(0.2424, 0.2424, 9.0), gigabyte, 0, ceiling, l2)
+    assert why is not None
+    assert "moving its 1 GB once takes at 4,000 GB/s, 0.25 ms" in why
+    assert below_floor(_cold(0.2424), gigabyte, 40_000_000, ceiling, l2) is None
+    assert below_floor(_cold(0.001), l2, 0, ceiling, l2) is None
+    assert below_floor(_cold(), gigabyte, 0, ceiling, l2) is None
+
+
+def test_what_is_done_between_turns_comes_between_two_entries() -> None:
+    """Never between the cold and the hot sample of one: the hot one would find other data in the caches."""
+    world = World()
+    entries = [world.entry("a"), world.entry("b")]
+    rule = StoppingRule(max_samples=30)
+    world.sample(*entries, rule=rule, between=lambda: world.log.append(("between", "")))
+    turns = " ".join(f"{key}-{cache}" for key, cache in world.log).split("between-")
+    sampled = [turn.split() for turn in turns if "cold" in turn]
+    assert len(sampled) > 20
+    assert all(turn in (["a-cold", "a-hot"], ["b-cold", "b-hot"]) for turn in sampled), sampled[:3]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("megabytes", [16, 256])
+def test_hot_before_cold_changes_no_median(megabytes: int) -> None:
+    from spgraph_bench.device.cuda import CudaDevice
+    from spgraph_bench.measure.cuda_clock import CudaClock
+
+    device = CudaDevice()
+    clock = CudaClock(device)
+    buffer, sink = device.empty(megabytes << 18, np.float32), device.empty(1, np.float32)
+    device.fill(buffer, 0)
+    read = device.compile("measure/clock.cu").kernel("spg_read")
+    launch = Launch(
+        run=read.bind(1056, 256, buffer, np.int64(buffer.nbytes // 16), sink),
+        reset=lambda: None,
+        output=lambda: np.empty(0),
+    )
+    orders: tuple[tuple[sampling.Cache, ...], ...] = (("cold", "hot"), ("hot", "cold"))
+    entries = [Entry(str(order), launch, clock, order) for order in orders]
+    rule = StoppingRule(precision=0.003, min_samples=100, time_limit_s=5)
+    found = ends(list(sample_interleaved(entries, rule)))
+    for cache in ("cold", "hot"):
+        first, second = (np.median(found[str(o), cache].samples.times_ms) for o in orders)
+        assert abs(first / second - 1) <= 0.01, (cache, first, second)
+    device.close()
+
+
+@pytest.mark.gpu
+def test_lines_that_persist_in_the_l2_are_evicted_too() -> None:
+    """A buffer whose lines are marked as persisting is as slow cold as one whose lines are not."""
+    from cuda.bindings import driver
+
+    from spgraph_bench.device.cuda import CudaDevice
+    from spgraph_bench.measure.cuda_clock import CudaClock
+
+    device = CudaDevice()
+    clock = CudaClock(device)
+    size = 16 << 20
+    buffer, sink = device.empty(size // 4, np.float32), device.empty(1, np.float32)
+    device.fill(buffer, 0)
+    read = device.compile("measure/clock.cu").kernel("spg_read")
+    run = read.bind(1056, 256, buffer, np.int64(size // 16), sink)
+    launch = Launch(run=run, reset=lambda: None, output=lambda: np.empty(0))
+
+    def median() -> float:
+        return float(np.median([clock.sample(launch, "cold").ms for _ in range(40)][5:]))
+
+    plain = median()
+    (status,) = driver.cuCtxSetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE, size)
+    assert int(status) == 0
+    window = driver.CUaccessPolicyWindow()
+    window.base_ptr, window.num_bytes, window.hitRatio = buffer.ptr, size, 1.0
+    window.hitProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_PERSISTING
+    window.missProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_STREAMING
+    value = driver.CUlaunchAttributeValue()
+    value.accessPolicyWindow = window
+    which = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+    (status,) = driver.cuStreamSetAttribute(int(device.stream.handle), which, value)
+    assert int(status) == 0
+    evicted = median()
+    clock._reset_persisting = lambda: None  # the fault that this test is to see
+    kept = median()
+    driver.cuCtxSetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0)
+    device.close()
+    assert kept < 0.9 * plain
+    assert abs(evicted / plain - 1) < 0.05

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import math
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,10 +24,11 @@ from spgraph_bench.device.base import DeviceInfo, Limit
 from spgraph_bench.errors import DeviceError, InputError, SpgraphError, UsageError
 from spgraph_bench.formats.common import INT32_ENTRIES
 from spgraph_bench.matrix import CSR, Matrix, Source, label_arrays
+from spgraph_bench.measure.floors import below_floor
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.paths import cache_dir
-from spgraph_bench.problems import Generated, filled_options, get_problem
+from spgraph_bench.problems import Generated, ProductProblem, Reorderable, filled_options, get_problem
 from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.reorder import reorder
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
@@ -662,7 +664,38 @@ class _Run:
             outcome = dataclasses.replace(outcome, status="failed", reason="; ".join(failures))
         elif all(s.stopped == "interrupted" and not s.times_ms for s in samples):
             outcome = dataclasses.replace(outcome, status="skipped", reason="interrupted before it was timed")
+        elif why := self._impossible(cell, outcome, samples):
+            outcome = dataclasses.replace(outcome, status="failed", reason=why)
         self._record(cell, outcome, samples)
+
+    def _impossible(self, cell: Cell, outcome: Outcome, samples: tuple[Samples, ...]) -> str | None:
+        """Why the cold time cannot be that of the whole work, or None. Of products only: other problems need
+        not read all of their graph, or read it again from the cache."""
+        if self.ceiling is None or self.variants[cell.variant].where != "gpu":
+            return None
+        if not isinstance(self.problem, ProductProblem):
+            return None
+        written = sum(
+            math.prod(shape) * np.dtype(kind).itemsize
+            for shape, kind in self.task.outputs[cell.dtype].values()
+        )
+        cold, compulsory = next(s for s in samples if s.cache == "cold"), outcome.bytes["compulsory"]
+        l2 = self.info.l2_bytes
+        spared = min(written, l2)
+        if below_floor(cold, compulsory, spared, self.ceiling, l2):  # only then is a look at all columns due
+            spared += self._unread_bytes(cell.dtype)
+        return below_floor(cold, compulsory, spared, self.ceiling, l2)
+
+    def _unread_bytes(self, dtype: str) -> int:
+        """Bytes of x that no entry of the matrix meets."""
+        assert isinstance(self.problem, Reorderable)
+        x, csr = self.arrays[f"in.{dtype}.x"], self.matrix.csr
+        if "rows" in self.problem.axes["x"]:
+            unread = int(np.count_nonzero(csr.row_lengths() == 0))
+        else:
+            unread = csr.cols - int(np.count_nonzero(np.bincount(csr.col_idx, minlength=csr.cols)))
+        places = csr.rows if "rows" in self.problem.axes["x"] else csr.cols
+        return unread * (x.nbytes // max(places, 1))
 
     def _record_interrupted(self, cell: Cell) -> None:
         if cell.key in self.recorded:
