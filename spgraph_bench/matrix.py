@@ -18,6 +18,7 @@ from spgraph_bench.errors import UsageError
 
 __all__ = [
     "CSR",
+    "Duplicates",
     "Finding",
     "Matrix",
     "Policies",
@@ -40,6 +41,8 @@ def called(labels: VertexLabels, vertex: SupportsIndex) -> int | str:
 
 
 Symmetry = Literal["general", "symmetric", "skew-symmetric", "hermitian"]
+Duplicates = Literal["sum", "min", "max", "first", "last", "error"]
+"""What entries at the same place become: one entry, or an error."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +128,12 @@ class Policies:
     base_from: Literal["format", "found", "option"] = "format"
     mirrored: bool = False
     """Stored triangle mirrored, or ``--symmetrize`` given."""
-    duplicates: Literal["sum", "first", "error", "max"] = "sum"
+    duplicates: Duplicates | Literal["merge"] = "sum"
+    """How entries at the same place were joined; "merge" where values play no part."""
     duplicates_found: int = 0
-    """Entries merged into another one."""
+    """Entries joined with another one."""
+    mirrors_found: int = 0
+    """Entries of a symmetric input whose equal mirror is stored too: each pair counts once."""
     self_loops: int = 0
     """Diagonal entries kept."""
     explicit_zeros: int = 0
@@ -146,7 +152,10 @@ class Policies:
         if self.mirrored:
             said.append("mirrored")
         if self.duplicates_found:
-            said.append(f"{self.duplicates_found:,} duplicates ({self.duplicates})")
+            how = "merged" if self.duplicates == "merge" else self.duplicates
+            said.append(f"{self.duplicates_found:,} duplicates ({how})")
+        if self.mirrors_found:
+            said.append(f"{self.mirrors_found:,} entries stored on both sides of the diagonal, counted once")
         if self.self_loops:
             said.append(f"{self.self_loops:,} diagonal entries kept")
         if self.explicit_zeros:
@@ -203,6 +212,9 @@ class Matrix:
     findings: tuple[Finding, ...] = ()
     sha256: _Hash = _Hash()
     """Hash of the CSR (:meth:`CSR.sha256`), worked out when first asked for."""
+    entries_sha256: str = ""
+    """Hash of the entries as the file holds them, before duplicates are joined and anything is mirrored; with
+    `policies` it identifies the matrix. Empty for recipes."""
     original_ids: npt.NDArray[np.int64] | None = None
     """If ``policies.relabelled``: the id that vertex i has in the input, int64 ``[rows]``, rising."""
     names: Sequence[str] | None = None

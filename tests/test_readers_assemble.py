@@ -38,12 +38,15 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def build(rows, cols, entries, *, symmetry="general", dtype=np.float64, base=None, **options):
+def build(
+    rows, cols, entries, *, symmetry="general", dtype=np.float64, base=None, undirected=False, **options
+):
     row, col = (np.array([e[k] for e in entries], INDEX) for k in (0, 1))
     values = None if entries and len(entries[0]) == 2 else np.array([e[2] for e in entries], dtype)
     raw = RawEntries(
-        rows, cols, row, col, values, "test", symmetry=symmetry, base=base, line_of=lambda k: k + 10
-    )
+        rows, cols, row, col, values, "test", symmetry=symmetry, base=base, undirected=undirected,
+        line_of=lambda k: k + 10,
+    )  # fmt: skip
     return assemble(raw, ReadOptions(**options), "x", SOURCE)
 
 
@@ -94,11 +97,103 @@ def test_duplicates_that_cancel_leave_an_explicit_zero():
     assert build(2, 2, [(0, 0, 1.0), (0, 0, -1.0)], drop_zeros=True).csr.nnz == 0
 
 
-def test_symmetric_file_with_both_sides_first_takes_the_first_for_both():
-    both = [(0, 1, 7.0), (1, 0, 9.0)]
-    assert dense(build(2, 2, both, symmetry="symmetric", duplicates="first")) == [[0, 7], [7, 0]]
-    assert dense(build(2, 2, both, symmetry="symmetric")) == [[0, 16], [16, 0]]
-    assert dense(build(2, 2, both, symmetry="skew-symmetric")) == [[0, -2], [2, 0]]
+PARALLEL = [(0, 1, 5.0), (1, 0, 1.0), (0, 1, 3.0), (0, 1, 9.0), (1, 1, -2.0), (1, 1, 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("duplicates", "expected"),
+    [
+        ("sum", [[0, 17], [1, 2]]),
+        ("min", [[0, 3], [1, -2]]),
+        ("max", [[0, 9], [1, 4]]),
+        ("first", [[0, 5], [1, -2]]),
+        ("last", [[0, 9], [1, 4]]),
+    ],
+)
+def test_duplicates_by_policy(duplicates, expected):
+    for entries in (PARALLEL, sorted(PARALLEL, key=lambda e: e[:2])):  # the sort is stable
+        matrix = build(2, 2, entries, duplicates=duplicates)
+        assert dense(matrix) == expected
+        assert (matrix.policies.duplicates, matrix.policies.duplicates_found) == (duplicates, 3)
+        assert f"3 duplicates ({duplicates})" in matrix.policies.summary()
+    assert dense(build(2, 2, PARALLEL, parallel="min")) == [[0, 3], [1, -2]]
+    assert dense(build(2, 2, PARALLEL, parallel="min", duplicates="max")) == [[0, 9], [1, 4]]
+
+
+def test_values_that_play_no_part_are_merged():
+    for entries, options in (
+        (PARALLEL, {"values": "ones"}),
+        ([e[:2] for e in PARALLEL], {"duplicates": "sum"}),
+    ):
+        matrix = build(2, 2, entries, **options)
+        assert matrix.csr.values is None
+        assert (matrix.policies.duplicates, "3 duplicates (merged)" in matrix.policies.summary()) == (
+            "merge",
+            True,
+        )
+
+
+def test_entries_have_a_hash_whatever_becomes_of_them():
+    def ids(entries, **options):
+        matrix = build(2, 2, entries, **options)
+        return matrix.entries_sha256, matrix.sha256
+
+    summed, least = ids(PARALLEL), ids(PARALLEL, duplicates="min")
+    assert summed[0] == least[0]
+    assert summed[1] != least[1]
+    for other in (
+        [*PARALLEL[:-1], (1, 1, 5.0)],
+        PARALLEL[:-1],
+        PARALLEL[::-1],
+        [(r, 1 - c, v) for r, c, v in PARALLEL],
+    ):
+        assert ids(other)[0] != summed[0]
+    assert ids([e[:2] for e in PARALLEL])[0] != summed[0]
+
+
+@pytest.mark.parametrize(("symmetry", "mirror"), [("symmetric", 7.0), ("skew-symmetric", -7.0)])
+def test_equal_mirrors_count_once(symmetry, mirror):
+    both = [(0, 1, 7.0), (2, 1, 3.0), (1, 0, mirror), (2, 0, 1.0), (2, 0, 1.0)]
+    matrix = build(3, 3, both, symmetry=symmetry)
+    assert abs(matrix.csr.to_scipy().toarray()).tolist() == [[0, 7, 2], [7, 0, 3], [2, 3, 0]]
+    assert (matrix.policies.mirrors_found, matrix.policies.duplicates_found) == (1, 1)
+    assert any("both sides" in s for s in matrix.policies.summary())
+    assert [(f.line, f.count) for f in matrix.findings if "both sides" in f.text] == [(10, 1)]
+    assert (
+        build(3, 3, both[:3], symmetry=symmetry, duplicates="error").csr.nnz == 4
+    )  # mirrors are no duplicates
+    with pytest.raises(InputError, match=r"x\.el:14: row 2, column 0 is stored more than once .*line 13"):
+        build(3, 3, both, symmetry=symmetry, duplicates="error")
+
+
+def test_duplicates_are_joined_on_either_side_before_both_are_compared():
+    both = [(0, 1, 2.0), (1, 0, 5.0), (0, 1, 3.0), (0, 0, np.nan), (2, 1, np.nan), (1, 2, np.nan)]
+    matrix = build(3, 3, both, symmetry="symmetric")
+    assert (matrix.csr.to_scipy()[0, 1], matrix.csr.to_scipy()[1, 0]) == (5, 5)
+    assert (matrix.policies.mirrors_found, matrix.policies.duplicates_found) == (2, 1)
+
+
+CONTRARY = [(0, 1, 7.0), (1, 0, 9.0), (2, 2, 1.0), (0, 1, 8.0)]
+
+
+@pytest.mark.parametrize("symmetry", ["symmetric", "skew-symmetric"])
+def test_contradicting_mirrors_are_an_error_with_both_lines(symmetry):
+    for options in ({}, {"duplicates": "sum"}, {"parallel": "min"}):
+        with pytest.raises(
+            InputError, match=rf"x\.el:11: declared {symmetry}, .* is 9 and .* is 7 \(line 10\)"
+        ):
+            build(3, 3, CONTRARY[:2], symmetry=symmetry, **options)
+    build(3, 3, CONTRARY[:2], symmetry=symmetry, values="ones")  # where the values play no part
+
+
+@pytest.mark.parametrize(("duplicates", "value"), [("min", 7), ("max", 9), ("first", 7), ("last", 8)])
+def test_what_was_asked_for_chooses_between_contradicting_mirrors(duplicates, value):
+    matrix = build(3, 3, CONTRARY, symmetry="symmetric", duplicates=duplicates)
+    assert dense(matrix) == [[0, value, 0], [value, 0, 0], [0, 0, 1]]
+    if duplicates == "min":  # parallel edges, where edges have no direction
+        assert dense(build(3, 3, CONTRARY, symmetry="symmetric", undirected=True, parallel="min")) == dense(
+            matrix
+        )
 
 
 def test_two_entries_above_are_no_pair_across_the_diagonal():

@@ -196,7 +196,7 @@ def command(
                 own = {**wanted.host_defaults, **own}
             matrix = generated_matrix(wanted, own)
         else:
-            matrix = load_matrix(argument, read_options, default_recipe)
+            matrix = load_matrix(argument, read_options, default_recipe, problem)
             matrix = matrix.counted_from_0() if ids == "0" else matrix
             own = vertex_numbers(problem, own, matrix)
         warn_of_findings(matrix)

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +27,21 @@ _QUIET_SECONDS = 1.0
 """Work shorter than this shows no progress."""
 
 
-def load_matrix(argument: str | None, read_options: ReadOptions, default_recipe: str) -> Matrix:
+def load_matrix(
+    argument: str | None, read_options: ReadOptions, default_recipe: str, problem: str | None = None
+) -> Matrix:
     """The matrix that `argument` names: a file, `-` for standard input, or a recipe.
 
-    None takes `default_recipe` and says so. A file wins over a recipe of the same name. Raises InputError
+    `problem` says what parallel edges mean where the user does not: their sum, or the least. None as the
+    argument takes `default_recipe` and says so. A file wins over a recipe of the same name. Raises InputError
     with close matches where there is neither, UsageError where options of reading meet a recipe.
     """
     from spgraph_bench import readers, recipes
+    from spgraph_bench.problems import get_problem
 
     if argument is not None and (argument == "-" or os.path.lexists(argument)):
+        if problem is not None:
+            read_options = replace(read_options, parallel=getattr(get_problem(problem), "parallel", "sum"))
         with progress_on_stderr(f"reading {argument}") as progress:
             return readers.read(argument, read_options, progress)
     if argument is None:

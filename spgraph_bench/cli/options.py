@@ -220,8 +220,8 @@ _INPUT: tuple[Decorator, ...] = (
     click.option("--base", type=click.Choice(["0", "1"]), help="First index in the file."),
     click.option("--symmetrize", is_flag=True, help="Add the transpose of every entry."),
     click.option(
-        "--duplicates", type=click.Choice(["sum", "first", "error"]), default="sum", show_default=True,
-        help="What becomes of entries at the same place.",
+        "--duplicates", type=click.Choice(["sum", "min", "max", "first", "last", "error"]),
+        help="What becomes of entries at the same place [default: min for shortest paths, else sum].",
     ),
     click.option("--drop-zeros", is_flag=True, help="Drop entries that are stored, but zero."),
     click.option(

@@ -305,7 +305,7 @@ def run_modes(
                 seed=options.order_seed,
             )
         )
-        matrix = load_matrix(argument, read_options, GRAPH_RECIPE[kind])
+        matrix = load_matrix(argument, read_options, GRAPH_RECIPE[kind], problem)
         of_input = matrix.labels()
         if ids == "0":
             matrix = matrix.counted_from_0()

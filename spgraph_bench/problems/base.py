@@ -67,6 +67,9 @@ class Problem(Protocol):
     is_graph: bool
     """Whether the matrix is an adjacency matrix, of which it must be known whether it is symmetric."""
 
+    # A problem may also say what it means by several entries at one place, unless by their sum:
+    # ``parallel = "min"``, parallel edges count with the least weight.
+
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
     ) -> dict[str, npt.NDArray[Any]]:

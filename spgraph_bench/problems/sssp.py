@@ -283,6 +283,7 @@ class SSSP(SourceProblem):
     """
 
     name = "sssp"
+    parallel = "min"
     title = "shortest paths from a vertex, by weights of 0 or more"
     outputs: tuple[str, ...] = ("distance",)
     dtypes: tuple[str, ...] = ("float32", "int32")

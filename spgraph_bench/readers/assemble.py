@@ -15,14 +15,16 @@ more passes are faster.) ``symmetrize`` takes one more pass, which transposes, a
 from __future__ import annotations
 
 import bisect
+import hashlib
+import threading
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
-from spgraph_bench.matrix import CSR, Finding, Matrix, Policies, Source
+from spgraph_bench.matrix import CSR, Duplicates, Finding, Matrix, Policies, Source
 from spgraph_bench.readers import compiled
 from spgraph_bench.readers.common import Progress, RawEntries, ReadOptions, require_memory, whole
 
@@ -76,19 +78,23 @@ def assemble(
     """
     say = progress or (lambda what, fraction: None)
     _check(raw, options, source)
+    digest = _Digest(raw)
     findings = list(raw.findings)
     if raw.values is not None:
         findings += _odd_values(raw)
     row, col, values = raw.row, raw.col, raw.values
     if raw.symmetry != "general":
         row, col, values, upper = _folded(raw, source, findings)
+    how = _how(raw, options)
+    if how in ("min", "max") and values is not None and _is_complex(values):
+        values = _part(values, options.part)
     say("sorting entries", None)
     order = _order(row, col)
     if not (order.by_row or order.by_col):
         findings.append(Finding("entries are sorted neither by row nor by column"))
     policies = Policies(
         base=raw.base, base_from=raw.base_from, relabelled=raw.relabelled, values=options.values,
-        duplicates=options.duplicates,
+        duplicates=how,
         part=options.part if _is_complex(raw.values) and options.values == "file" else None,
     )  # fmt: skip
     triangle = raw.symmetry != "general"
@@ -104,17 +110,17 @@ def assemble(
         # gets from the other triangle: a stable pass over one after the other leaves rows sorted.
         rows = _by_row(raw.rows, raw.cols, row, col, _chosen(values, len(row), options), mirror=sign)
         policies = replace(policies, self_loops=int(np.count_nonzero(row == col)))
-        return _finished(raw, rows, name, source, policies, findings)
+        return _finished(raw, rows, name, source, policies, findings, digest)
 
     rows = _sorted(raw.rows, raw.cols, row, col, values, order)
     say("merging duplicates", None)
     if not order.is_canonical and (merged := int(np.count_nonzero(same := _repeats(rows)))):
-        policies = replace(policies, duplicates_found=merged)
-        findings.append(_duplicates(raw, row, col, rows, same, options, source))
-        if triangle and upper.any():
-            findings += _both_sides(raw, row, col, upper, rows, same)
-        rows = _merged(rows, same, options)
-        del same
+        sides = upper if triangle and not (raw.undirected and values is None) else None
+        joined = _Joining(raw, row, col, values, sides, rows, same)
+        findings += joined.findings(how, options, source)
+        policies = replace(policies, duplicates_found=merged - joined.mirrors, mirrors_found=joined.mirrors)
+        rows = joined.rows_joined(how, raw.undirected or options.duplicates is not None, source)
+        del joined, same
     rows, policies = _zeros(rows, triangle, options.drop_zeros, policies)
     if raw.rows == raw.cols:
         stored = not policies.duplicates_found and not policies.zeros_dropped
@@ -122,6 +128,7 @@ def assemble(
         policies = replace(policies, self_loops=int(np.count_nonzero(diagonal)))
         del diagonal
     del row, col, values
+    digest.finish()
     raw.row = raw.col = np.empty(0, np.int32)
     raw.values = None
     rows.values = _chosen(rows.values, len(rows.col), options)
@@ -129,17 +136,67 @@ def assemble(
         say("mirroring", None)
         rows = _mirrored(rows, sign) if triangle else _symmetrized(rows, findings)
         policies = replace(policies, mirrored=True)
-    return _finished(raw, rows, name, source, policies, findings)
+    return _finished(raw, rows, name, source, policies, findings, digest)
 
 
 def _finished(
-    raw: RawEntries, rows: _Rows, name: str, source: Source, policies: Policies, findings: list[Finding]
-) -> Matrix:
+    raw: RawEntries, rows: _Rows, name: str, source: Source, policies: Policies, findings: list[Finding],
+    digest: _Digest,
+) -> Matrix:  # fmt: skip
     csr = CSR(raw.rows, raw.cols, rows.ptr, rows.col, rows.values)
     return Matrix(
         name, csr, source, symmetry=raw.symmetry, weighted=csr.values is not None, policies=policies,
-        findings=tuple(findings), original_ids=raw.original_ids, names=raw.names,
+        findings=tuple(findings), entries_sha256=digest.hex(), original_ids=raw.original_ids, names=raw.names,
     )  # fmt: skip
+
+
+class _Digest:
+    """The hash of the entries as read, worked out in a thread of its own beside the sorting.
+
+    SHA-256 of sizes, symmetry and kind of values, then rows and columns as int32 and values as float64 (or
+    complex128), little-endian, in the file's order.
+    """
+
+    def __init__(self, raw: RawEntries) -> None:
+        kind = "pattern" if raw.values is None else "complex" if _is_complex(raw.values) else "real"
+        head = f"spgraph-entries-1 {raw.rows} {raw.cols} {len(raw.row)} {raw.symmetry} {kind}"
+        self._hash = hashlib.sha256(head.encode())
+        self._arrays: list[tuple[npt.NDArray[Any], str]] = [(raw.row, "<i4"), (raw.col, "<i4")]
+        if raw.values is not None:
+            self._arrays.append((raw.values, "<c16" if kind == "complex" else "<f8"))
+        self._thread: threading.Thread | None = None
+        if len(raw.row) >= _CHUNK // 64:
+            try:
+                self._thread = threading.Thread(target=self._run)
+                self._thread.start()
+            except RuntimeError:  # no more threads to be had
+                self._thread = None
+
+    def _run(self) -> None:
+        while self._arrays:
+            array, kind = self._arrays.pop(0)
+            for at in range(0, len(array), _CHUNK):
+                self._hash.update(np.ascontiguousarray(array[at : at + _CHUNK], kind).data)
+
+    def finish(self) -> None:
+        """Wait until the arrays are no longer needed."""
+        if self._thread is not None:
+            self._thread.join()
+        else:
+            self._run()
+
+    def hex(self) -> str:
+        self.finish()
+        return self._hash.hexdigest()
+
+
+def _how(raw: RawEntries, options: ReadOptions) -> Duplicates | Literal["merge"]:
+    """What entries at the same place become."""
+    if options.duplicates == "error":
+        return "error"
+    if raw.values is None or options.values != "file":
+        return "merge"
+    return options.duplicates or options.parallel
 
 
 def random_values(count: int, seed: int) -> npt.NDArray[np.float64]:
@@ -251,7 +308,7 @@ def _folded(
     if count := int(np.count_nonzero(upper)):
         line = raw.line_of(int(np.argmax(upper)))
         below = len(row) - count - int(np.count_nonzero(row == col))
-        if below or raw.format == "matrix-market":
+        if not raw.undirected and (below or raw.format == "matrix-market"):
             findings.append(Finding(f"declared {raw.symmetry}, yet entries above the diagonal", line, count))
         if values is not None and raw.symmetry != "symmetric":
             flipped = -values[upper] if raw.symmetry == "skew-symmetric" else values[upper].conj()
@@ -374,59 +431,150 @@ def _repeats(rows: _Rows) -> npt.NDArray[np.bool_]:
     return same
 
 
-def _duplicates(
-    raw: RawEntries, row: Ints, col: Ints, rows: _Rows, same: npt.NDArray[np.bool_], options: ReadOptions,
-    source: Source,
-) -> Finding:  # fmt: skip
-    """The finding about duplicates; InputError where they are not allowed."""
-    first = np.flatnonzero(same)[:1]
-    i, j = int(rows.row_of(first)[0]), int(rows.col[first[0]])
-    entries = np.flatnonzero((row == i) & (col == j))
-    base = raw.base or 0
-    line = raw.line_of(int(entries[1]))
-    if options.duplicates == "error":
-        before = raw.line_of(int(entries[0]))
-        raise InputError(
-            f"row {i + base}, column {j + base} is stored more than once"
-            + (f" (first in line {before})" if before else ""),
-            remedy="merge duplicates with --duplicates sum or first",
-            place=_place(source, line),
-        )
-    how = "merged" if rows.values is None else {"sum": "summed", "first": "first kept"}[options.duplicates]
-    text = f"duplicate entries ({how}), such as row {i + base}, column {j + base}"
-    return Finding(text, line, int(np.count_nonzero(same)))
+_SAID = {
+    "sum": "summed", "min": "the least is kept", "max": "the largest is kept", "first": "first kept",
+    "last": "last kept", "merge": "merged",
+}  # fmt: skip
+_REDUCE: dict[str, Any] = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 
-def _both_sides(
-    raw: RawEntries, row: Ints, col: Ints, upper: npt.NDArray[np.bool_], rows: _Rows,
-    same: npt.NDArray[np.bool_],
-) -> list[Finding]:  # fmt: skip
-    """A finding if (i, j) and (j, i) are both stored in a file that declares symmetry."""
-    at = np.flatnonzero(same)
-    doubled = np.unique(rows.row_of(at) * raw.cols + rows.col[at])
-    is_above, is_below = np.zeros(len(doubled), np.bool_), np.zeros(len(doubled), np.bool_)
-    for start in range(0, len(row), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        keys = row[part].astype(np.int64) * raw.cols + col[part]
-        slot = np.minimum(np.searchsorted(doubled, keys), len(doubled) - 1)
-        hit = doubled[slot] == keys
-        is_above[slot[hit & upper[part]]] = True
-        is_below[slot[hit & ~upper[part]]] = True
-    pairs = np.flatnonzero(is_above & is_below)
-    if not len(pairs):
-        return []
-    i, j = divmod(int(doubled[pairs[0]]), raw.cols)
-    entry = int(np.flatnonzero((row == i) & (col == j) & upper)[0])
-    text = f"declared {raw.symmetry}, yet stored on both sides of the diagonal (merged as duplicates)"
-    return [Finding(text, raw.line_of(entry), len(pairs))]
+class _Joining:
+    """Entries at the same place of a sorted matrix, and what becomes of them.
 
+    In a symmetric matrix (`upper` tells which entries come from above the diagonal) an entry and its mirror
+    are no duplicates: duplicates are joined on either side, then both sides must agree.
+    """
 
-def _merged(rows: _Rows, same: npt.NDArray[np.bool_], options: ReadOptions) -> _Rows:
-    out = rows.keep(~same)
-    if rows.values is not None and out.values is not None and options.duplicates == "sum":
+    def __init__(
+        self, raw: RawEntries, row: Ints, col: Ints, values: Values | None,
+        upper: npt.NDArray[np.bool_] | None, rows: _Rows, same: npt.NDArray[np.bool_],
+    ) -> None:  # fmt: skip
+        self.raw, self.row, self.col, self.rows, self.same = raw, row, col, rows, same
+        self.merged = int(np.count_nonzero(same))
+        self.two_sided = upper is not None and bool(upper.any())
+        self.mirrors = 0
+        """Places that are stored on both sides of the diagonal."""
+        if upper is None or not self.two_sided:
+            return
+        # The entries of all places that occur more than once: by place, then side, then as in the file.
         at = np.flatnonzero(same)
-        np.add.at(out.values, at - np.arange(1, len(at) + 1), rows.values[at])
-    return out
+        keys = np.unique(rows.row_of(at) * raw.cols + rows.col[at])
+        entries, places = [], []
+        for start in range(0, len(row), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            key = row[part].astype(np.int64) * raw.cols + col[part]
+            place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            hit = np.flatnonzero(keys[place] == key)
+            entries.append(start + hit)
+            places.append(place[hit])
+        entry, place = np.concatenate(entries), np.concatenate(places)
+        order = np.lexsort((upper[entry], place))  # stable
+        self.entry, place = entry[order], place[order]
+        side = upper[self.entry]
+        begins = np.append(True, (place[1:] != place[:-1]) | (side[1:] != side[:-1]))
+        self.begin = np.flatnonzero(begins)
+        """The first entry of each group: the entries of a place on one side."""
+        self.place = place[self.begin]
+        self.second = np.flatnonzero(self.place[1:] == self.place[:-1]) + 1
+        """The groups above the diagonal whose place has one below it too."""
+        self.mirrors = len(self.second)
+        self.values = None if values is None else values[self.entry]
+
+    def findings(self, how: str, options: ReadOptions, source: Source) -> list[Finding]:
+        """What is to be told; InputError where duplicates are not allowed."""
+        out, raw = [], self.raw
+        if self.mirrors:
+            entry = int(self.entry[self.begin[self.second[0]]])
+            text = (
+                "undirected edges written both ways, counted once"
+                if raw.undirected
+                else f"declared {raw.symmetry}, yet stored on both sides of the diagonal: counted once"
+            )
+            out.append(Finding(text, raw.line_of(entry), self.mirrors))
+        if self.merged == self.mirrors:
+            return out
+        if self.two_sided:
+            ends = np.append(self.begin[1:], len(self.entry))
+            at = int(self.begin[np.argmax(ends - self.begin > 1)])
+            before, entry = (int(e) for e in self.entry[at : at + 2])
+        else:
+            first = np.flatnonzero(self.same)[:1]
+            i, j = int(self.rows.row_of(first)[0]), int(self.rows.col[first[0]])
+            before, entry = (int(e) for e in np.flatnonzero((self.row == i) & (self.col == j))[:2])
+        base, line = raw.base or 0, raw.line_of(entry)
+        where = f"row {int(raw.row[entry]) + base}, column {int(raw.col[entry]) + base}"
+        if options.duplicates == "error":
+            earlier = raw.line_of(before)
+            raise InputError(
+                f"{where} is stored more than once" + (f" (first in line {earlier})" if earlier else ""),
+                remedy="join duplicates with --duplicates sum, min, max, first or last",
+                place=_place(source, line),
+            )
+        out.append(
+            Finding(f"duplicate entries ({_SAID[how]}), such as {where}", line, self.merged - self.mirrors)
+        )
+        return out
+
+    def rows_joined(self, how: str, resolve: bool, source: Source) -> _Rows:
+        """The matrix with one entry at each place.
+
+        `resolve`: where the two sides contradict each other, the policy (but not a sum) chooses. InputError
+        where it may not.
+        """
+        out, at = self.rows.keep(~self.same), np.flatnonzero(self.same)
+        if out.values is None or self.rows.values is None or how == "merge":
+            return out
+        if self.two_sided:
+            first = at[np.append(True, np.diff(at) > 1)] - 1
+            out.values[first - np.searchsorted(at, first)] = self._agreed(how, resolve, source)
+            return out
+        kept, more = at - np.arange(1, len(at) + 1), self.rows.values[at]
+        if how == "last":
+            out.values[kept] = more  # of several for one place, numpy keeps the last
+        elif how != "first" and how != "error":
+            _REDUCE[how].at(out.values, kept, more)
+        return out
+
+    def _agreed(self, how: str, resolve: bool, source: Source) -> Values:
+        """The value of each place that occurs more than once."""
+        assert self.values is not None
+        ends = np.append(self.begin[1:], len(self.entry))
+        if how in _REDUCE:
+            group = _REDUCE[how].reduceat(self.values, self.begin)
+        else:
+            group = self.values[ends - 1 if how == "last" else self.begin]
+        below, above = group[self.second - 1], group[self.second]
+        differ = (below != above) & ~(np.isnan(below) & np.isnan(above))
+        if differ.any():
+            if not resolve or how in ("sum", "error"):
+                self._contradiction(int(np.argmax(differ)), below, above, source)
+            if how in _REDUCE:
+                group[self.second] = _REDUCE[how](below, above)
+            else:
+                edge = ends - 1 if how == "last" else self.begin
+                later = self.entry[edge[self.second]] > self.entry[edge[self.second - 1]]
+                group[self.second] = np.where(later == (how == "last"), above, below)
+        agreed = np.empty(int(self.place[-1]) + 1, group.dtype)
+        agreed[self.place] = group  # of two groups the second, which holds what was agreed on
+        return agreed
+
+    def _contradiction(self, which: int, below: Values, above: Values, source: Source) -> None:
+        raw, group = self.raw, self.second[which]
+        entries = self.entry[self.begin[[group - 1, group]]]
+        first, second = (int(e) for e in np.sort(entries))
+        line, base = raw.line_of(first), raw.base or 0
+        written = raw.values if raw.values is not None else above
+
+        def told(entry: int) -> str:
+            value = f"{written[entry]:.6g}"
+            return f"row {int(raw.row[entry]) + base}, column {int(raw.col[entry]) + base} is {value}"
+
+        kind = "undirected" if raw.undirected else f"declared {raw.symmetry}"
+        raise InputError(
+            f"{kind}, but {told(second)} and {told(first)}" + (f" (line {line})" if line else ""),
+            remedy="correct one of them, or choose with --duplicates min, max, first or last",
+            place=_place(source, raw.line_of(second)),
+        )
 
 
 def _stored_zeros(row: Ints, col: Ints, values: Values | None) -> int:
@@ -460,9 +608,12 @@ def _chosen(values: Values | None, count: int, options: ReadOptions) -> npt.NDAr
         drawn = random_values(count, options.seed)
         return drawn if options.values == "random" else whole(drawn)
     if values is not None and _is_complex(values):
-        part = options.part
-        values = np.abs(values) if part == "abs" else (values.imag if part == "imag" else values.real).copy()
+        values = _part(values, options.part)
     return None if values is None else values.astype(np.float64, copy=False)
+
+
+def _part(values: Values, part: str | None) -> Values:
+    return np.abs(values) if part == "abs" else (values.imag if part == "imag" else values.real).copy()
 
 
 def _sign(symmetry: str, part: str | None) -> int:

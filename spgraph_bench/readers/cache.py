@@ -29,7 +29,7 @@ from spgraph_bench.readers.common import ReadOptions
 
 __all__ = ["MAX_BYTES", "WORTH_SECONDS", "key", "load", "store", "worth_looking"]
 
-VERSION = 3
+VERSION = 4
 """Part of every key: raise it whenever reading the same bytes may give another matrix."""
 WORTH_SECONDS = 5.0
 """A file that takes longer than this to read is kept."""
@@ -94,7 +94,7 @@ def load(entry: str, name: str, source: Source) -> Matrix | None:
         matrix = Matrix(
             name, csr, replace(source, format=about["format"]), about["symmetry"], about["weighted"],
             Policies(**about["policies"]), tuple(Finding(**f) for f in about["findings"]), about["sha256"],
-            original_ids, about["names"],
+            about["entries_sha256"], original_ids, about["names"],
         )  # fmt: skip
     except Exception:  # whatever zipfile, zlib, numpy or json make of a damaged file
         return None
@@ -113,6 +113,7 @@ def store(entry: str, matrix: Matrix) -> None:
         "rows": csr.rows, "cols": csr.cols, "weighted": csr.values is not None, "symmetry": matrix.symmetry,
         "format": matrix.source.format, "policies": asdict(matrix.policies), "sha256": matrix.sha256,
         "csr": csr.sha256(), "findings": [asdict(f) for f in matrix.findings],
+        "entries_sha256": matrix.entries_sha256,
         "names": None if matrix.names is None else list(matrix.names),
     }  # fmt: skip
     arrays: dict[str, npt.NDArray[Any]] = {"row_ptr": csr.row_ptr, "col_idx": csr.col_idx}

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
-from spgraph_bench.matrix import Finding, Symmetry
+from spgraph_bench.matrix import Duplicates, Finding, Symmetry
 
 __all__ = [
     "CERTAIN",
@@ -95,7 +95,10 @@ class ReadOptions:
     base: Literal[0, 1] | None = None
     symmetrize: bool = False
     """Add the transpose of every entry (the diagonal once, an entry whose mirror is stored too once)."""
-    duplicates: Literal["sum", "first", "error"] = "sum"
+    duplicates: Duplicates | None = None
+    """What entries at the same place become; None: as `parallel` says."""
+    parallel: Literal["sum", "min"] = "sum"
+    """The same where nothing was asked for: what the problem means by parallel edges."""
     drop_zeros: bool = False
     values: Literal["file", "ones", "random", "integers"] = "file"
     seed: int = 1
@@ -119,7 +122,9 @@ class RawEntries:
     format: str
     """Name of the reader, kept in the matrix's source: "matrix-market", "edge-list", ..."""
     symmetry: Symmetry = "general"
-    """One triangle is stored unless "general"; the reader checks that entries lie in one triangle's rules."""
+    """Unless "general", an entry stands for its mirror too; where both are stored, they must agree."""
+    undirected: bool = False
+    """The entries are edges of an undirected graph: either way of writing one is as good as the other."""
     base: Literal[0, 1] | None = None
     base_from: Literal["format", "found", "option"] = "format"
     relabelled: bool = False

@@ -7,8 +7,8 @@ whether edges are directed. What it found is in the findings.
 
 KONECT's header is ``% FORMAT WEIGHTS`` and ``% EDGES ROWS COLUMNS`` (konect.cc, "Handbook of Network
 Analysis"): format sym (undirected), asym (directed) or bip (bipartite: two sets of ids, a rectangular
-matrix). An undirected edge is one edge whichever way it is written; written again, either way, it is a
-duplicate like any other. Only a file in which every edge has its mirror is taken as it stands.
+matrix). An undirected edge is one edge whichever way it is written: written both ways with the same weight it
+counts once, written again the same way it is a duplicate like any other.
 
 Measured on two cores (scripts/bench_readers.py --edge-lists; edges in no order): 113 MB without weights to
 canonical CSR in 0.6 s and 1.8 times the file's memory, with ``symmetrize`` in 0.8 s and 1.8 times, 1.2 s and
@@ -254,13 +254,7 @@ def interpret(
             findings.append(Finding("undirected by its header, each edge stored in both directions"))
         else:
             symmetry = "symmetric"
-            table.u, table.v = np.maximum(table.u, table.v), np.minimum(table.u, table.v)
-            findings.append(
-                Finding(
-                    "undirected by its header, each edge stored once: mirrored "
-                    "(written again, either way, it is a duplicate)"
-                )
-            )
+            findings.append(Finding("undirected by its header, each edge stored once: mirrored"))
     return RawEntries(
         rows,
         cols,
@@ -269,6 +263,7 @@ def interpret(
         weights,
         "edge-list",
         symmetry=symmetry,
+        undirected=symmetry != "general",
         base=base,
         base_from=base_from,
         relabelled=options.relabel,

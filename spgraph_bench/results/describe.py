@@ -27,6 +27,7 @@ def describe_matrix(matrix: Matrix) -> dict[str, Any]:
     return {
         "name": matrix.name,
         "sha256": matrix.sha256,
+        "entries_sha256": matrix.entries_sha256,
         "rows": matrix.csr.rows,
         "cols": matrix.csr.cols,
         "nnz": matrix.csr.nnz,
