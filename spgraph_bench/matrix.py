@@ -140,6 +140,8 @@ class Policies:
     """Stored zeros kept (0 when they were dropped)."""
     zeros_dropped: int = 0
     values: Literal["file", "ones", "random", "integers"] = "file"
+    bipartite: bool = False
+    """Rows and columns taken as the two sides of a graph."""
     relabelled: bool = False
     """Gaps in the vertex ids were closed."""
     part: Literal["real", "imag", "abs"] | None = None
@@ -164,6 +166,8 @@ class Policies:
             said.append(f"{self.zeros_dropped:,} zeros dropped")
         if self.values != "file":
             said.append(f"values {self.values}")
+        if self.bipartite:
+            said.append("rows and columns as the two sides of a graph")
         if self.relabelled:
             said.append("ids relabelled")
         if self.part:

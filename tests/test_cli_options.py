@@ -50,13 +50,16 @@ def test_every_option_arrives(parsed: Any) -> None:
         "--param", "block=128", "--param", "alpha=1.5", "--param", "mode=fast", "--force-format",
         "--in-process", "--watchdog", "7", "--input-format", "matrix-market", "--base", "0", "--symmetrize",
         "--duplicates", "first", "--drop-zeros", "--values", "random", "--relabel", "--part", "abs",
+        "--weight-column", "4", "--bipartite",
     )  # fmt: skip
     assert argument == "a.mtx"
     assert run == RunOptions(
         ("csr-*", "ell"), ("c*",), ("float32", "float64"), "cuda:3", 0.5, True, False, Path("r"), 9,
         {"block": "128", "alpha": "1.5", "mode": "fast"}, True, True, 7.0,
     )  # fmt: skip
-    assert read == ReadOptions("matrix-market", 0, True, "first", True, "random", 9, True, "abs")
+    assert read == ReadOptions(
+        "matrix-market", 0, True, "first", "sum", True, "random", 9, True, 4, True, "abs"
+    )
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,89 @@ def test_timestamps_are_ignored_and_said() -> None:
     assert "timestamp" in texts(raw)
 
 
+def test_times_in_the_third_column_are_left_out_with_a_note() -> None:
+    text = "1 2 1082040961\n3 4 1082155839\n1 2 1082414391\n5 2 1082439619\n"
+    raw = parse(text)
+    assert raw.values is None
+    assert [(f.line, f.warning) for f in raw.findings if "times" in f.text] == [(1, True)]
+    kept = parse(text, weight_column=3)
+    assert kept.values is not None
+    assert kept.values[0] == 1082040961
+    milliseconds = re.sub(r"\n", "000\n", text)
+    assert parse(milliseconds).values is None
+    assert parse("source,target,timestamp\n1,2,3\n2,3,5\n").values is None  # the title says it
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 2 1082040961\n2 3 5\n",  # the second is none
+        "1 2 1500000000\n2 3 700000000\n3 4 1400000000\n4 5 800000000\n",  # up and down
+        "1 2 1082040961.5\n2 3 1082040962\n",
+        "1 2 1082040961\n2 3 1082040961\n",  # all the same
+        "% asym weighted\n1 2 1082040961\n2 3 1082040962\n",  # the header says weights
+    ],
+)
+def test_large_weights_are_no_times(text: str) -> None:
+    assert parse(text).values is not None
+
+
+def test_a_column_that_grows_is_told() -> None:
+    text = "".join(f"{k % 7} {k % 11} {900 * k}\n" for k in range(120))
+    raw = parse(text)
+    assert raw.values is not None
+    assert any(f.warning and "--weight-column none" in f.text for f in raw.findings)
+
+
+def test_weight_column() -> None:
+    text = "1 2 x 5.5 7\n2 3 y 6.5 8\n"
+    with pytest.raises(InputError, match=r"5 columns.*\n.*--weight-column N"):
+        parse(text)
+    assert edges(parse(text, weight_column=4)) == [(0, 1, 5.5), (1, 2, 6.5)]
+    assert edges(parse(text, weight_column=0)) == [(0, 1, None), (1, 2, None)]
+    with pytest.raises(InputError, match=r":1: weight 'x' is no number.*\n.*--weight-column none"):
+        parse(text, weight_column=3)
+    with pytest.raises(InputError, match="--weight-column 6, but each line has 5 columns"):
+        parse(text, weight_column=6)
+    assert parse("0 1 4\n1 2 5\n", name="gap-wel", weight_column=0).values is None
+
+
+def test_weight_column_is_for_edge_lists(tmp_path: Path) -> None:
+    path = tmp_path / "a.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 5\n")
+    with pytest.raises(InputError, match="--weight-column chooses a column of an edge list"):
+        read(str(path), ReadOptions(weight_column=3))
+
+
+def test_attributes_as_networkx_writes_them(tmp_path: Path) -> None:
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.Graph([(0, 1), (1, 3)])
+    networkx.write_edgelist(graph, tmp_path / "a.edgelist")
+    assert (tmp_path / "a.edgelist").read_text().endswith("{}\n")
+    matrix = read(str(tmp_path / "a.edgelist"))
+    assert (matrix.csr.shape, matrix.csr.nnz, matrix.weighted) == ((4, 4), 2, False)
+    graph.add_edge(0, 1, weight=2.5, color="red")
+    graph.add_edge(1, 3, weight=4)
+    networkx.write_edgelist(graph, tmp_path / "b")
+    assert sorted(read(str(tmp_path / "b")).csr.value_array().tolist()) == [2.5, 4]
+    with pytest.raises(InputError, match=":2: 2 columns where line 1 has 3"):
+        parse("0 1 {'weight': 3}\n1 2 {}\n")
+
+
+def test_names_of_vertices_are_kept(tmp_path: Path) -> None:
+    text = "# who trusts whom\nAda Bob 1.5\nBob Zoë 2\n\nZoë 7 1\n"
+    with pytest.raises(InputError, match=r":2: vertex 'Ada' is no number.*\n.*--relabel"):
+        parse(text)
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    matrix = read(str(path), ReadOptions(relabel=True))
+    assert [matrix.vertex_label(v) for v in range(4)] == ["Ada", "Bob", "Zoë", "7"]
+    assert matrix.csr.to_scipy()[matrix.vertex_index("Bob"), matrix.vertex_index("Zoë")] == 2
+    assert parse("1 2\n" * 9 + "2 Bob\n", relabel=True).names == ["1", "2", "Bob"]
+    with pytest.raises(InputError, match=":3: 2 columns where other lines have 3"):
+        parse("a b 1\nb c 2\nc a\n", relabel=True)
+
+
 def test_odd_weights_are_kept() -> None:
     raw = parse("0 1 nan\n1 2 -inf\n2 0 9007199254740993\n")
     assert np.array_equal(raw.values, [np.nan, -np.inf, 2.0**53], equal_nan=True)
@@ -254,7 +337,7 @@ def test_comments_longer_than_a_block() -> None:
 def test_konect_undirected() -> None:
     raw = parse("% sym unweighted\n% 3 4 4\n1 2\n3 2\n3 3\n")
     assert (raw.symmetry, raw.base, raw.base_from, raw.rows) == ("symmetric", 1, "format", 4)
-    assert all(u >= v for u, v, _ in edges(raw))
+    assert raw.undirected
     assert "each edge stored once" in texts(raw)
 
 
@@ -265,6 +348,19 @@ def test_konect_both_directions_stored() -> None:
     assert "both directions" in texts(raw)
     # Another weight one way: these are edges of their own, not mirrors.
     assert parse("% sym weighted\n1 2 5\n2 1 6\n").symmetry == "symmetric"
+
+
+def test_undirected_edges_written_both_ways_count_once(tmp_path: Path) -> None:
+    path = tmp_path / "out.roads"
+    path.write_text("% sym weighted\n1 2 5\n2 1 5\n3 2 7\n1 3 2\n1 3 2\n")
+    matrix = read(str(path))
+    assert matrix.csr.to_scipy().toarray().tolist() == [[0, 5, 4], [5, 0, 7], [4, 7, 0]]
+    assert (matrix.policies.mirrors_found, matrix.policies.duplicates_found) == (1, 1)
+    path.write_text("% sym weighted\n1 2 5\n2 3 1\n2 1 6\n")
+    with pytest.raises(InputError, match=r":4: undirected, but .* is 6 and .* is 5 \(line 2\)"):
+        read(str(path))
+    for options in (ReadOptions(duplicates="min"), ReadOptions(parallel="min")):  # parallel edges, then
+        assert read(str(path), options).csr.to_scipy()[0, 1] == 5
 
 
 def test_konect_directed_and_bipartite() -> None:
@@ -307,6 +403,33 @@ def test_snap_headers() -> None:
     )
     assert raw.symmetry == "general"
     assert [f.line for f in raw.findings if "5 edges" in f.text] == [2]
+
+
+def test_snap_s_number_of_vertices_is_honoured_and_told() -> None:
+    raw = parse("# Nodes: 10 Edges: 3\n0 1\n1 2\n2 3\n")
+    assert (raw.rows, raw.cols) == (10, 10)
+    assert [(f.line, f.warning) for f in raw.findings if "10 vertices" in f.text] == [(1, True)]
+    assert parse("# Nodes: 3 Edges: 2\n0 7\n7 9\n").rows == 10  # ids with gaps
+    assert parse("# Nodes: 9 Edges: 2\n3 7\n7 9\n").base == 1  # the last of nine is called 9
+    raw = parse("# Nodes: 10 Edges: 2\n3 7\n7 9\n", relabel=True)
+    assert raw.rows == 3
+    assert "the header says 10 vertices, 3 occur" in texts(raw)
+
+
+def test_a_bipartite_graph_from_rows_and_columns(tmp_path: Path) -> None:
+    path = tmp_path / "out.bip"
+    path.write_text("% bip unweighted\n% 3 3 2\n1 1\n2 2\n3 2\n")
+    assert read(str(path)).csr.shape == (3, 2)
+    matrix = read(str(path), ReadOptions(bipartite=True))
+    a = matrix.csr.to_scipy().toarray()
+    assert a.shape == (5, 5)
+    assert (a == a.T).all()
+    assert a[:3, 3:].tolist() == [[1, 0], [0, 1], [0, 1]]
+    assert a.sum() == 6
+    assert matrix.vertex_label(3) == "4"  # the first column
+    path.write_text("% sym unweighted\n1 2\n")
+    with pytest.raises(InputError, match="leave --bipartite out"):
+        read(str(path), ReadOptions(bipartite=True))
 
 
 def test_undirected_through_to_the_matrix(tmp_path: Path) -> None:
@@ -359,25 +482,24 @@ RELABEL = "--relabel"
             "promises 1 vertices, line 2 names vertex 2",
             "an edge, give it 3 columns",
         ),
-        ("0 1\n1 2\n1 2 3 4 5\n", 3, "5 columns", "two to four"),
-        ("1 2 3 4 5\n1 2 3 4 5\n", 2, "5 columns", "two to four"),
-        ("alice bob\nbob carol\n", 1, "vertex 'alice' is no number", "integers"),
-        ("0 1\nbob 2\n", 2, "vertex 'bob' is no number", "integers"),
+        ("0 1\n1 2\n1 2 3 4 5\n", 3, "5 columns", "same columns"),
+        ("1 2 3 4 5\n1 2 3 4 5\n", 2, "5 columns", "--weight-column N"),
+        ("alice bob\nbob carol\n", 1, "vertex 'alice' is no number", "--relabel"),
+        ("0 1\nbob 2\n", 2, "vertex 'bob' is no number", "--relabel"),
         ("0 1\n1 2.0\n", 2, "vertex id '2.0' is no integer", "0, 1, 2"),
         ("0 1\n1 1e3\n", 2, "vertex id '1e3' is no integer", "0, 1, 2"),
-        ("0 1 1\n1 2 x\n", 2, "weight 'x' is no number", "delete the column"),
+        ("0 1 1\n1 2 x\n", 2, "weight 'x' is no number", "--weight-column none"),
         ("0 1\n0 2147483648\n", 2, "vertex id '2147483648' is above 2,147,483,647", RELABEL),
         ("0 1\n0 99999999999999999999\n", 2, "does not fit in 63 bits", "smaller"),
         ("0 1\n2147483647 0\n", 2, "2,147,483,647 makes more than 2,147,483,647 vertices", RELABEL),
         ("3\n0 1\n1 3\n", 1, "promises 3 vertices, line 3 names vertex 3", "delete the size line"),
         ("3 3\n0 1 1\n1 2 1\n", 1, "promises 3 edges, the file holds 2", "cut short"),
-        ("0 1\n1 2\n" + "z" * 99 + " 1\n", 3, "'" + "z" * 40 + "'...", "integers"),
+        ("0 1\n1 2\n" + "z" * 99 + " 1\n", 3, "'" + "z" * 40 + "'...", "--relabel"),
         ("0,1\n1,2\n1,\n", 3, "a field is empty", "fill"),
         ("0 1\n1 \x002\n", 2, "byte 0x00 at offset 6", "binary"),
-        ("0 1\n1 \u0662\n", 2, "is no number", "integers"),
+        ("0 1\n1 \u0662\n", 2, "is no number", "--relabel"),
         ("# only\n% comments\n", None, "no edges", "two vertex ids"),
         ("5\n", 1, "only one column", "delete"),
-        ("%%MatrixMarket matrix coordinate real general\n1 1 0\n", 1, "Matrix Market", "matrix-market"),
     ],
 )
 def test_broken_lists(text: str, line: int | None, cause: str, remedy: str) -> None:
@@ -560,6 +682,7 @@ def test_memory_to_the_matrix(tmp_path: Path, head: str) -> None:
     path = tmp_path / "big.txt"
     rng = np.random.default_rng(1)
     columns = [*rng.integers(100_000, 300_000, (2, 1_100_000)), rng.integers(1, 256, 1_100_000)]
+    columns[2] = columns[0] + columns[1]  # the same in both directions
     columns = columns[: 3 if head.endswith(" weighted") else 2]
     rows = zip(*(c.tolist() for c in columns), strict=True)
     path.write_text(head + "\n" + "\n".join(" ".join(map(str, row)) for row in rows) + "\n")

@@ -173,6 +173,20 @@ _seed_option = click.option(
 )
 
 
+class _WeightColumn(WholeParam):
+    """A column from 3 on, counted from 1, or none (0)."""
+
+    name = "column"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip().lower()
+        if text == "none":
+            return 0
+        if not re.fullmatch(r"[0-9]{1,3}", text) or int(text) < 3:
+            self.fail(f"{value!r} is not a column from 3 on (1 and 2 are the ids), or none.", param, ctx)
+        return int(text)
+
+
 _RUN: tuple[Decorator, ...] = (
     click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants."),
     click.option("--format", "formats", multiple=True, metavar="GLOB", help="Only these formats."),
@@ -229,7 +243,14 @@ _INPUT: tuple[Decorator, ...] = (
         show_default=True,
         help="Values of the entries; random is uniform in [0, 1), integers in 1 to 255, from --seed.",
     ),
-    click.option("--relabel", is_flag=True, help="Close gaps in the vertex ids of an edge list."),
+    click.option("--relabel", is_flag=True, help="Close gaps in vertex ids; number vertices with names."),
+    click.option(
+        "--weight-column", type=_WeightColumn(), metavar="N|none",
+        help="Column of an edge list that has the weights [default: the third, unless it has times].",
+    ),
+    click.option(
+        "--bipartite", is_flag=True, help="Take rows and columns as the two sides of an undirected graph."
+    ),
     click.option("--part", type=click.Choice(["real", "imag", "abs"]), help="Part of complex values."),
     _seed_option,
 )  # fmt: skip
@@ -306,6 +327,8 @@ def _read_options(given: Mapping[str, Any]) -> ReadOptions:
         values=given["values"],
         seed=given["seed"],
         relabel=given["relabel"],
+        weight_column=given["weight_column"],
+        bipartite=given["bipartite"],
         part=given["part"],
     )
 

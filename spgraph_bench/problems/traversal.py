@@ -119,7 +119,7 @@ def check_square(csr: CSR) -> None:
     if csr.rows != csr.cols:
         raise InputError(
             f"a graph needs a square matrix, this one is {csr.rows:,} x {csr.cols:,}",
-            remedy="take an adjacency matrix or an edge list",
+            remedy="of a file, --bipartite takes rows and columns as the two sides of a graph",
         )
 
 

@@ -78,6 +78,8 @@ def assemble(
     """
     say = progress or (lambda what, fraction: None)
     _check(raw, options, source)
+    if options.bipartite:
+        raw = _as_bipartite(raw, source)
     digest = _Digest(raw)
     findings = list(raw.findings)
     if raw.values is not None:
@@ -95,6 +97,7 @@ def assemble(
     policies = Policies(
         base=raw.base, base_from=raw.base_from, relabelled=raw.relabelled, values=options.values,
         duplicates=how,
+        bipartite=options.bipartite,
         part=options.part if _is_complex(raw.values) and options.values == "file" else None,
     )  # fmt: skip
     triangle = raw.symmetry != "general"
@@ -147,6 +150,33 @@ def _finished(
     return Matrix(
         name, csr, source, symmetry=raw.symmetry, weighted=csr.values is not None, policies=policies,
         findings=tuple(findings), entries_sha256=digest.hex(), original_ids=raw.original_ids, names=raw.names,
+    )  # fmt: skip
+
+
+def _as_bipartite(raw: RawEntries, source: Source) -> RawEntries:
+    """The undirected graph of the rows, then the columns: entry (i, j) is the edge between i and rows + j."""
+    if raw.symmetry != "general" or raw.relabelled or raw.names is not None:
+        kind = f"declared {raw.symmetry}" if raw.symmetry != "general" else "relabelled or named"
+        raise InputError(
+            f"{kind}: rows and columns are the same vertices, not two sides",
+            remedy="leave --bipartite out",
+            place=source.text,
+        )
+    vertices = raw.rows + raw.cols
+    if vertices > MAX_DIMENSION:
+        raise InputError(
+            f"{vertices:,} vertices: more than 2^31 - 1 cannot be indexed with 32 bits",
+            remedy="split the matrix",
+            place=source.text,
+        )
+    base = raw.base or 0
+    finding = Finding(
+        f"as a bipartite graph: rows are vertices {base} to {raw.rows - 1 + base}, columns {raw.rows + base} "
+        f"to {vertices - 1 + base}"
+    )
+    return replace(
+        raw, rows=vertices, cols=vertices, col=raw.col + raw.rows, symmetry="symmetric", undirected=True,
+        findings=(*raw.findings, finding),
     )  # fmt: skip
 
 

@@ -88,7 +88,7 @@ def load(entry: str, name: str, source: Source) -> Matrix | None:
                 about["rows"], about["cols"], kept["row_ptr"], kept["col_idx"],
                 kept["values"] if about["weighted"] else None,
             )  # fmt: skip
-            original_ids = kept["original_ids"] if about["policies"]["relabelled"] else None
+            original_ids = kept["original_ids"] if "original_ids" in kept.files else None
         if csr.sha256() != about["csr"]:
             return None
         matrix = Matrix(

@@ -103,7 +103,12 @@ class ReadOptions:
     values: Literal["file", "ones", "random", "integers"] = "file"
     seed: int = 1
     relabel: bool = False
-    """Close gaps in vertex ids."""
+    """Close gaps in vertex ids; ids that are no numbers are taken for names."""
+    weight_column: int | None = None
+    """The column of an edge list that holds weights, counted from 1; 0: none does. None: the third, unless
+    it holds times."""
+    bipartite: bool = False
+    """Take rows and columns as the two sides of an undirected graph: rows first, then columns."""
     part: Literal["real", "imag", "abs"] | None = None
     """Which part of complex values to take; complex input is refused without it."""
 
@@ -127,9 +132,11 @@ class RawEntries:
     """The entries are edges of an undirected graph: either way of writing one is as good as the other."""
     base: Literal[0, 1] | None = None
     base_from: Literal["format", "found", "option"] = "format"
+    has_columns: bool = False
+    """The file is an edge list, whose columns ``weight_column`` chooses from."""
     relabelled: bool = False
     original_ids: npt.NDArray[np.int64] | None = None
-    """If relabelled: the id that vertex i has in the file, int64 [rows], rising."""
+    """If relabelled and not named: the id that vertex i has in the file, int64 [rows], rising."""
     names: Sequence[str] | None = None
     """The name that vertex i has in the file [rows], where vertices have names."""
     findings: tuple[Finding, ...] = ()

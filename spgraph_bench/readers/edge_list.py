@@ -1,8 +1,8 @@
 """Edge lists: SNAP, KONECT, NetworkRepository, and whatever else has an edge on each line.
 
-A line is two vertex ids, perhaps a weight, perhaps a timestamp (ignored), separated by blanks, tabs or
-commas; "#", "%" and "//" begin comments. Beyond that files differ, and the reader finds out: a title line, a
-size line ("n", "n m", "n n m"), a last line "-1", the index base, the headers of KONECT and SNAP, which say
+A line is two vertex ids, perhaps a weight, perhaps a time (left out, alone too), separated by blanks, tabs
+or commas; "#", "%" and "//" begin comments. Beyond that files differ, and the reader finds out: a title line,
+a size line ("n", "n m", "n n m"), a last line "-1", the index base, the headers of KONECT and SNAP, which say
 whether edges are directed. What it found is in the findings.
 
 KONECT's header is ``% FORMAT WEIGHTS`` and ``% EDGES ROWS COLUMNS`` (konect.cc, "Handbook of Network
@@ -19,7 +19,8 @@ times, undirected by its header in 1.0 s and 4.3 times.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -39,15 +40,18 @@ from spgraph_bench.readers.common import (
 from spgraph_bench.readers.edge_table import (
     MAX_VERTICES,
     Table,
+    VertexNameError,
+    are_times,
     close_gaps,
     is_mirrored,
     no_edges,
+    read_named,
     read_table,
     require_rows,
 )
 from spgraph_bench.readers.tokens import Text, parse_integer, parse_number, shorten, with_line_feeds
 
-__all__ = ["DataLine", "Head", "scan_head", "sniff"]
+__all__ = ["DataLine", "Head", "interpret", "scan_head", "sniff", "weight_column"]
 
 _SUFFIXES = (
     ".txt",
@@ -67,6 +71,10 @@ _FIELD = re.compile(rb"[^\s,;]+")
 _KONECT = re.compile(rb"%\s*(sym|asym|bip|undirected|directed)\b\s*([a-z]*)", re.IGNORECASE)
 _KONECT_SIZES = re.compile(rb"%\s*(\d+)(?:\s+(\d+))?(?:\s+(\d+))?\s*")
 _SNAP = re.compile(rb"#\s*(undirected|directed) graph", re.IGNORECASE)
+_SNAP_NODES = re.compile(rb"#.*\bnodes:\s*(\d{1,18})\b", re.IGNORECASE)
+_TIME = re.compile(rb"['\"]?(unix_?)?(time|timestamp|time_?stamp|date|datetime|ts|t)['\"]?", re.IGNORECASE)
+_DICT = re.compile(rb"\{([^{}\r\n]*)\}")
+_DICT_WEIGHT = re.compile(rb"['\"]weight['\"]\s*:\s*([^,\s]+)")
 _SNAP_EDGES = re.compile(rb"#.*\bedges:\s*(\d+)", re.IGNORECASE)
 
 
@@ -93,6 +101,8 @@ class Head:
     """What a header of KONECT or SNAP says."""
     konect: tuple[str, str] | None = None
     """KONECT's format and weights: ("sym", "unweighted")."""
+    nodes: tuple[int, int] | None = None
+    """Vertices that a header of SNAP promises, and its line."""
     edges: tuple[int, int] | None = None
     """Edges that a header promises, and its line."""
     sides: tuple[int, int] | None = None
@@ -113,8 +123,11 @@ class Head:
             self.sides = (int(found[2] or 0), int(found[3] or found[2] or 0))
         elif found := _SNAP.match(text):
             self.directed = found[1].lower() == b"directed"
-        elif found := _SNAP_EDGES.match(text):
-            self.edges = (int(found[1]), number)
+        else:
+            if found := _SNAP_EDGES.match(text):
+                self.edges = (int(found[1]), number)
+            if found := _SNAP_NODES.match(text):
+                self.nodes = (int(found[1]), number)
 
 
 def scan_head(content: Text, stop: int, wanted: int = 3) -> Head:
@@ -149,6 +162,7 @@ def sniff(head: bytes, name: str) -> int:
     named = name.endswith(_SUFFIXES) or name.startswith("out.")
     whole = head if len(head) < 65536 else head[: head.rfind(b"\n") + 1]
     whole = whole if b"\n" in whole else whole.replace(b"\r", b"\n")
+    whole = _DICT.sub(_dict_weight, whole)
     found = scan_head(whole, len(whole), 6)
     if not found.lines:  # 64 KiB of comments
         return POSSIBLE if named or found.konect else NO
@@ -187,19 +201,34 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     lines = head.lines
     if not lines:
         raise no_edges(data)
+    if any(b"{" in field for line in lines for field in line.fields):
+        plain = _DICT.sub(_dict_weight, data.data[:end])
+        if plain != data.data[:end]:
+            findings.append(Finding("attributes as networkx writes them: only weights are kept"))
+            return parse(replace(data, data=plain, path=None), options, progress)
+    times = False
     if _is_title(lines):
+        times = len(lines[0].fields) == 3 and bool(_TIME.fullmatch(lines[0].fields[2]))
         title = shorten(b" ".join(lines[0].fields))
         findings.append(
             Finding(f"{title} is neither a comment nor an edge: skipped", lines[0].number, warning=True)
         )
         lines = lines[1:]
-    columns = _columns(data, lines)
+    columns = _columns(data, lines, options)
+    weight = weight_column(data, options, columns)
     size = _plain_size(lines, columns)
     width = len(lines[0].fields)
     if size is not None:
         lines = lines[1:]
     largest = 2**63 - 1 if options.relabel else MAX_VERTICES
-    table = read_table(data, lines[0].offset, end, columns, progress, largest=largest)
+    try:
+        table = read_table(data, lines[0].offset, end, columns, progress, weight=weight, largest=largest)
+    except VertexNameError:
+        if not options.relabel:
+            raise
+        table, names = read_named(data, _data_lines(data, lines[0], end), columns, weight)
+        _leave_out_times(table, head, options, times, findings)
+        return interpret(data, options, table, head, None, findings, names)
     if size is None:
         size = _size_among_edges(table, lines[0], columns, findings)
     elif not _is_credible(size, table):
@@ -210,6 +239,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         )
     if size is not None:
         _check_count(data, table, size, findings)
+    _leave_out_times(table, head, options, times, findings)
     return interpret(data, options, table, head, size, findings)
 
 
@@ -220,24 +250,32 @@ def interpret(
     head: Head,
     size: _Size | None,
     findings: list[Finding],
+    names: list[str] | None = None,
 ) -> RawEntries:
     """Base, number of vertices, direction: from the columns of an edge list to entries of a matrix."""
     bipartite = head.konect is not None and head.konect[0] == "bip"
     if bipartite and options.relabel:
         raise data.error("a bipartite graph has two sets of ids: --relabel cannot close their gaps")
-    base, base_from = _base(data, options, table, head, size, findings)
+    base: Literal[0, 1] | None
+    base, base_from = (None, "format") if names else _base(data, options, table, head, size, findings)
     original = None
-    if options.relabel:
+    if names is not None:
+        rows = cols = len(names)
+    elif options.relabel:
         table.u, table.v, original = close_gaps(table.u, table.v)
         rows = cols = len(original)
         require_rows(data, table, rows, 0)
     else:
+        assert base is not None
         rows, cols = _shape(data, table, base, bipartite, head, size, findings)
         if base:
             table.u -= base
             table.v -= base
         if not bipartite and rows == cols:
             _report_gaps(table, rows, findings)
+    if options.relabel and head.nodes is not None and head.nodes[0] != rows:
+        text = f"the header says {head.nodes[0]:,} vertices, {rows:,} occur in edges"
+        findings.append(Finding(text, head.nodes[1], warning=True))
     if head.edges is not None and head.edges[0] != len(table):
         text = f"the header promises {head.edges[0]:,} edges, the file holds {len(table):,}"
         findings.append(Finding(text, head.edges[1]))
@@ -266,8 +304,10 @@ def interpret(
         undirected=symmetry != "general",
         base=base,
         base_from=base_from,
+        has_columns=True,
         relabelled=options.relabel,
         original_ids=original,
+        names=names,
         findings=tuple(findings + table.findings),
         line_of=table.line_of,
     )
@@ -282,13 +322,66 @@ def _is_title(lines: list[DataLine]) -> bool:
     )
 
 
-def _columns(data: Input, lines: list[DataLine]) -> int:
+def weight_column(data: Input, options: ReadOptions, columns: int) -> int | None:
+    """The column that has the weights, counted from 0, or None. InputError where there is no such column."""
+    if options.weight_column is None:
+        return 2 if columns > 2 else None
+    if options.weight_column == 0:
+        return None
+    if not 2 < options.weight_column <= columns:
+        raise data.error(
+            f"--weight-column {options.weight_column}, but each line has {columns} columns, two of them ids",
+            remedy=f"{' or '.join(map(str, range(3, columns + 1)))}, or none"
+            if columns > 2
+            else "leave it out: edges have no weights",
+        )
+    return options.weight_column - 1
+
+
+def _leave_out_times(
+    table: Table, head: Head, options: ReadOptions, titled: bool, findings: list[Finding]
+) -> None:
+    """Take times off `table`: nobody means them as weights. Tell of what may be times."""
+    weights = table.weights
+    if options.weight_column is not None or weights is None or (head.konect and not titled):
+        return
+    if titled or are_times(weights):
+        span = f"{weights.min():.0f} to {weights.max():.0f}"
+        text = f"the third column, {span}, has times: left out (--weight-column 3 keeps it as weights)"
+        findings.append(Finding(text, table.line_of(0), warning=True))
+        table.weights, table.findings = None, []
+    elif len(weights) >= 100 and weights[0] < weights[-1] >= 10**5 and (weights[1:] >= weights[:-1]).all():
+        text = "the third column grows from line to line: if it has times, --weight-column none"
+        findings.append(Finding(text, table.line_of(0), warning=True))
+
+
+def _dict_weight(found: re.Match[bytes]) -> bytes:
+    """What an attribute dictionary of networkx says of a weight."""
+    weight = _DICT_WEIGHT.search(found[1])
+    return weight[1] if weight else b""
+
+
+def _data_lines(data: Input, first: DataLine, end: int) -> Iterator[tuple[int, list[bytes]]]:
+    """(1-based number, fields) of the lines from `first` on that are neither empty nor comments."""
+    number = first.number
+    for line in data.data[first.offset : end].split(b"\n"):
+        fields = _FIELD.findall(line)
+        for at, token in enumerate(fields):
+            if token.startswith(_COMMENT):
+                del fields[at:]
+                break
+        if fields:
+            yield number, fields
+        number += 1
+
+
+def _columns(data: Input, lines: list[DataLine], options: ReadOptions) -> int:
     """How many columns the list has; the second line tells, for the first may be a size line."""
     line = lines[1] if len(lines) > 1 else lines[0]
     columns = len(line.fields)
     if len(lines) > 2 and columns != len(lines[0].fields) == len(lines[2].fields) in (2, 3, 4):
         return len(lines[0].fields)  # the second line is the odd one
-    if 2 <= columns <= 4:
+    if 2 <= columns <= (4 if options.weight_column is None else 64):
         return columns
     if columns == 1:
         raise data.error(
@@ -299,7 +392,7 @@ def _columns(data: Input, lines: list[DataLine]) -> int:
     raise data.error(
         f"{columns} columns; an edge list has two ids, perhaps a weight and a timestamp",
         line=line.number,
-        remedy="keep the first two to four columns",
+        remedy="say which of them has the weights: --weight-column N, or none",
     )
 
 
@@ -399,7 +492,8 @@ def _base(
         return 0, "found"
     if head.konect or head.banner:
         return 1, "format"
-    if low == 1 or (size is not None and table.high() == size.rows == size.cols):
+    counted = size is not None and table.high() == size.rows == size.cols
+    if low == 1 or counted or (head.nodes is not None and table.high() == head.nodes[0]):
         return 1, "found"
     if not options.relabel:
         text = f"the smallest id is {low:,}: taken for 0-based (--base 1 says otherwise)"
@@ -433,6 +527,16 @@ def _shape(
         rows, cols = size.rows, size.cols
     elif not bipartite:
         rows = cols = max(rows, cols)
+    if head.nodes is not None and size is None and not bipartite and head.nodes[0] > rows:
+        nodes, line = head.nodes
+        text = f"the header says {nodes:,} vertices, ids end at {rows - 1 + base:,}: "
+        if nodes <= MAX_VERTICES:
+            findings.append(Finding(f"{text}{nodes - rows:,} more without edges", line, warning=True))
+            rows = cols = nodes
+        else:
+            findings.append(
+                Finding(f"{text}more vertices than can be indexed are not added", line, warning=True)
+            )
     if head.sides is not None:
         said = head.sides if bipartite else (head.sides[0], head.sides[0])
         if said[0] < rows or said[1] < cols:

@@ -6,7 +6,8 @@ What the columns mean (base, size line, header, direction) is for the readers th
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +23,12 @@ __all__ = [
     "MAX_VERTICES",
     "Ids",
     "Table",
+    "VertexNameError",
+    "are_times",
     "close_gaps",
     "is_mirrored",
     "no_edges",
+    "read_named",
     "read_table",
     "require_rows",
 ]
@@ -35,6 +39,10 @@ MAX_VERTICES = 2**31 - 1
 """col_idx is int32."""
 
 HUGE = "give --relabel, which numbers the vertices anew"
+
+
+class VertexNameError(InputError):
+    """A vertex that is no number, but may be a name."""
 
 
 @dataclass
@@ -79,22 +87,24 @@ def read_table(
     columns: int,
     progress: Progress,
     *,
+    weight: int | None = 2,
     largest: int = MAX_VERTICES,
     commas: bool = True,
     ragged_remedy: str = "give every line the same columns",
 ) -> Table:
-    """The edges in ``data.data[begin:end]``, whose lines have `columns` (2 to 4) numbers or are empty.
+    """The edges in ``data.data[begin:end]``, whose lines have `columns` (2 or more) fields or are empty.
 
-    The third column is a weight, a fourth is a timestamp, which is ignored whatever it holds. Raises
-    InputError, with its line, for any other number of columns, for ids that are no integers from 0 to
-    `largest` and for weights that are no numbers.
+    The column `weight` (counted from 0; None: none) has weights, others behind the ids are ignored whatever
+    they hold. Raises InputError, with its line, for any other number of columns, for ids that are no integers
+    from 0 to `largest` and for weights that are no numbers.
     """
+    weight = weight if weight is not None and weight < columns else None
     # Room for all edges that the text can hold, of which the system gives what is written to: pieces to be
     # joined would take twice the memory.
     most = (end - begin) // (2 * columns) + 1
     us: Ids = np.empty(most, np.int32)
     vs: Ids = np.empty(most, np.int32)
-    ws = np.empty(most) if columns > 2 else None
+    ws = None if weight is None else np.empty(most)
     places: list[tuple[int, int, int]] = []  # first edge, first and last byte of each block that has edges
     edges = 0
     for a, b in blocks(data.data, begin, end):
@@ -108,7 +118,7 @@ def read_table(
                 whole = int(counts[:line].sum())
                 where = "before" if edges or whole else "after it"
                 ragged = _ragged(block, whole, int(counts[line]), columns, where, ragged_remedy)
-        u, v, w = _parse(block, whole, columns, largest)
+        u, v, w = _parse(block, whole, columns, weight, largest)
         if ragged is not None:  # only now: a fault further up has been raised before it
             raise ragged
         if len(u):
@@ -128,11 +138,63 @@ def read_table(
         return Block(data, a, b, commas=commas, comments=True).line((edge - first) * columns)
 
     table = Table(us[:edges], vs[:edges], None if ws is None else ws[:edges], [], line_of)
-    if columns == 4:
+    if columns == 4 and weight == 2:
         table.findings.append(Finding("the fourth column is taken for a timestamp and ignored"))
     if table.weights is not None:
         table.findings += _odd_weights(table.weights, line_of)
     return table
+
+
+def read_named(
+    data: Input, lines: Iterable[tuple[int, list[bytes]]], columns: int, weight: int | None
+) -> tuple[Table, list[str]]:
+    """The edges of `lines` (1-based number, fields) whose ids are names, and the names by first appearance.
+
+    Raises InputError, with its line, as :func:`read_table` does.
+    """
+    number_of: dict[bytes, int] = {}
+    us, vs, ws, places = array("i"), array("i"), array("d"), array("q")
+    for number, fields in lines:
+        if len(fields) != columns:
+            raise data.error(
+                f"{len(fields)} columns where other lines have {columns}",
+                line=number,
+                remedy="give every line the same columns",
+            )
+        us.append(number_of.setdefault(fields[0], len(number_of)))
+        vs.append(number_of.setdefault(fields[1], len(number_of)))
+        places.append(number)
+        if weight is not None and weight < columns:
+            value = parse_number(fields[weight])
+            if value is None:
+                raise data.error(
+                    f"weight {shorten(fields[weight])} is no number",
+                    line=number,
+                    remedy="correct it, or --weight-column none leaves the column out",
+                )
+            ws.append(value)
+    if not us:
+        raise no_edges(data)
+    weights = np.array(ws) if ws else None
+    table = Table(np.array(us, np.int32), np.array(vs, np.int32), weights, [], lambda edge: places[edge])
+    if weights is not None:
+        table.findings += _odd_weights(weights, table.line_of)
+    return table, [name.decode("utf-8", "replace") for name in number_of]
+
+
+def are_times(column: npt.NDArray[np.float64]) -> bool:
+    """Whether numbers are times (seconds or milliseconds of Unix, 1990 to 2030) rather than weights.
+
+    Whole numbers that mostly follow each other in time; of a thousand or more, in any order.
+    """
+    low, high = float(column.min()), float(column.max())
+    unit = 1e3 if low >= 6.3e11 else 1.0
+    if not (6.3e8 * unit <= low < high <= 1.9e9 * unit) or (column != np.floor(column)).any():
+        return False
+    steps = len(column) - 1
+    rising = int(np.count_nonzero(column[1:] >= column[:-1]))
+    falling = int(np.count_nonzero(column[1:] <= column[:-1]))
+    return steps >= 999 or max(rising, falling) >= 0.9 * steps
 
 
 def _wide_enough(column: Ids, part: Ids, filled: int) -> Ids:
@@ -149,7 +211,7 @@ def no_edges(data: Input) -> InputError:
 
 
 def _parse(
-    block: Block, tokens: int, columns: int, largest: int
+    block: Block, tokens: int, columns: int, weight: int | None, largest: int
 ) -> tuple[Ids, Ids, npt.NDArray[np.float64] | None]:
     """Columns of the first `tokens` tokens of `block`."""
     faults: list[int] = []
@@ -169,10 +231,11 @@ def _parse(
         u, v = both[0::2], both[1::2]
     else:
         u, v = (ids(slice(column, tokens, columns), column, columns) for column in (0, 1))
-        weights, good = block.numbers(slice(2, tokens, columns))
-        note(~good, 2, columns)
+    if weight is not None:
+        weights, good = block.numbers(slice(weight, tokens, columns))
+        note(~good, weight, columns)
     if faults:
-        raise _bad_token(block, min(faults), min(faults) % columns, largest)
+        raise _bad_token(block, min(faults), min(faults) % columns > 1, largest)
     small = np.int32 if not len(u) or max(u.max(), v.max()) < 2**31 else np.int64
     return u.astype(small), v.astype(small), weights
 
@@ -184,27 +247,32 @@ def _ragged(block: Block, token: int, found: int, columns: int, where: str, reme
             f"only one column ({shorten(block.token(token))}) where an edge needs two vertex ids",
             "delete the line, or turn it into a comment with '#'",
         )
-    if found > 4:
+    if found > 4 >= columns:
         return block.error(
             token,
-            f"{found} columns; an edge list has two ids, perhaps a weight and a timestamp",
-            "keep the first two to four columns",
+            f"{found} columns where the lines {where} have {columns}",
+            remedy,
         )
     return block.error(token, f"{found} columns where the lines {where} have {columns}", remedy)
 
 
-def _bad_token(block: Block, token: int, column: int, largest: int) -> InputError:
+def _bad_token(block: Block, token: int, is_weight: bool, largest: int) -> InputError:
     text = block.token(token)
     quoted = shorten(text)
-    if column == 2:
-        return block.error(token, f"weight {quoted} is no number", "correct it or delete the column")
+    if is_weight:
+        return block.error(
+            token,
+            f"weight {quoted} is no number",
+            "correct it, or --weight-column none leaves the column out",
+        )
     value = parse_integer(text)
     if value is None and parse_number(text) is not None:
         return block.error(token, f"vertex id {quoted} is no integer", "vertex ids must be 0, 1, 2, ...")
     if value is None:
-        return block.error(
-            token, f"vertex {quoted} is no number", "replace vertex names by the integers 0, 1, 2, ..."
+        error = block.error(
+            token, f"vertex {quoted} is no number", "if vertices have names: --relabel numbers them"
         )
+        return VertexNameError(error.cause, remedy=error.remedy, place=error.place)
     if value < 0:
         return block.error(token, f"vertex id {quoted} is negative", "vertex ids must be 0, 1, 2, ...")
     if value >= 2**63:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spgraph_bench.readers.common import LIKELY, NO, Input, Progress, RawEntries, ReadOptions, reader
-from spgraph_bench.readers.edge_list import Head, interpret, scan_head
+from spgraph_bench.readers.edge_list import Head, interpret, scan_head, weight_column
 from spgraph_bench.readers.edge_table import MAX_VERTICES, read_table
 from spgraph_bench.readers.tokens import with_line_feeds
 
@@ -40,6 +40,7 @@ def _parse(data: Input, options: ReadOptions, progress: Progress, columns: int, 
         len(data.data),
         columns,
         progress,
+        weight=weight_column(data, options, columns),
         largest=largest,
         commas=False,
         ragged_remedy="correct the line, or give --input-format edge-list",

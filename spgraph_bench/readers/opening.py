@@ -127,6 +127,11 @@ def parse(data: Input, options: ReadOptions, progress: Progress, readers: Mappin
             f"--relabel closes gaps in the vertex ids of graphs; {title} has rows and columns",
             remedy="leave --relabel out",
         )
+    if options.weight_column is not None and not entries.has_columns:
+        raise data.error(
+            f"--weight-column chooses a column of an edge list; {title} has none to choose from",
+            remedy="leave --weight-column out",
+        )
     if options.base is not None and entries.base != options.base:
         own = "has no indices to shift" if entries.base is None else f"is {entries.base}-based by definition"
         raise data.error(f"{title} {own}", remedy=f"leave --base {options.base} out")
