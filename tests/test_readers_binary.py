@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +86,10 @@ def test_harwell_boeing_with_right_hand_sides(save):
     lines.insert(4, "F                          1             0")
     matrix = read(save("a.hb", "\r\n".join([*lines, "1. 2. 3."])))
     assert matrix.csr.to_scipy().toarray().tolist() == [[1, 0, 0], [0, 3, 0], [-2.5, 0, 4e-100]]
-    assert [(f.text, f.line) for f in matrix.findings] == [("right-hand sides are left out", 5)]
+    assert [(f.text, f.line) for f in matrix.findings] == [
+        ("right-hand sides are left out", 5),
+        ("Fortran exponents without a letter (1.0-100)", 9),
+    ]
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -276,3 +280,93 @@ def test_cut_off_archive(save):
         read(save("n.tar", whole[:3000]))
     with pytest.raises(InputError, match="gzip compression ends too early"):
         read(save("n.tar.gz", tar(("n/n.mtx", MTX))[:-20]))
+
+
+def test_harwell_boeing_as_scipy_writes_it(save, tmp_path):
+    # Its values are a character narrower than the format in the file says.
+    a = sp.diags_array([[-1.0] * 6, [4.0] * 7, [-1.0] * 6], offsets=[-1, 0, 1]).tocsc()
+    sio.hb_write(tmp_path / "a.dat", a)
+    assert np.array_equal(dense(str(tmp_path / "a.dat")), a.toarray())
+
+
+@pytest.mark.parametrize(
+    ("values", "cause"),
+    [
+        ("  1.000D+00 -2.5.00D0\n  3.000D+00    4.0-100", "'-2.5.00e0'"),
+        ("  1.000D+00           \n  3.000D+00 4.0 5.0-1", "the values end too early"),  # as many numbers
+        ("  1.000D+00 -2.500D+00\n  3.000D+00     4.0-10", "'4.0-10'"),
+        ("  1.000D+00 -2.500D+00\n  3.000D+00      1_000", "'1_000'"),
+    ],
+)
+def test_values_that_are_nearly_numbers(save, values, cause):
+    with pytest.raises(InputError, match=rf"a\.rb:[78]: .*{cause}"):
+        read(save("a.rb", rb(values=values)))
+
+
+def test_formats_of_many_digits(save):
+    with pytest.raises(InputError, match=r"a\.rb:4: 3 Fortran formats"):
+        read(save("a.rb", rb(fmt=f"(2D{'1' * 5000}.3)")))
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia"])
+def test_npz_of_half_precision(tmp_path, form):
+    a = sp.coo_array(([1.5, -2, 0.25], ([0, 1, 1], [1, 0, 1])), shape=(2, 2)).asformat(form)
+    a.data = a.data.astype(np.float16)
+    sp.save_npz(tmp_path / "a.npz", a)
+    assert dense(str(tmp_path / "a.npz")) == [[0, 1.5], [-2, 0.25]]
+
+
+def test_a_stored_false_is_no_entry(tmp_path):
+    a = sp.csr_array((np.array([True, False, True]), ([0, 0, 1], [0, 1, 1])), shape=(2, 2))
+    assert a.nnz == 3
+    sp.save_npz(tmp_path / "a.npz", a)
+    matrix = read(str(tmp_path / "a.npz"))
+    assert (matrix.csr.nnz, matrix.weighted) == (2, False)
+    assert [f.count for f in matrix.findings if "false" in f.text] == [1]
+
+
+def packed(kind: str, files: dict[str, str]) -> bytes:
+    out = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
+    else:
+        with tarfile.open(fileobj=out, mode="w:bz2") as tar:
+            for name, content in files.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content.encode()))
+    return out.getvalue()
+
+
+KONECT = {
+    "kon/README.kon": "1 2 3\n", "kon/meta.kon": "name: kon\n", "kon/ent.kon.id.txt": "1 2\n",
+    "kon/out.kon": "% asym unweighted\n1 2\n3 1\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_downloads_of_konect_and_networkrepository(save, kind):
+    suffix = "zip" if kind == "zip" else "tar.bz2"
+    konect = read(save(f"download.tsv.kon.{suffix}", packed(kind, KONECT)))
+    assert (konect.csr.nnz, konect.name) == (2, "kon")
+    mtx = "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n2 1\n3 2\n"
+    for name, content in (("nr.mtx", mtx), ("other.edges", "% a graph\n1 2\n2 3\n")):
+        files = {"readme.html": "<p>", "readme.txt": "1 2\n", "__MACOSX/._nr.mtx": "x", name: content}
+        assert read(save(f"nr.{suffix}", packed(kind, files))).csr.rows == 3
+    forced = read(
+        save(f"a.{suffix}", packed(kind, {"a.mtx": "2 1\n3 1\n"})), ReadOptions(input_format="edge-list")
+    )
+    assert forced.csr.nnz == 2
+    with pytest.raises(InputError, match=r"but one\.txt, two\.txt\n.*name the file"):
+        read(save(f"b.{suffix}", packed(kind, {"one.txt": "1 2\n", "two.txt": "1 2\n"})))
+    with pytest.raises(InputError, match=rf"c\.{suffix}:c\.mtx:3: 'x' is not a row index"):
+        read(save(f"c.{suffix}", packed(kind, {"c.mtx": mtx.replace("2 1", "x 1")})))
+
+
+def test_broken_zip(save):
+    content = packed("zip", {"a.txt": "".join(f"{k} {k + 1}\n" for k in range(999))})
+    for broken in (content[:-30], content[:60] + b"\xff" * 9 + content[69:]):
+        with pytest.raises(InputError, match="the archive is damaged"):
+            read(save("a.zip", broken))

@@ -1,9 +1,17 @@
-"""SuiteSparse archives: the matrix in a tar file, read in memory; nothing is written to disk."""
+"""Archives as collections hand them out: the one matrix in a tar or zip file, read in memory.
+
+Known are the SuiteSparse collection (NAME/NAME.mtx), KONECT (one ``out.*``) and NetworkRepository (a zip file
+with the graph and a readme). Nothing is written to disk.
+"""
 
 from __future__ import annotations
 
 import io
 import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Any, cast
 
@@ -19,21 +27,45 @@ from spgraph_bench.readers.common import (
     require_memory,
 )
 
-__all__ = ["parse", "sniff"]
+__all__ = ["is_archive", "parse", "sniff"]
 
 NAME = "archive"
+_ZIP = (b"PK\3\4", b"PK\5\6")
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A regular file in an archive."""
+
+    name: str
+    size: int
+    read: Callable[[], bytes]
+
+    @property
+    def path(self) -> PurePosixPath:
+        return PurePosixPath(self.name)
+
+
+def is_archive(head: bytes) -> bool:
+    """Whether content that begins with `head` is a tar or zip file of other files (npz holds arrays)."""
+    return head[257:262] == b"ustar" or (head.startswith(_ZIP) and b".npy" not in head[:512])
 
 
 def sniff(head: bytes, name: str) -> int:
-    """The magic of POSIX and GNU tar; a tar file without it has only its suffix."""
-    if head[257:262] == b"ustar":
+    """The magic of POSIX and GNU tar and of zip; a tar file without it has only its suffix."""
+    if is_archive(head):
         return CERTAIN
-    return LIKELY if name.endswith(".tar") else NO
+    return LIKELY if name.endswith((".tar", ".zip")) else NO
 
 
-@reader(NAME, title="SuiteSparse archive", suffixes=(".tar.gz", ".tgz", ".tar"), sniff=sniff)
+@reader(
+    NAME,
+    title="archive (SuiteSparse, KONECT, NetworkRepository)",
+    suffixes=(".tar.gz", ".tgz", ".tar.bz2", ".tar", ".zip"),
+    sniff=sniff,
+)
 def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
-    """Entries of NAME/NAME.mtx (or .rb, ...) or of the only matrix in the archive.
+    """Entries of NAME/NAME.mtx (or .rb, ...), of the only ``out.*``, or of the only matrix in the archive.
 
     Side files (NAME_b.mtx: right-hand sides, coordinates) are never taken. Members are looked up by name and
     read into memory, so neither their paths nor links among them can do anything.
@@ -45,41 +77,88 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     suffixes = {suffix for one in within.values() for suffix in one.suffixes}
     progress("looking into the archive", None)
     try:
-        file = cast("IO[bytes]", data.data if not isinstance(data.data, bytes) else io.BytesIO(data.data))
-        with tarfile.open(fileobj=file, mode="r:") as tar:
-            member = _chosen(data, tar.getmembers(), suffixes)
-            require_memory(member.size, f"{_shown(member.name)} in the archive", data.place)
-            stream: Any = tar.extractfile(member)
-            content = stream.read()
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        member, content = _from_zip(data, suffixes) if data.head(2) == b"PK" else _from_tar(data, suffixes)
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         raise data.error(f"the archive is damaged ({error})", remedy="fetch it again") from None
+    except (RuntimeError, NotImplementedError) as error:  # zipfile: a password, an unknown compression
+        raise data.error(
+            f"the archive cannot be read ({error})", remedy="unpack it and name the file in it"
+        ) from None
     place = f"{data.place}:{_shown(member.name)}"
     if len(content) < member.size:
         raise data.error(f"{_shown(member.name)} in the archive is cut off", remedy="fetch it again")
-    inner = Input(content, PurePosixPath(member.name).name, place)
+    inner = Input(content, member.path.name, place)
     if not content:
         raise inner.error("the file is empty", remedy="fetch the archive again")
-    return choose(inner, within).parse(inner, options, progress)
+    forced = within.get(options.input_format or "")
+    return (forced or choose(inner, within)).parse(inner, options, progress)
 
 
-def _chosen(data: Input, members: list[tarfile.TarInfo], suffixes: set[str]) -> tarfile.TarInfo:
+def _from_tar(data: Input, suffixes: set[str]) -> tuple[_Member, bytes]:
+    file = cast("IO[bytes]", data.data if not isinstance(data.data, bytes) else io.BytesIO(data.data))
+    with tarfile.open(fileobj=file, mode="r:") as tar:
+
+        def reading(info: tarfile.TarInfo) -> Callable[[], bytes]:
+            def read() -> bytes:
+                stream: Any = tar.extractfile(info)
+                return cast("bytes", stream.read())
+
+            return read
+
+        files = [
+            _Member(info.name, info.size, reading(info))
+            for info in tar.getmembers()
+            if info.isreg() and not info.issparse()
+        ]
+        return _taken(data, files, suffixes)
+
+
+def _from_zip(data: Input, suffixes: set[str]) -> tuple[_Member, bytes]:
+    # zipfile cannot work on a mapped file before Python 3.13
+    file = open(data.path, "rb") if data.path is not None else io.BytesIO(data.data[:])  # noqa: SIM115
+    with file, zipfile.ZipFile(file) as archive:
+
+        def reading(info: zipfile.ZipInfo) -> Callable[[], bytes]:
+            def read() -> bytes:
+                with archive.open(info) as stream:
+                    return stream.read(info.file_size + 1)
+
+            return read
+
+        infos = [info for info in archive.infolist() if not info.is_dir()]
+        files = [_Member(info.filename, info.file_size, reading(info)) for info in infos]
+        return _taken(data, files, suffixes)
+
+
+def _taken(data: Input, files: Sequence[_Member], suffixes: set[str]) -> tuple[_Member, bytes]:
+    member = _chosen(data, files, suffixes)
+    require_memory(member.size, f"{_shown(member.name)} in the archive", data.place)
+    return member, member.read()
+
+
+def _chosen(data: Input, members: Sequence[_Member], suffixes: set[str]) -> _Member:
     """The member that is the matrix."""
-    files = [
-        (PurePosixPath(m.name), m)
-        for m in members
-        if m.isreg() and not m.issparse() and PurePosixPath(m.name).suffix.lower() in suffixes
-    ]
-    archive = data.name.lower().removesuffix(".tar")
-    named = [m for path, m in files if path.stem.lower() in (path.parent.name.lower(), archive)]
+    archive = data.name.lower().removesuffix(".tar").removesuffix(".zip")
+    konect = [m for m in members if m.path.name.startswith("out.") and len(m.path.name) > 4]
+    files = [m for m in members if m.path.suffix.lower() in suffixes and not _is_about(m.path)]
+    named = [m for m in files if m.path.stem.lower() in (m.path.parent.name.lower(), archive)]
     if named:
         return named[0]
-    if len(files) == 1 and not files[0][0].stem.startswith(f"{files[0][0].parent.name}_"):
-        return files[0][1]
-    names = ", ".join(_shown(m.name) for _, m in files[:5]) or "no file with a known suffix"
+    if len(konect) == 1:
+        return konect[0]
+    if len(files) == 1 and not files[0].path.stem.startswith(f"{files[0].path.parent.name}_"):
+        return files[0]
+    names = ", ".join(_shown(m.name) for m in (konect or files)[:5]) or "no file with a known suffix"
     raise data.error(
-        f"no matrix called NAME/NAME.mtx (or .rb) in the archive, but {names}",
+        f"no matrix called NAME/NAME.mtx (or .rb), nor a single graph, in the archive, but {names}",
         remedy="unpack it and name the file that you want",
     )
+
+
+def _is_about(path: PurePosixPath) -> bool:
+    """Whether a file is there to be read by people, or by a Macintosh."""
+    name = path.name.lower()
+    return name.startswith(("readme", "license", "meta.", "._")) or "__MACOSX" in path.parts
 
 
 def _shown(name: str) -> str:

@@ -41,6 +41,7 @@ __all__ = [
     "registered",
     "require_memory",
     "whole",
+    "without_false",
 ]
 
 Progress = Callable[[str, float | None], None]
@@ -218,6 +219,16 @@ def require_memory(needed: int, what: str, place: str, remedy: str | None = None
             remedy=remedy or "use a machine with more memory",
             place=place,
         )
+
+
+def without_false(
+    row: npt.NDArray[Any], col: npt.NDArray[Any], values: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[Finding, ...]]:
+    """Row and column of the entries that are true: a pattern has no others."""
+    count = len(values) - int(np.count_nonzero(values))
+    if not count:
+        return row, col, ()
+    return row[values], col[values], (Finding("stored values that are false: no entries", count=count),)
 
 
 def whole(units: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

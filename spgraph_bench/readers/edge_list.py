@@ -257,7 +257,11 @@ def interpret(
     if bipartite and options.relabel:
         raise data.error("a bipartite graph has two sets of ids: --relabel cannot close their gaps")
     base: Literal[0, 1] | None
-    base, base_from = (None, "format") if names else _base(data, options, table, head, size, findings)
+    base_from: Literal["format", "found", "option"]
+    if names is not None:
+        base, base_from = None, "format"
+    else:
+        base, base_from = _base(data, options, table, head, size, findings)
     original = None
     if names is not None:
         rows = cols = len(names)

@@ -8,7 +8,18 @@ from typing import Any, cast
 import numpy as np
 
 from spgraph_bench.errors import InputError
-from spgraph_bench.readers.common import CERTAIN, LIKELY, NO, Input, Progress, RawEntries, ReadOptions, reader
+from spgraph_bench.matrix import Finding
+from spgraph_bench.readers.common import (
+    CERTAIN,
+    LIKELY,
+    NO,
+    Input,
+    Progress,
+    RawEntries,
+    ReadOptions,
+    reader,
+    without_false,
+)
 
 __all__ = ["parse", "sniff"]
 
@@ -57,11 +68,15 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
             f"no MATLAB variable can be read from it ({reason})", remedy="fetch the file again"
         ) from None
     rows, cols = matrix.shape
-    if values.dtype == np.bool_ or (pattern and bool(np.all(values == 1))):
+    findings: tuple[Finding, ...] = ()
+    if values.dtype == np.bool_:
+        row, col, findings = without_false(row, col, values)
+        values = None
+    elif pattern and bool(np.all(values == 1)):
         values = None
     elif values.dtype.kind not in "fc":
         values = values.astype(np.float64)
-    return RawEntries(rows, cols, row, col, values, NAME)
+    return RawEntries(rows, cols, row, col, values, NAME, findings=findings)
 
 
 def _check(matrix: Any) -> None:

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from spgraph_bench.readers.common import CERTAIN, NO, Input, Progress, RawEntries, ReadOptions, reader
+from spgraph_bench.matrix import Finding
+from spgraph_bench.readers.common import (
+    CERTAIN,
+    NO,
+    Input,
+    Progress,
+    RawEntries,
+    ReadOptions,
+    reader,
+    without_false,
+)
 
 __all__ = ["parse", "sniff"]
 
@@ -32,8 +42,9 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         with np.load(content, allow_pickle=False) as arrays:
             if "format" not in arrays.files:
                 raise ValueError(f"only arrays: {', '.join(arrays.files)}")
+            matrix: Any = _of_other_precision(arrays)
         content.seek(0)
-        matrix: Any = sp.load_npz(content)
+        matrix = sp.load_npz(content) if matrix is None else matrix
         if matrix.ndim != 2:
             raise ValueError(f"an array of {matrix.ndim} dimensions")
         if matrix.format in ("csr", "csc", "bsr"):
@@ -46,11 +57,36 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
             f"no sparse matrix can be read from it ({_first_line(error)})",
             remedy="write it with scipy.sparse.save_npz",
         ) from None
-    values = None if coo.data.dtype == np.bool_ else coo.data
+    row, col, values = coo.row, coo.col, coo.data
+    findings: tuple[Finding, ...] = ()
+    if values.dtype == np.bool_:
+        row, col, findings = without_false(row, col, values)
+        values = None
     if values is not None and values.dtype.kind not in "fc":
         values = values.astype(np.float64)
     rows, cols = coo.shape
-    return RawEntries(rows, cols, coo.row, coo.col, values, NAME)
+    return RawEntries(rows, cols, row, col, values, NAME, findings=findings)
+
+
+def _of_other_precision(arrays: Any) -> Any:
+    """The matrix in double precision, if its values are in half or extended, which scipy does not load."""
+    import scipy.sparse as sp
+
+    data = arrays["data"]
+    if data.dtype.kind != "f" or data.dtype.itemsize in (4, 8):
+        return None
+    form, shape, data = (
+        bytes(arrays["format"].item()).decode("ascii"),
+        arrays["shape"],
+        data.astype(np.float64),
+    )
+    if form == "dia":
+        return sp.dia_array((data, arrays["offsets"]), shape=shape)
+    if form == "coo":
+        places = arrays["coords"] if "coords" in arrays.files else (arrays["row"], arrays["col"])
+        return sp.coo_array((data, tuple(places)), shape=tuple(shape))
+    make: Any = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}[form]
+    return make((data, arrays["indices"], arrays["indptr"]), shape=tuple(shape))
 
 
 def _first_line(error: Exception) -> str:

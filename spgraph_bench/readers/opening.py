@@ -18,6 +18,7 @@ import numpy as np
 
 from spgraph_bench.errors import InputError, SpgraphError
 from spgraph_bench.matrix import Matrix, Source
+from spgraph_bench.readers.archive import is_archive
 from spgraph_bench.readers.common import (
     NO,
     Input,
@@ -120,6 +121,8 @@ def parse(data: Input, options: ReadOptions, progress: Progress, readers: Mappin
     index base other than its own.
     """
     chosen = choose(data, readers) if options.input_format is None else readers[options.input_format]
+    if options.input_format is not None and is_archive(data.head()):
+        chosen = readers["archive"]  # the format is that of the file in it
     entries = chosen.parse(data, options, progress)
     title = readers[entries.format].title if entries.format in readers else entries.format
     if options.relabel and not entries.relabelled:
@@ -170,7 +173,7 @@ def unknown_format(name: str, readers: Mapping[str, Reader]) -> InputError:
 def matrix_name(file_name: str, readers: Mapping[str, Reader]) -> str:
     """The file name without its compression and format suffixes: "west0067.mtx.gz" is "west0067"."""
     suffixes = {s for reader in readers.values() for s in reader.suffixes} | {".txt", ".tar"}
-    name = _without_compression(file_name)
+    name = _without_compression(file_name).removeprefix("download.tsv.")  # as KONECT calls its archives
     while True:
         stem, suffix = os.path.splitext(name)
         if not stem or suffix.lower() not in suffixes:

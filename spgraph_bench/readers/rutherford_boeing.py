@@ -15,19 +15,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Finding, Symmetry
 from spgraph_bench.readers.common import CERTAIN, LIKELY, NO, Input, Progress, RawEntries, ReadOptions, reader
+from spgraph_bench.readers.scan import scan
+from spgraph_bench.readers.tokens import parse_integer, parse_number
 
 __all__ = ["parse", "sniff"]
 
 NAME = "rutherford-boeing"
 _SUFFIXES = (".rb", ".hb", ".rua", ".rsa", ".rra", ".rza", ".pua", ".psa", ".pra", ".cua", ".csa", ".cha")
 _TYPE = re.compile(rb"\s*([rcipqx])([suhzr])([ae])\b", re.IGNORECASE)
-_FORMAT = re.compile(r"(\d*)\(?(?:\d*P,?)?(\d*)([IEDFG])(\d+)", re.IGNORECASE)
+_FORMAT = re.compile(r"\((\d{0,6})\(?(?:\d{0,6}P,?)?(\d{0,6})([IEDFG])(\d{1,6})(?!\d)", re.IGNORECASE)
 _SYMMETRIES: dict[str, Symmetry] = {
     "s": "symmetric", "u": "general", "h": "hermitian", "z": "skew-symmetric", "r": "general",
 }  # fmt: skip
-_GLUED = re.compile(rb"(?<=[0-9.])([+-])(?=[0-9]+$)")
+_GLUED = re.compile(rb"(?<=[0-9.])([+-])(?=[0-9]{3}$)")
 _LONGEST_LINE = 4096  # Fortran's own limit was 80; a format that promises more would only cost memory
 _FORTRAN = bytes.maketrans(b"dDqQ", b"eeee")
 
@@ -96,7 +99,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     findings = [Finding("right-hand sides are left out", 5)] if with_rhs else []
 
     progress("reading column pointers", None)
-    ptr = _numbers(data, lines, pointers, np.int64)
+    ptr = _numbers(data, lines, pointers, np.int64, findings)
     bad = np.flatnonzero(np.diff(ptr, prepend=1) < 0)
     if ptr[0] != 1 or ptr[-1] != count + 1 or len(bad):
         at = int(bad[0]) if len(bad) else (0 if ptr[0] != 1 else cols)
@@ -106,14 +109,14 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
             remedy="fetch the file again",
         )
     progress("reading row indices", None)
-    row = _numbers(data, lines, indices, np.int64) - 1
+    row = _numbers(data, lines, indices, np.int64, findings) - 1
     values = None
     if kind != "p":
         progress("reading values", None)
         fields = _Fields("values", indices.first_line + indices.lines, *formats[2], count)
         if kind == "c":
             fields = _Fields("values", fields.first_line, *formats[2], 2 * count)
-        values = _numbers(data, lines, fields, np.float64)
+        values = _numbers(data, lines, fields, np.float64, findings)
         if kind == "c":
             values = values.view(np.complex128)
     col = np.repeat(np.arange(cols, dtype=np.int64), np.diff(ptr))
@@ -125,11 +128,8 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
 
 def _integers(data: Input, lines: list[bytes], number: int, start: int, least: int) -> list[int]:
     words = lines[number - 1][start:].split()
-    try:
-        found = [int(word) for word in words]
-    except ValueError:
-        found = []
-    if len(found) < least:
+    found = [value for word in words if (value := parse_integer(word)) is not None]
+    if len(found) != len(words) or len(found) < least:
         raise data.error(
             f"header line {number} holds no {least} numbers", line=number, remedy="fetch the file again"
         )
@@ -141,7 +141,7 @@ def _formats(data: Input, line: bytes, needed: int) -> list[tuple[int, int]]:
     text = line.decode("ascii", "replace").replace(" ", "")
     found = []
     for piece in re.findall(r"\((?:[^()]|\([^()]*\))*\)", text):
-        if matched := _FORMAT.search(piece):
+        if matched := _FORMAT.match(piece):
             outer, inner, _, width = matched.groups()
             found.append((int(outer or 1) * int(inner or 1), int(width)))
     if len(found) < needed or not all(0 < per_line * width <= _LONGEST_LINE for per_line, width in found):
@@ -153,7 +153,9 @@ def _formats(data: Input, line: bytes, needed: int) -> list[tuple[int, int]]:
     return found
 
 
-def _numbers(data: Input, lines: list[bytes], fields: _Fields, dtype: type[Any]) -> npt.NDArray[Any]:
+def _numbers(
+    data: Input, lines: list[bytes], fields: _Fields, dtype: type[Any], findings: list[Finding]
+) -> npt.NDArray[Any]:
     """The numbers of a section; InputError with the line of the first field that is none."""
     section = lines[fields.first_line - 1 : fields.first_line - 1 + fields.lines]
     if len(section) < fields.lines:
@@ -164,39 +166,57 @@ def _numbers(data: Input, lines: list[bytes], fields: _Fields, dtype: type[Any])
     full = fields.per_line * fields.width
     joined = b"".join([line.rstrip(b"\r")[:full].ljust(full) for line in section])
     cells = np.frombuffer(joined, np.uint8)[: fields.count * fields.width].reshape(-1, fields.width)
-    text = np.full((len(cells), fields.width + 1), ord(" "), np.uint8)  # a blank behind each field
+    text = np.full((len(cells), fields.width + 1), ord("\n"), np.uint8)  # each field is a line
     text[:, :-1] = cells
-    spaced = text.tobytes()
+    lined = text.tobytes()
     if dtype is np.float64:
-        spaced = spaced.translate(_FORTRAN)
-    try:
+        lined = lined.translate(_FORTRAN)
+    if scan(b"\n" + lined, 1, len(lined) + 1, dtype is np.float64, 1, 0) == fields.count:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = np.fromstring(spaced, dtype, sep=" ")
-        if len(found) == fields.count:
-            return found
-    except (ValueError, DeprecationWarning):
-        pass
-    return np.array(
-        [
-            _number(data, spaced[at : at + fields.width].strip(), fields, k, dtype)
-            for k, at in enumerate(range(0, len(spaced), fields.width + 1))
-        ],
-        dtype,
-    )
+            return np.fromstring(lined, dtype, sep=" ")
+    words = [lined[at : at + fields.width].strip() for at in range(0, len(lined), fields.width + 1)]
+    wrong = next((k for k, word in enumerate(words) if _value(word, dtype) is None), None)
+    if wrong is not None and (other := _by_blanks(section, fields, dtype)) is not None:
+        text_ = f"the {fields.what} are not as wide as the format in line 4 says: separated by blanks"
+        findings.append(Finding(text_, fields.first_line))
+        return other
+    if wrong is not None:
+        raise _no_number(data, words[wrong], fields, wrong)
+    if glued := [k for k, word in enumerate(words) if _GLUED.search(word)]:
+        text_ = "Fortran exponents without a letter (1.0-100)"
+        findings.append(Finding(text_, fields.line_of(glued[0]), len(glued), warning=True))
+    return np.array([_value(word, dtype) for word in words], dtype)
 
 
-def _number(data: Input, word: bytes, fields: _Fields, k: int, dtype: type[Any]) -> int | float:
+def _value(word: bytes, dtype: type[Any]) -> int | float | None:
+    """The number that `word` spells, or None. Exponents of three digits may lack their letter in Fortran."""
+    if dtype is np.float64:
+        return parse_number(_GLUED.sub(rb"e\1", word))
+    value = parse_integer(word)
+    return value if value is not None and abs(value) < 2**63 else None
+
+
+def _by_blanks(section: list[bytes], fields: _Fields, dtype: type[Any]) -> npt.NDArray[Any] | None:
+    """The numbers, if blanks separate as many in each line as the format says (scipy's hb_write); or None."""
+    words = [line.split() for line in section]
+    counts = [min(fields.per_line, fields.count - at) for at in range(0, fields.count, fields.per_line)]
+    if [len(line) for line in words] != counts:
+        return None
+    translated = [
+        word.translate(_FORTRAN) if dtype is np.float64 else word for line in words for word in line
+    ]
+    values = [_value(word, dtype) for word in translated]
+    return None if any(value is None for value in values) else np.array(values, dtype)
+
+
+def _no_number(data: Input, word: bytes, fields: _Fields, k: int) -> InputError:
     if not word:
-        raise data.error(
+        return data.error(
             f"the {fields.what} end too early", line=fields.line_of(k), remedy="fetch the file again"
         )
-    try:
-        # Fortran leaves out the letter of an exponent of three digits: 1.5-103.
-        return int(word) if dtype is np.int64 else float(_GLUED.sub(rb"e\1", word))
-    except ValueError:
-        raise data.error(
-            f"{word.decode('utf-8', 'replace')!r} among the {fields.what} is not a number",
-            line=fields.line_of(k),
-            remedy="fetch the file again",
-        ) from None
+    return data.error(
+        f"{word.decode('utf-8', 'replace')!r} among the {fields.what} is not a number",
+        line=fields.line_of(k),
+        remedy="fetch the file again",
+    )

@@ -52,11 +52,13 @@ def line_end(data: bytes | mmap.mmap, at: int, end: int, size: int) -> int:
     return data.rfind(b"\n", at, at + size) + 1 or data.find(b"\n", at + size, end) + 1 or end
 
 
-def scan(data: bytes | mmap.mmap, begin: int, end: int, real: bool = True, width: int = 0) -> int | None:
+def scan(
+    data: bytes | mmap.mmap, begin: int, end: int, real: bool = True, width: int = 0, indices: int = 2
+) -> int | None:
     """The numbers in ``data[begin:end]``, which are whole lines; None if it is not all numbers.
 
     `begin` is at least 1, and behind a blank or a line end. Without `real`, points and exponents are no part
-    of a number. With `width`, there are so many numbers in each line, and the first two are digits alone.
+    of a number. With `width`, there are so many numbers in each line, the first `indices` of digits alone.
     """
     if data[end - 1 : end] in (b"e", b"E", b"+", b"-"):
         return None
@@ -73,7 +75,7 @@ def scan(data: bytes | mmap.mmap, begin: int, end: int, real: bool = True, width
         starts += 1
         if width and not _fills_lines(np.frombuffer(raw, np.uint8), starts, width):
             return None
-        if not _are_numbers(codes, starts, width):
+        if not _are_numbers(codes, starts, width, indices if width else 0):
             return None
         found += len(starts)
         at = stop
@@ -91,8 +93,10 @@ def _fills_lines(raw: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], widt
     return bool((starts[width - 1 :: width] < ends).all() and (starts[width::width] > ends[:-1]).all())
 
 
-def _are_numbers(codes: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], width: int) -> bool:
-    """Whether tokens of sound pairs are numbers, and the first two of `width` in each line are indices."""
+def _are_numbers(
+    codes: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], width: int, indices: int
+) -> bool:
+    """Whether tokens of sound pairs are numbers, the first `indices` of `width` in a line of digits alone."""
 
     def tokens(at: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         return np.searchsorted(starts, at, side="right") - 1
@@ -101,11 +105,11 @@ def _are_numbers(codes: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], wi
     exponents = np.flatnonzero(codes[1:] == _EXPONENT_CODE) + 1
     for at in (points, exponents):
         token = tokens(at)
-        if (token[1:] == token[:-1]).any() or (width and (token % width < 2).any()):
+        if (token[1:] == token[:-1]).any() or (indices and (token % width < indices).any()):
             return False
-    if width:
+    if indices:
         signs = np.flatnonzero((codes[1:] == _MINUS_CODE) | (codes[1:] == _PLUS_CODE)) + 1
-        if len(signs) and (tokens(signs) % width < 2).any():
+        if len(signs) and (tokens(signs) % width < indices).any():
             return False
     if len(points):
         digit = codes == _DIGIT_CODE
