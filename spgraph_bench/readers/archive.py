@@ -23,14 +23,14 @@ from spgraph_bench.readers.common import (
     Progress,
     RawEntries,
     ReadOptions,
+    is_archive,
     reader,
     require_memory,
 )
 
-__all__ = ["is_archive", "parse", "sniff"]
+__all__ = ["parse", "sniff"]
 
 NAME = "archive"
-_ZIP = (b"PK\3\4", b"PK\5\6")
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,6 @@ class _Member:
     @property
     def path(self) -> PurePosixPath:
         return PurePosixPath(self.name)
-
-
-def is_archive(head: bytes) -> bool:
-    """Whether content that begins with `head` is a tar or zip file of other files (npz holds arrays)."""
-    return head[257:262] == b"ustar" or (head.startswith(_ZIP) and b".npy" not in head[:512])
 
 
 def sniff(head: bytes, name: str) -> int:

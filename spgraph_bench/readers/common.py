@@ -36,6 +36,7 @@ __all__ = [
     "ReadOptions",
     "Reader",
     "available_memory",
+    "is_archive",
     "line_number",
     "reader",
     "registered",
@@ -197,6 +198,13 @@ def line_number(data: bytes | mmap.mmap, offset: int) -> int:
     """The 1-based number of the line that holds byte `offset`."""
     step = 1 << 24
     return 1 + sum(data[at : min(at + step, offset)].count(b"\n") for at in range(0, offset, step))
+
+
+def is_archive(head: bytes) -> bool:
+    """Whether content that begins with `head` is a tar or zip file of other files (npz holds arrays)."""
+    return head[257:262] == b"ustar" or (
+        head.startswith((b"PK\3\4", b"PK\5\6")) and b".npy" not in head[:512]
+    )
 
 
 def available_memory() -> int:

@@ -1,17 +1,21 @@
-"""DIMACS shortest-path graphs (``.gr``, ninth DIMACS challenge): directed, weighted, 1-based.
+"""DIMACS graphs, 1-based: shortest paths (``.gr``), colouring and cliques (``.col``, ``.clq``).
 
-``c`` lines are comments; ``p sp N M`` comes before M lines ``a U V WEIGHT``
-(diag.uniroma1.it/challenge9/format.shtml).
+``c`` lines are comments. ``p sp N M`` comes before M lines ``a U V WEIGHT``, directed (ninth DIMACS challenge,
+diag.uniroma1.it/challenge9/format.shtml); ``p edge N M`` (or ``p col``) before M lines ``e U V``, undirected,
+perhaps with a weight (second challenge, 1993). Lines about vertices (``n``) and the like are left out. Many a
+colouring file lists each edge in both directions, or counts M so.
 """
 
 from __future__ import annotations
 
 import bisect
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
+from spgraph_bench.matrix import Finding
 from spgraph_bench.readers.common import (
     CERTAIN,
     LIKELY,
@@ -24,10 +28,28 @@ from spgraph_bench.readers.common import (
     reader,
     require_memory,
 )
-from spgraph_bench.readers.edge_table import MAX_VERTICES, Ids, close_gaps, no_edges
+from spgraph_bench.readers.edge_table import MAX_VERTICES, Ids, close_gaps, is_mirrored, no_edges
 from spgraph_bench.readers.tokens import Block, Ints, Text, blocks, parse_integer, shorten, with_line_feeds
 
 __all__ = ["sniff"]
+
+_SUFFIXES = (".gr", ".col", ".clq", ".dimacs")
+_EDGES = (b"edge", b"edges", b"col")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a line of an arc or edge looks."""
+
+    letter: bytes
+    word: str
+    width: int
+    """Fields, the letter among them: 4 with a weight."""
+    left_out: bytes
+    """Letters of lines that are left out."""
+
+
+_ARCS = _Kind(b"a", "arc", 4, b"c")
 
 
 def _problem_line(content: Text) -> tuple[int, int, list[bytes]]:
@@ -45,44 +67,46 @@ def _problem_line(content: Text) -> tuple[int, int, list[bytes]]:
 
 
 def sniff(head: bytes, name: str) -> int:
-    """A line "p sp ..." behind comments."""
+    """A line "p sp ..." or "p edge ..." behind comments."""
     fields = _problem_line(head)[2]
-    if fields[:2] == [b"p", b"sp"]:
+    if fields[:1] == [b"p"] and b"".join(fields[1:2]) in (b"sp", *_EDGES):
         return CERTAIN
     if fields[:1] == [b"p"] and len(fields) == 4:
         return LIKELY  # another DIMACS problem: the parser says which
-    return POSSIBLE if name.endswith(".gr") and b"\0" not in head else NO
+    return POSSIBLE if name.endswith(_SUFFIXES) and b"\0" not in head else NO
 
 
-@reader("dimacs", title="DIMACS shortest paths", suffixes=(".gr",), sniff=sniff)
+@reader("dimacs", title="DIMACS graph (shortest paths, colouring, cliques)", suffixes=_SUFFIXES, sniff=sniff)
 def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
-    """Arcs as stored. There must be as many as promised, with ids in 1..N."""
+    """Arcs or edges as stored. There must be as many as promised, with ids in 1..N."""
     data = with_line_feeds(data)
     if options.base == 0:
         raise data.error("DIMACS graphs are 1-based by definition", remedy="leave --base 0 away")
     number, begin, fields = _problem_line(data.data)
     vertices, promised = _sizes(data, number, fields)
-    parts: list[tuple[Ids, Ids, npt.NDArray[np.float64]]] = []
+    kind = _ARCS if fields[1] == b"sp" else _first_edge(data, begin)
+    most = promised if kind is _ARCS else 2 * promised
+    parts: list[tuple[Ids, Ids, npt.NDArray[np.float64] | None]] = []
     places: list[tuple[int, int, int]] = []  # first arc, first and last byte of each block
     arcs, end = 0, len(data.data)
     for a, b in blocks(data.data, begin, end):
-        progress("reading arcs", (a - begin) / (end - begin))
+        progress(f"reading {kind.word}s", (a - begin) / (end - begin))
         block = Block(data, a, b)
-        first = _arc_lines(block, vertices)
-        parts.append(_arcs(block, first, vertices))
-        if arcs + len(first) > promised:
+        first = _arc_lines(block, vertices, kind)
+        parts.append(_arcs(block, first, vertices, kind))
+        if arcs + len(first) > most:
             raise block.error(
-                int(first[promised - arcs]),
-                f"more arcs than the {promised:,} that line {number} promises",
-                "correct that number, or delete the further arcs",
+                int(first[most - arcs]),
+                f"more {kind.word}s than the {promised:,} that line {number} promises",
+                "correct that number, or delete the further ones",
             )
         if len(first):
             places.append((arcs, a, b))
         arcs += len(first)
-    progress("reading arcs", 1.0)
-    if arcs < promised:
+    progress(f"reading {kind.word}s", 1.0)
+    if arcs < promised and not (kind is not _ARCS and 2 * arcs == promised):
         raise data.error(
-            f"{promised:,} arcs are promised, the file holds {arcs:,}",
+            f"{promised:,} {kind.word}s are promised, the file holds {arcs:,}",
             line=number,
             remedy="the file seems cut short: fetch it again, or correct the number",
         )
@@ -92,9 +116,15 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     def line_of(arc: int) -> int:
         before, a, b = places[bisect.bisect_right(places, arc, key=lambda place: place[0]) - 1]
         block = Block(data, a, b)
-        return block.line(int(_arc_lines(block, MAX_VERTICES)[arc - before]))
+        return block.line(int(_arc_lines(block, MAX_VERTICES, kind)[arc - before]))
 
-    row, col, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    row, col = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+    given = [weights for _, _, weights in parts if weights is not None]
+    weights = np.concatenate(given) if given else None
+    findings = []
+    if arcs != promised:
+        findings.append(Finding(f"{promised:,} edges are promised, the file lists {arcs:,}", number))
+    undirected = kind is not _ARCS and not is_mirrored(row, col, weights)
     original = None
     if options.relabel:
         row, col, original = close_gaps(row, col)
@@ -108,19 +138,22 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         col,
         weights,
         "dimacs",
+        symmetry="symmetric" if undirected else "general",
+        undirected=undirected,
         base=1,
         relabelled=options.relabel,
         original_ids=original,
+        findings=tuple(findings),
         line_of=line_of,
     )
 
 
 def _sizes(data: Input, line: int, fields: list[bytes]) -> tuple[int, int]:
-    """N and M of the line "p sp N M"."""
-    if fields[:1] == [b"p"] and fields[1:2] != [b"sp"]:
+    """N and M of the line "p sp N M" or "p edge N M"."""
+    if fields[:1] == [b"p"] and b"".join(fields[1:2]) not in (b"sp", *_EDGES):
         kind = shorten(b"".join(fields[1:2]))
         raise data.error(
-            f"a DIMACS problem of kind {kind}, not a shortest-path graph (p sp N M)",
+            f"a DIMACS problem of kind {kind}, not a graph (p sp N M, or p edge N M)",
             line=line,
             remedy="convert it to an edge list",
         )
@@ -128,9 +161,9 @@ def _sizes(data: Input, line: int, fields: list[bytes]) -> tuple[int, int]:
     if fields[:1] != [b"p"] or len(sizes) != 2 or any(s is None or s < 0 for s in sizes):
         found = shorten(b" ".join(fields)) if fields else "nothing"
         raise data.error(
-            f"expected 'p sp VERTICES ARCS', found {found}",
+            f"expected 'p sp VERTICES ARCS' or 'p edge VERTICES EDGES', found {found}",
             line=line,
-            remedy="give --input-format if this is no DIMACS graph",
+            remedy="write that line; if each line is an edge: --input-format edge-list",
         )
     vertices, arcs = (s for s in sizes if s is not None)
     if vertices > MAX_VERTICES:
@@ -142,37 +175,55 @@ def _sizes(data: Input, line: int, fields: list[bytes]) -> tuple[int, int]:
     return vertices, arcs
 
 
-def _arc_lines(block: Block, vertices: int) -> Ints:
+def _first_edge(data: Input, begin: int) -> _Kind:
+    """What edges look like: as the first of them."""
+    at, size = begin, len(data.data)
+    while at < size:
+        end = data.data.find(b"\n", at)
+        end = size if end < 0 else end
+        fields = data.data[at:end].split()
+        if fields[:1] == [b"e"]:
+            return _Kind(b"e", "edge", 4 if len(fields) == 4 else 3, b"cndvx")
+        at = end + 1
+    return _Kind(b"e", "edge", 3, b"cndvx")
+
+
+def _arc_lines(block: Block, vertices: int, how: _Kind) -> Ints:
     """The first token of each arc line of `block`; comments are left out, anything else is an InputError."""
     first: Ints
-    if block.is_table(4):
-        first = np.arange(0, len(block), 4)
-        counts = np.full(len(first), 4)
+    width = how.width
+    if block.is_table(width):
+        first = np.arange(0, len(block), width)
+        counts = np.full(len(first), width)
     else:
         counts = block.per_line()
         first = np.cumsum(counts) - counts
         first, counts = first[counts > 0], counts[counts > 0]
     kind = block.first_bytes(first)
-    arc = kind != ord("c")
+    arc = ~np.isin(kind, np.frombuffer(how.left_out, np.uint8))
     first, counts, kind = first[arc], counts[arc], kind[arc]
-    wrong = (counts != 4) | (kind != ord("a")) | (block.end[first] - block.start[first] != 1)
+    wrong = (counts != width) | (kind != how.letter[0]) | (block.end[first] - block.start[first] != 1)
     if not wrong.any():
         return first
     line = int(np.argmax(wrong))
     at, count = int(first[line]), int(counts[line])
-    _arcs(block, first[:line], vertices)  # a fault further up comes first
-    if block.token(at) == b"a":
+    _arcs(block, first[:line], vertices, how)  # a fault further up comes first
+    form = f"{how.letter.decode()} U V" + (" WEIGHT" if width == 4 else "")
+    if block.token(at) == how.letter:
+        numbers = "three numbers" if width == 4 else "two numbers"
         raise block.error(
-            at, f"an arc has three numbers (a U V WEIGHT), this one has {count - 1}", "correct the line"
+            at, f"an {how.word} has {numbers} ({form}), this one has {count - 1}", "correct the line"
         )
     what = f"a line that begins with {shorten(block.token(at))}"
-    raise block.error(at, f"{what} among the arcs (a U V WEIGHT)", "correct or delete the line")
+    raise block.error(at, f"{what} among the {how.word}s ({form})", "correct or delete the line")
 
 
-def _arcs(block: Block, first: Ints, vertices: int) -> tuple[Ids, Ids, npt.NDArray[np.float64]]:
+def _arcs(
+    block: Block, first: Ints, vertices: int, how: _Kind
+) -> tuple[Ids, Ids, npt.NDArray[np.float64] | None]:
     """0-based ends and weights of the arcs whose lines begin at the tokens `first`."""
     (u, good_u), (v, good_v) = block.integers(first + 1), block.integers(first + 2)
-    w, good_w = block.numbers(first + 3)
+    w, good_w = block.numbers(first + 3) if how.width == 4 else (None, np.ones(len(first), bool))
     good_u &= (u >= 1) & (u <= vertices)
     good_v &= (v >= 1) & (v <= vertices)
     if not (good_u.all() and good_v.all() and good_w.all()):

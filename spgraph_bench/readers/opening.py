@@ -18,7 +18,6 @@ import numpy as np
 
 from spgraph_bench.errors import InputError, SpgraphError
 from spgraph_bench.matrix import Matrix, Source
-from spgraph_bench.readers.archive import is_archive
 from spgraph_bench.readers.common import (
     NO,
     Input,
@@ -27,6 +26,7 @@ from spgraph_bench.readers.common import (
     Reader,
     ReadOptions,
     available_memory,
+    is_archive,
 )
 
 __all__ = ["choose", "matrix_name", "open_input", "parse", "read_input", "unknown_format"]
