@@ -40,6 +40,7 @@ def _poisson2d_size(n: int) -> Size:
     about="5-point Poisson operator on an n x n lattice, Dirichlet boundaries",
     short="poisson2d-{n}",
     size=_poisson2d_size,
+    values="stencil",
     stencil=4.0,
 )
 def poisson2d(n: int, progress: Progress) -> Pattern:
@@ -58,6 +59,7 @@ def _poisson3d_size(n: int) -> Size:
     about="7-point Poisson operator on an n x n x n lattice, Dirichlet boundaries",
     short="poisson3d-{n}",
     size=_poisson3d_size,
+    values="stencil",
     stencil=6.0,
 )
 def poisson3d(n: int, progress: Progress) -> Pattern:
