@@ -187,7 +187,7 @@ def _checked(
     if tokens != head.tokens:
         found, rest = divmod(tokens, len(head.parts))
         if not rest and (head.layout == "coordinate" or _lines(text, begin, end) == found):
-            raise miscounted(data, head, found)  # sound otherwise, so the slow pass would say the same
+            raise miscounted(data, head, found)  # all numbers: no need of the slow pass, for its bounds
         return None
     progress("reading entries", None)
     if head.layout == "array":
