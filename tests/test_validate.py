@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +25,7 @@ from spgraph_bench.problems.bc import plain_dependencies
 from spgraph_bench.problems.cc import plain_components
 from spgraph_bench.problems.pagerank import power_iteration
 from spgraph_bench.problems.sssp import exact_lengths
-from spgraph_bench.problems.traversal import plain_levels
+from spgraph_bench.problems.traversal import counted_edges, plain_levels, proper_degrees
 from spgraph_bench.validate import kernels, make_validator
 from spgraph_bench.validate.base import Graph, Validator
 from spgraph_bench.validate.cc import count_components
@@ -138,9 +143,9 @@ def test_levels_off_by_one_are_found_wherever_they_are(form: Device | None) -> N
         (0, 1, "the source 0 has parent 1, not itself"),
         (40, -1, "vertex 40 is at level 10 and has parent -1"),
         (40, 713, "vertex 40 is at level 10 and has parent 713"),
-        (40, 40, "vertex 40 is at level 10, its parent 40 at level 10"),
-        (40, 41, "vertex 40 is at level 10, its parent 41 at level 11"),
-        (40, 71, "vertex 40 is at level 10, its parent 71 at level 11"),
+        (40, 40, "vertex 40 is at level 10 and has parent 40 at level 10"),
+        (40, 41, "vertex 40 is at level 10 and has parent 41 at level 11"),
+        (40, 71, "vertex 40 is at level 10 and has parent 71 at level 11"),
         (40, 279, "vertex 40 has parent 279, which has no edge to it"),
     ],
 )
@@ -385,6 +390,7 @@ def test_right_dependencies_pass_on_every_graph(form: Device | None) -> None:
             assert found.result.ok, (name, source, found.result.message)
             assert found.facts == {
                 "levels": int(right.level.max()) + 1, "reached": int((right.level >= 0).sum()),
+                "edges": counted_edges(a, proper_degrees(a), right.level >= 0),
             }  # fmt: skip
 
 
@@ -498,3 +504,51 @@ def test_validators_share_no_code_with_kernels_under_test() -> None:
     for path in sorted((cuda_dir() / "check").iterdir()):
         included = set(re.findall(r'#include "(.*)"', path.read_text()))
         assert included <= {"faults.cuh", "../common/spg.cuh"}, path
+
+
+# ---- the runner ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", ["bfs", "sssp", "bc"])
+@pytest.mark.parametrize("device", ["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_variant_that_is_right_from_one_source_only_is_wrong(problem: str, device: str) -> None:
+    """Alone, without a mode to compare it with, and with no oracle for the later sources."""
+    plugin = str(Path(__file__).parent / "plugins" / "wrong_later.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "spgraph_bench", "bench", problem, "rmat:scale=7,symmetrize=1",
+         "--device", device, "--no-save", "--json", "--sources", "4", "--check-seconds", "0",
+         "--variant", "wrong-later"],
+        capture_output=True, text=True, env={**os.environ, "SPGRAPH_PLUGINS": plugin},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    (record,) = map(json.loads, done.stdout.splitlines())
+    assert record["status"] == "wrong"
+    assert record["reason"].startswith("case 2 of 4")
+    assert record["check"]["by_oracle"] == 0
+
+
+@pytest.mark.parametrize("problem", ["bfs", "sssp", "bc", "cc", "pagerank"])
+def test_graphs_too_large_for_the_oracle_are_validated(problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from spgraph_bench import recipes
+    from spgraph_bench.problems import traversal
+    from spgraph_bench.report import render
+    from spgraph_bench.results.record import Record
+    from spgraph_bench.runner.run import Session, Settings, run
+    from spgraph_bench.variants import variants
+
+    monkeypatch.setattr(traversal, "ORACLE_EDGES", 10)
+    modes = [v for v in variants(problem) if v.where == "gpu" and v.library is None][:2]
+    records: list[Record] = []
+    with Session("host", in_process=True) as session:
+        settings = Settings(
+            dtypes=get_problem(problem).dtypes[:1],
+            options={"sources": 3} if problem in ("bfs", "sssp", "bc") else {},
+        )
+        run(session, recipes.make("rmat:scale=6,symmetrize=1"), problem, modes, settings, records.append)
+    for record in records:
+        assert (record.status, record.reason) == ("ok", "")
+        assert record.check["by_validator"] == max(1, len(record.cases))
+        assert not record.check.get("by_oracle")
+        assert all(case["edges"] > 0 and case["levels"] > 0 for case in record.cases if problem != "sssp")
+    if problem == "bfs":
+        assert "checked from 3 sources: 3 validated" in " ".join(render(records, width=200).split())

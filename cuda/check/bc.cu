@@ -5,7 +5,8 @@
 //          scale double [levels]: what of its counts a level passed on. most int32 [levels]: the most predecessors of a
 //          vertex of each level. dependency double [n], the answer; right double [n], what the equation makes of it, 0
 //          at first; successors int32 [1], the most of a vertex. counts uint64 [rules], least int32 [rules]. sums double
-//          [1] and pairs uint64 [1]: of dependencies, and of levels less one.
+//          [1] and pairs uint64 [1]: of dependencies, and of levels less one. arcs uint64 [1]: edges out of reached
+//          vertices, without loops.
 // Mapping  a thread per vertex, for edges a warp per vertex.
 #include "faults.cuh"
 
@@ -19,18 +20,20 @@ SPG_KERNEL check_bc_predecessors(index_t n, const int* level, const int* predece
 
 SPG_KERNEL check_bc_edges(index_t n, const offset_t* row_ptr, const index_t* col, const int* level,
                           const double* paths, const double* scale, const double* dependency, double* right,
-                          int* successors)
+                          int* successors, count_t* arcs)
 {
     const long long v = warp_vertex();
     if (v >= n || level[v] < 0) return;
     double sum = 0;
-    int count = 0;
+    int count = 0, proper = 0;
     for (long long e = row_ptr[v] + (threadIdx.x & 31); e < row_ptr[v + 1]; e += 32) {
         const index_t w = col[e];
+        proper += w != v;
         if (level[w] != level[v] + 1) continue;
         sum += scale[level[v]] * paths[v] / paths[w] * (1 + dependency[w]);
         ++count;
     }
+    if (proper) atomicAdd(arcs, (count_t)proper);
     if (count) {
         atomicAdd(right + v, sum);
         atomicMax(successors, 32 * count);

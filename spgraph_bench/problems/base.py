@@ -123,12 +123,8 @@ class CaseProblem(Problem, Protocol):
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
     ) -> tuple[CheckResult, bool]:
-        """The outcome, and whether the oracle knows this case; if not, :meth:`identity` of the output is
-        compared with that of another variant whose known cases were right."""
-        ...
-
-    def identity(self, output: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The part of an output that all right answers share."""
+        """The outcome, and whether the oracle knows this case; if not, only a validator tells whether the
+        answer is right (:mod:`spgraph_bench.validate`)."""
         ...
 
     def describe_case(

@@ -14,6 +14,7 @@ from spgraph_bench.problems.traversal import (
     SourceProblem,
     counted_edges,
     first_answers,
+    levels_of,
     plain_levels,
     proper_degrees,
 )
@@ -135,13 +136,14 @@ class BFS(SourceProblem):
         check_seconds: float = 20,
         **_: Any,
     ) -> dict[str, npt.NDArray[Any]]:
-        """``levels`` int32 ``[some, n]`` of the first cases, as many as `check_seconds` (and 2 GiB) allow,
-        one at least; ``proper_degree`` int64 ``[n]``, out-edges without self-loops."""
+        """``levels`` int32 ``[some, n]`` of the first cases, see :func:`first_answers`; ``proper_degree``
+        int64 ``[n]``, out-edges without self-loops."""
         csr = matrix.csr
         levels = first_answers(
-            inputs["sources"], lambda source: plain_levels(csr, source), 4 * csr.rows, check_seconds
+            csr, inputs["sources"], lambda source: plain_levels(csr, source), 4 * csr.rows, check_seconds
         )
-        return {"levels": np.stack(levels), "proper_degree": proper_degrees(csr)}
+        held = np.stack(levels) if levels else np.empty((0, csr.rows), np.int32)
+        return {"levels": held, "proper_degree": proper_degrees(csr)}
 
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
@@ -159,19 +161,14 @@ class BFS(SourceProblem):
     ) -> tuple[CheckResult, bool]:
         """The outcome, and whether an oracle was there for this case.
 
-        `output` is the levels, or levels and parents as two rows; parents are checked in every case. Levels
-        beyond the oracle's cases must be compared with those of another variant.
+        `output` is the levels, or levels and parents as two rows; parents are checked in every case.
         """
-        level = output[0] if output.ndim == 2 else output
+        level = levels_of(output)
         known = case < len(oracle["levels"])
         result = check_levels(level, oracle["levels"][case]) if known else CheckResult(True)
         if result.ok and output.ndim == 2:
             result = check_tree(csr, int(inputs["sources"][case]), level, output[1])
         return result, known
-
-    def identity(self, output: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The part of an output that is the same for all right answers."""
-        return output[0] if output.ndim == 2 else output
 
     def describe_case(
         self,
@@ -182,7 +179,7 @@ class BFS(SourceProblem):
         oracle: Mapping[str, npt.NDArray[Any]],
     ) -> dict[str, Any]:
         """What a record keeps of a case: source, levels, reached vertices, and the edges its rate counts."""
-        level = self.identity(output)
+        level = levels_of(output)
         reached = level >= 0
         return {
             "source": int(inputs["sources"][case]),
@@ -196,7 +193,7 @@ class BFS(SourceProblem):
     ) -> dict[str, npt.NDArray[Any]]:
         """``level`` (-1: not reached) and ``parent``: the kernel's where it found them, else those of
         :func:`plain_parents`."""
-        level, source = self.identity(output), int(inputs["sources"][0])
+        level, source = levels_of(output), int(inputs["sources"][0])
         parent = output[1] if output.ndim == 2 else plain_parents(csr, source, level)
         return {"level": level, "parent": parent}
 
@@ -214,7 +211,7 @@ class BFS(SourceProblem):
         the input calls them; of larger ones nothing."""
         if csr.rows > FOLLOWED:
             return {}
-        level = self.identity(output)
+        level = levels_of(output)
         parent = self.columns(output, csr, inputs)["parent"]
         frontiers = [np.flatnonzero(level == k) for k in range(int(level.max(initial=-1)) + 1)]
         return {

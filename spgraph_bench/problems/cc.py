@@ -11,7 +11,7 @@ import numpy.typing as npt
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.problems.base import CheckResult, Work, register
-from spgraph_bench.problems.traversal import check_square, proper_degrees
+from spgraph_bench.problems.traversal import check_square, has_oracle, proper_degrees
 
 __all__ = ["CC", "check_labels", "least_labels", "plain_components"]
 
@@ -95,8 +95,8 @@ class CC:
         dtype: np.dtype[Any],
         **options: Any,
     ) -> dict[str, npt.NDArray[Any]]:
-        """``label`` int32 ``[n]``."""
-        return {"label": plain_components(matrix.csr)}
+        """``label`` int32 ``[n]``; nothing for a graph that has no oracle."""
+        return {"label": plain_components(matrix.csr)} if has_oracle(matrix.csr) else {}
 
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]

@@ -21,7 +21,7 @@ from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
 from spgraph_bench.problems.sssp import WALK_FAULTS, refuse_weights
-from spgraph_bench.problems.traversal import check_square
+from spgraph_bench.problems.traversal import check_square, has_oracle
 
 __all__ = ["DANGLING", "PageRank", "edge_chances", "power_iteration", "read_personalization"]
 
@@ -94,16 +94,21 @@ class _Walk:
     """Vertices without out-edges, or without one of a weight above 0."""
 
 
+def _loose(csr: CSR, chance: npt.NDArray[Any] | None) -> npt.NDArray[np.bool_]:
+    degree = csr.row_lengths()
+    loose: npt.NDArray[np.bool_] = degree == 0
+    if chance is not None:
+        loose = np.ones(csr.rows, bool)
+        loose[np.repeat(np.arange(csr.rows), degree)[chance > 0]] = False
+    return loose
+
+
 def _walk(csr: CSR, chance: Vector | None) -> _Walk:
     import scipy.sparse as sp
 
-    degree = csr.row_lengths()
+    degree, loose = csr.row_lengths(), _loose(csr, chance)
     if chance is None:
-        loose = degree == 0
         chance = np.repeat(1 / np.maximum(degree, 1), degree)
-    else:
-        loose = np.ones(csr.rows, bool)
-        loose[np.repeat(np.arange(csr.rows), degree)[chance > 0]] = False
     return _Walk(sp.csr_array((chance, csr.col_idx, csr.row_ptr), shape=csr.shape).T, loose)
 
 
@@ -279,8 +284,10 @@ class PageRank:
     ) -> dict[str, npt.NDArray[Any]]:
         """``rank`` float64 ``[n]``; ``ended`` float64 [2], iterations and the last change; ``terms`` float64
         [1], the roundings of a step, each weighted with the rank it is made in; ``teleport`` as float64, if
-        given; ``chance`` float64 ``[nnz]``, where weights are used."""
+        given; ``chance`` float64 ``[nnz]``, where weights are used. Nothing for a graph without an oracle."""
         csr = matrix.csr
+        if not has_oracle(csr):
+            return {}
         teleport = inputs["teleport"].astype(np.float64) if "teleport" in inputs else None
         rank, done, change = power_iteration(csr, teleport, **self.values)
         in_degree = np.bincount(csr.col_idx, minlength=csr.rows)
@@ -364,7 +371,7 @@ class PageRank:
             least = np.partition(output, -count)[-count]
             among = np.flatnonzero(output >= least)
             order = among[np.argsort(-output[among], kind="stable")][:count]  # ties by vertex
-        loose = int(np.count_nonzero(_walk(csr, oracle.get("chance")).loose))
+        loose = int(np.count_nonzero(_loose(csr, oracle.get("chance", inputs.get("chance")))))
         total = float(output.sum(dtype=np.float64))
         told: dict[str, Any] = {"dangling_vertices": loose, "sum": total}
         how = ""

@@ -22,6 +22,7 @@ from spgraph_bench.problems.base import Work
 from spgraph_bench.stats import row_blocks, row_ranges
 
 __all__ = [
+    "ORACLE_EDGES",
     "SOURCE_OPTIONS",
     "LevelWork",
     "SourceProblem",
@@ -29,7 +30,9 @@ __all__ = [
     "counted_edges",
     "draw_sources",
     "first_answers",
+    "has_oracle",
     "level_work",
+    "levels_of",
     "out_edges",
     "pattern_is_symmetric",
     "plain_levels",
@@ -39,6 +42,8 @@ __all__ = [
 Levels = npt.NDArray[np.int32]
 T = TypeVar("T")
 
+ORACLE_EDGES = 20_000_000
+"""Graphs of more edges are validated only: the slow oracles would take longer than all the rest."""
 _ORACLE_BYTES = 2 << 30
 _EDGES_AT_ONCE = 1 << 24
 """Edges held at a time: what is made of them is some 400 MB, whatever the graph."""
@@ -51,7 +56,8 @@ SOURCE_OPTIONS: Mapping[str, Parameter] = MappingProxyType(
         "sources": Parameter(64, "vertices to start from in turn, drawn with --seed", between=(1, 2**31 - 1)),
         "component": Parameter("largest", "component to draw sources from", choices=("largest", "any")),
         "check_seconds": Parameter(
-            20, "seconds for plain searches to check against; the other sources are compared between modes",
+            20, "seconds for slow plain searches to compare with, on graphs of at most 20 M edges; 0: none. "
+            "Every source is validated anyway",
             between=(0, 86400),
         ),
     }
@@ -93,18 +99,31 @@ class SourceProblem:
         return work.operations / seconds / 1e9
 
 
+def has_oracle(csr: CSR) -> bool:
+    """Whether a graph is small enough for the slow oracle; answers for larger ones are validated only."""
+    return csr.nnz <= ORACLE_EDGES
+
+
 def first_answers(
-    sources: Iterable[Any], answer: Callable[[int], T], bytes_each: int, check_seconds: float
+    csr: CSR, sources: Iterable[Any], answer: Callable[[int], T], bytes_each: int, check_seconds: float
 ) -> list[T]:
-    """`answer` of the first of `sources`, one at least: as many as `check_seconds` and 2 GiB allow, where one
-    more is thought to take as long as those before it on average."""
+    """`answer` of the first of `sources`, as many as `check_seconds` and 2 GiB allow, where one more is
+    thought to take as long as those before it on average. One at least; none in 0 seconds, nor where there is
+    no oracle."""
     begin, found = time.monotonic(), []
+    if not check_seconds or not has_oracle(csr):
+        return []
     for source in sources:
         found.append(answer(int(source)))
         one_more = (time.monotonic() - begin) * (len(found) + 1) / len(found)
         if one_more > check_seconds or (len(found) + 1) * bytes_each > _ORACLE_BYTES:
             break
     return found
+
+
+def levels_of(output: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The levels of a search's output, int32 ``[n]``: it is these, or these and parents as two rows."""
+    return output[0] if output.ndim == 2 else output
 
 
 def counted_edges(csr: CSR, degree: npt.NDArray[np.int64], reached: npt.NDArray[np.bool_]) -> int:

@@ -121,11 +121,13 @@ class TraversalGroup(Group):
     def _verdict(self) -> str:
         said = []
         if checked := next((t.record.check for t in self.compared if t.record.check), None):
-            known, compared = checked.get("by_oracle", 0), checked.get("by_comparison", 0)
-            what = "levels checked against a plain search" if self.first.problem == "bfs" else "checked"
-            said.append(f"{what} from {known:,} source{'s' * (known != 1)}")
-            if compared:
-                said[0] += f", from {compared:,} more against the first mode that was right there"
+            known, validated = checked.get("by_oracle", 0), checked.get("by_validator", 0)
+            compared = checked.get("by_comparison", 0)  # records of before there were validators
+            count = validated or known + compared
+            how = [f"{validated:,} validated"] if validated else []
+            how += [f"{known:,} compared with a plain search"] if known else []
+            how += [f"{compared:,} between modes only"] if compared else []
+            said.append(f"checked from {count:,} source{'s' * (count != 1)}: {', '.join(how)}")
         most = max((len(t.record.cases) for t in self.compared), default=0)
         if fewer := [
             f"{self._mode(t)} {len(t.record.cases):,}" for t in self.compared if len(t.record.cases) < most

@@ -13,7 +13,6 @@ Messages go to `emit` while a call works:
 from __future__ import annotations
 
 import gc
-import hashlib
 import math
 import os
 import traceback
@@ -30,7 +29,7 @@ from spgraph_bench.device import open_device, parse_device
 from spgraph_bench.device.base import Buffer, Device, Limit
 from spgraph_bench.errors import LaunchError, SkipError, SpgraphError
 from spgraph_bench.formats import Packed, get_format
-from spgraph_bench.matrix import CSR, Matrix, Source, VertexLabels, called, labels_of, with_labels
+from spgraph_bench.matrix import CSR, VertexLabels, called, labels_of, with_labels
 from spgraph_bench.measure.clocks import GpuMonitor
 from spgraph_bench.measure.sampling import (
     Cache,
@@ -55,7 +54,7 @@ from spgraph_bench.problems import (
     get_problem,
 )
 from spgraph_bench.problems.exact import DRAWS, Draw, small_packed
-from spgraph_bench.problems.traversal import LevelWork, level_work
+from spgraph_bench.problems.traversal import LevelWork, level_work, levels_of
 from spgraph_bench.results.record import Ceiling, Status
 from spgraph_bench.runner import spool
 from spgraph_bench.runner.break_even import measure_break_even
@@ -86,6 +85,7 @@ from spgraph_bench.runner.verify import (
 from spgraph_bench.stats import MatrixStats, row_stats
 from spgraph_bench.timer import monotonic, perf_counter, replaced_clocks
 from spgraph_bench.units import human_bytes
+from spgraph_bench.validate import Checked, Graph, Validator, make_validator
 from spgraph_bench.variants.base import Launch, Variant, get_variant, library_versions
 
 __all__ = ["Bench", "Cell", "Outcome", "Task"]
@@ -308,8 +308,6 @@ class Bench:
         self._sums: dict[str, dict[str, int]] = {}
         """Checksums of what was uploaded, and of the packed matrix on the host: no variant may change it."""
         self._draws: dict[tuple[str, int], Draw | str] = {}
-        self._fresh_oracles: dict[tuple[str, int], dict[str, npt.NDArray[Any]]] = {}
-        """By type and source."""
         self._drawn: tuple[tuple[str, int], dict[str, Buffer]] | None = None
         """The values of the draw used last, on the device."""
         self._ready: dict[str, Prepared] = {}
@@ -320,8 +318,8 @@ class Bench:
         self._answer: dict[str, npt.NDArray[Any]] | None = None
         """Columns of the first right answer, if they are to be kept."""
         self._labels: VertexLabels | None = None
-        self._agreed: dict[str, tuple[str, list[bytes]]] = {}
-        """dtype -> the first variant whose known cases were all right, and digests of its answers."""
+        self._validators: dict[str, Validator | None] = {}
+        """By value type, as far as they were needed."""
 
     # ---- calls ------------------------------------------------------------------------------------------
 
@@ -368,6 +366,8 @@ class Bench:
             self._ready.pop(cell.key, None)
             if not self._lost:  # whose arrays might hang when they are freed
                 self._drop_unused()
+                if self.device.kind == "cuda" and self._memory_is_short():
+                    self._drop_validators()
         return outcome
 
     def _check(self, variant: Variant, cell: Cell) -> Outcome:
@@ -448,6 +448,7 @@ class Bench:
     ) -> None:
         """Sample `cells` in interleaved rounds; `taken` holds samples from before a restart, by cell key."""
         wanted = {cell.key for cell in cells}
+        self._drop_validators()
         for key in [k for k in self._ready if k not in wanted]:
             del self._ready[key]
         self._drop_unused()
@@ -698,16 +699,6 @@ class Bench:
         moved[(slice(None),) * axis + (order,)] = output
         return moved
 
-    def _judge(
-        self, problem: Problem, cell: Cell, output: Any, oracle: dict[str, npt.NDArray[Any]]
-    ) -> CheckResult:
-        """The outcome of a problem without cases."""
-        if problem.is_graph:  # as in the matrix's own order
-            oracle = oracle | {name: self._arrays[f"csr.{name}"] for name in ("row_ptr", "col_idx")}
-        if isinstance(problem, Generated):
-            oracle = oracle | self._named(f"in.{cell.dtype}.")
-        return problem.check(output, oracle, np.dtype(cell.dtype))
-
     # ---- beyond the first comparison --------------------------------------------------------------------
 
     def _look_closer(
@@ -845,37 +836,11 @@ class Bench:
         inputs = self._named(f"in.{cell.dtype}.") if inputs is None else inputs
         oracle = self._named(f"oracle.{cell.dtype}.") if oracle is None else oracle
         if isinstance(problem, CaseProblem):
-            assert self._csr is not None
-            result, known = problem.check_case(case, output, self._csr, inputs, oracle)
-            if result.ok and not known:
-                result = self._judge_fresh(problem, cell, case, output, inputs)
+            result, _, _ = self._judge_case(problem, cell, case, output, inputs, oracle)
         else:
             result = self._judge(problem, cell, self._in_own_order(problem, cell, output), oracle)
         if not result.ok:
             raise WrongOutputError(f"wrong after {prepared.runs:,} runs: {result.message}")
-
-    def _judge_fresh(
-        self,
-        problem: CaseProblem,
-        cell: Cell,
-        case: int,
-        output: Any,
-        inputs: Mapping[str, npt.NDArray[Any]],
-    ) -> CheckResult:
-        """The outcome of a case that the oracle does not have: from an oracle of its source alone."""
-        assert self._csr is not None
-        assert self._task is not None
-        alone = {**inputs, "sources": inputs["sources"][case : case + 1]}
-        key = cell.dtype, int(alone["sources"][0])
-        if key not in self._fresh_oracles:
-            matrix = Matrix(
-                "", self._csr, Source("options", "", "verifying"), weighted=not self._task.pattern
-            )
-            self._fresh_oracles[key] = problem.oracle(
-                matrix, alone, np.dtype(cell.dtype), **self._task.options
-            )
-        result, _ = problem.check_case(0, output, self._csr, alone, self._fresh_oracles[key])
-        return result
 
     def _exact_pass(
         self, problem: ProductProblem, prepared: Prepared, variant: Variant, cell: Cell
@@ -1002,19 +967,36 @@ class Bench:
             outcome.children = {**found.words(), "bound": bound}
         found.must_be_whole(self._task.needs.get(prepared.job.variant.name, {}), self._task.limits)
 
+    def _judge(
+        self, problem: Problem, cell: Cell, output: Any, oracle: dict[str, npt.NDArray[Any]]
+    ) -> CheckResult:
+        """The outcome of a problem without cases: by the oracle where there is one, by the validator in any
+        case. `output` is in the matrix's own order."""
+        validator = self._validator(problem, cell)
+        result = CheckResult(True)
+        told: dict[str, Any] = {}
+        if oracle or validator is None:
+            told["by_oracle"] = 1
+            if problem.is_graph:
+                oracle = oracle | {name: self._arrays[f"csr.{name}"] for name in ("row_ptr", "col_idx")}
+            if isinstance(problem, Generated):
+                oracle = oracle | self._named(f"in.{cell.dtype}.")
+            result = problem.check(output, oracle, np.dtype(cell.dtype))
+        if validator is None or not result.ok:
+            return result
+        checked = self._validated(problem, cell, output).result
+        details = {**checked.details, **result.details, **told, "by_validator": 1}
+        return replace(checked, details=details)
+
     def _check_cases(
         self, problem: CaseProblem, prepared: Prepared, variant: Variant, cell: Cell, outcome: Outcome
     ) -> CheckResult:
-        """Run and check every case: against the oracle where it knows it, else against the first variant that
-        was right wherever the oracle did."""
+        """Run and check every case."""
         assert self._csr is not None
         launch = prepared.launch
         inputs = self._named(f"in.{cell.dtype}.")
         oracle = self._named(f"oracle.{cell.dtype}.")
-        agreed = self._agreed.get(cell.dtype)
-        digests: list[bytes] = []
-        other = agreed[0] if agreed else ""
-        told: dict[str, Any] = {"by_oracle": 0, "by_comparison": 0, "compared_with": other}
+        told: dict[str, Any] = {"by_oracle": 0, "by_validator": 0}
         found: list[dict[str, Any]] = []
         added: npt.NDArray[Any] | None = None
         for case in range(launch.cases):
@@ -1022,12 +1004,12 @@ class Bench:
             launch.select(case)
             output = self._run_once(prepared, variant, outcome)
             self._emit(("stage", f"comparing {cell.key}, case {case + 1} of {launch.cases}", False))
-            result, known = problem.check_case(case, output, self._csr, inputs, oracle)
-            digests.append(hashlib.blake2b(np.ascontiguousarray(problem.identity(output)).data).digest())
-            if result.ok and not known and agreed and digests[-1] != agreed[1][case]:
-                result = CheckResult(False, f"the answer is not the one that {agreed[0]} gave")
-            told["by_oracle" if known else "by_comparison"] += 1
-            facts = problem.describe_case(case, output, self._csr, inputs, oracle) if result.ok else {}
+            result, by, known = self._judge_case(problem, cell, case, output, inputs, oracle)
+            for name in by:
+                told[name] += 1
+            facts: dict[str, Any] = {}
+            if result.ok:
+                facts = {**problem.describe_case(case, output, self._csr, inputs, oracle), **known}
             if "source" in facts:
                 facts["source_id"] = called(self._vertex_labels(), facts["source"])
             if not result.ok:
@@ -1041,10 +1023,10 @@ class Bench:
                 if not isinstance(problem, SummedProblem):
                     self._sum_up(problem, launch, cell, output, outcome)
                 if launch.trace is not None:
-                    self._trace(launch, prepared, problem.identity(output), outcome)
+                    self._trace(launch, prepared, levels_of(output), outcome)
                 elif launch.every_level:
                     work, nnz = (
-                        self._work_of_levels(prepared, problem.identity(output)),
+                        self._work_of_levels(prepared, levels_of(output)),
                         prepared.job.packed.nnz,
                     )
                     depth = len(work.vertices)
@@ -1055,9 +1037,73 @@ class Bench:
             self._sum_up(problem, launch, cell, problem.total(added, inputs), outcome)
         outcome.cases = tuple(found)
         launch.select(0)
-        if not agreed and len(digests) == problem.cases(inputs):  # slow ones may have done some only
-            self._agreed[cell.dtype] = (variant.name, digests)
         return CheckResult(True, "", told)
+
+    def _judge_case(
+        self,
+        problem: CaseProblem,
+        cell: Cell,
+        case: int,
+        output: Any,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        oracle: Mapping[str, npt.NDArray[Any]],
+    ) -> tuple[CheckResult, list[str], dict[str, Any]]:
+        """The outcome of one case: by the oracle where it knows it, by the validator in any case.
+
+        Returns the outcome, by whom ("by_oracle", "by_validator"), and what the validator learned on the way.
+        """
+        assert self._csr is not None
+        result, known = problem.check_case(case, output, self._csr, inputs, oracle)
+        by, facts = ["by_oracle"] if known else [], {}
+        if result.ok and self._validator(problem, cell) is not None:
+            checked = self._validated(problem, cell, output, int(inputs["sources"][case]))
+            result, facts = checked.result, dict(checked.facts)
+            by.append("by_validator")
+        if not by:  # a problem must have one or the other
+            result = CheckResult(False, f"nobody can tell whether the answer to case {case + 1} is right")
+        return result, by, facts
+
+    def _validator(self, problem: Problem, cell: Cell) -> Validator | None:
+        """The validator of `problem`, which is made once for each type; it has the graph on the device."""
+        assert self._csr is not None
+        if cell.dtype not in self._validators:
+            graph = next((v.graph for v in self._validators.values() if v is not None), None)
+            inputs = self._named(f"in.{cell.dtype}.")
+            self._validators[cell.dtype] = make_validator(
+                problem, self._csr, self.device, cell.dtype, inputs, graph
+            )
+        return self._validators[cell.dtype]
+
+    def _validated(self, problem: Problem, cell: Cell, output: Any, source: int = -1) -> Checked:
+        """What the validator says of `output`. A fault that kernels find is looked at again with the graph
+        uploaded anew, since the variant may have spoilt it; where memory is short numpy looks."""
+        assert self._csr is not None
+        validator = self._validator(problem, cell)
+        assert validator is not None
+        if validator.graph.device is None:
+            return validator.check(output, source)
+        try:
+            checked = validator.check(output, source)
+            if not checked.result.ok:
+                validator.graph.free()
+                checked = validator.check(output, source)
+            return checked
+        except LaunchError:
+            if not self._alive():
+                raise
+            self._drop_validators()
+            inputs = self._named(f"in.{cell.dtype}.")
+            plain = make_validator(problem, self._csr, self.device, cell.dtype, inputs, Graph(self._csr))
+            self._validators[cell.dtype] = plain
+            assert plain is not None
+            return plain.check(output, source)
+
+    def _drop_validators(self) -> None:
+        """Give their memory back."""
+        for validator in self._validators.values():
+            if validator is not None:
+                validator.graph.free()
+        self._validators.clear()
 
     def _sum_up(
         self, problem: Problem, launch: Launch, cell: Cell, output: npt.NDArray[Any], outcome: Outcome
@@ -1213,10 +1259,9 @@ class Bench:
         self._ready.clear()
         self._drop_drawn()
         self._draws.clear()
-        self._fresh_oracles.clear()
         self._sums.clear()
         self._level_work.clear()
-        self._agreed.clear()
+        self._drop_validators()
         self._answer = None
         self._labels = None
         self._packed = None

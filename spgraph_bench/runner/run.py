@@ -41,6 +41,7 @@ from spgraph_bench.runner.spool import Spool
 from spgraph_bench.runner.tuned import load_tuned
 from spgraph_bench.runner.worker import LocalWorker, ProcessWorker, Worker, WorkerDiedError, WorkerHungError
 from spgraph_bench.toolchain.modules import Request, build_all
+from spgraph_bench.validate import kernels
 from spgraph_bench.variants.base import Limits, Sizes, Variant, loaders
 
 __all__ = ["Progress", "Session", "Settings", "generated_matrix", "run"]
@@ -467,6 +468,14 @@ class _Run:
 
         return module_request(source, dict(defines))
 
+    def _validating(self) -> list[tuple[tuple[str, str], Request]]:
+        """Kernels that validate answers on a GPU, each once."""
+        found = {}
+        for dtype in dict.fromkeys(cell.dtype for cell in self.cells):
+            for source, defines in kernels(self.problem.name, dtype):
+                found[source, *defines.items()] = self._request(source, defines)
+        return [(("", request.label), request) for request in found.values()]
+
     def _compile(self) -> list[Cell]:
         """Compile what is not in the cache, in parallel; cells whose kernel does not compile are recorded."""
         plan: dict[tuple[str, str], Request] = {}
@@ -483,6 +492,7 @@ class _Run:
         wanted = list(plan.items())
         if self.info.kind == "cuda":
             wanted += [(("", source), self._request(source, {})) for source in _MEASURING]
+            wanted += self._validating()
         results = build_all(
             [request for _, request in wanted],
             progress=lambda done, total, label: self.progress(f"compiling {done} of {total}: {label}"),

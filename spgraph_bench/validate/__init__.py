@@ -1,5 +1,5 @@
 """Validators: one module for each problem. See :mod:`spgraph_bench.validate.base`."""
 
-from spgraph_bench.validate.base import Checked, Validator, kernels, make_validator
+from spgraph_bench.validate.base import Checked, Graph, Validator, kernels, make_validator
 
-__all__ = ["Checked", "Validator", "kernels", "make_validator"]
+__all__ = ["Checked", "Graph", "Validator", "kernels", "make_validator"]

@@ -57,7 +57,7 @@ class Found:
     tolerance: float
     """Of that sum, relative."""
     facts: dict[str, int]
-    """Levels and reached vertices."""
+    """Levels, reached vertices and the edges between them, undirected ones once, without loops."""
 
 
 def _tolerances(predecessors: int, successors: int, levels: int, vertices: int) -> tuple[float, float]:
@@ -66,21 +66,27 @@ def _tolerances(predecessors: int, successors: int, levels: int, vertices: int) 
     return one, _EPS * (2 * predecessors + (successors + 3) * levels + 8 + vertices)
 
 
+def _facts(csr: CSR, levels: int, reached: int, arcs: int) -> dict[str, int]:
+    return {"levels": levels, "reached": reached, "edges": arcs // 2 if csr.symmetric else arcs}
+
+
 def find_faults(csr: CSR, source: int, dependency: Floats) -> Found:
     """The numpy form: a search that counts paths, and one more pass over the edges."""
     n, faults = csr.rows, Faults.none(len(_RULES))
     found = count_paths(csr, source)
     level, depth = found.level, len(found.scale)
-    right, successors = np.zeros(n), np.zeros(n, np.int64)
+    right, successors, arcs = np.zeros(n), np.zeros(n, np.int64), 0
     with np.errstate(all="ignore"):
         ours = np.where(level >= 0, found.paths * found.scale[np.clip(level, 0, depth - 1)], 0)
         for block in row_blocks(csr, EDGES_AT_ONCE):
             lengths = np.diff(block.row_ptr)
             mine = np.repeat(level[block.first : block.last], lengths)
             tree = (mine >= 0) & (level[block.cols] == mine + 1)
-            row, successor = np.repeat(np.arange(block.first, block.last), lengths)[tree], block.cols[tree]
+            sources = np.repeat(np.arange(block.first, block.last), lengths)
+            row, successor = sources[tree], block.cols[tree]
             share = ours[row] / found.paths[successor] * (1 + dependency[successor])
             row, rows = row - block.first, block.last - block.first
+            arcs += int(np.count_nonzero(block.cols[mine >= 0] != sources[mine >= 0]))
             right[block.first : block.last] += np.bincount(row, share, minlength=rows)
             successors[block.first : block.last] += np.bincount(row, minlength=rows)
         one, all_of_them = _tolerances(found.predecessors, int(successors.max(initial=0)), depth, n)
@@ -93,7 +99,7 @@ def find_faults(csr: CSR, source: int, dependency: Floats) -> Found:
         total = float(dependency.sum())
     return Found(
         faults, total, int((level[inside] - 1).sum(dtype=np.int64)), all_of_them,
-        {"levels": depth, "reached": int(np.count_nonzero(level >= 0))},
+        _facts(csr, depth, found.reached, arcs),
     )  # fmt: skip
 
 
@@ -104,14 +110,11 @@ def _on_device(graph: Graph, source: int, dependency: Floats) -> Found:
     found = count_paths_on_device(graph, source)
     depth = len(found.scale)
     given, right, successors = graph.upload(dependency), graph.zeros(n, np.float64), graph.zeros(1, np.int32)
-    faults, sums, pairs = (
-        DeviceFaults(graph.device, len(_RULES)),
-        graph.zeros(1, np.float64),
-        graph.zeros(1, np.uint64),
-    )
+    faults, arcs = DeviceFaults(graph.device, len(_RULES)), graph.zeros(1, np.uint64)
+    sums, pairs = graph.zeros(1, np.float64), graph.zeros(1, np.uint64)
     graph.per_row(
         graph.kernel("bc", "check_bc_edges"), graph.n, graph.row_ptr, graph.col, found.level, found.paths,
-        graph.upload(found.scale), given, right, successors,
+        graph.upload(found.scale), given, right, successors, arcs,
     )  # fmt: skip
     one, all_of_them = _tolerances(found.predecessors, int(graph.download(successors)[0]), depth, n)
     graph.strided(
@@ -120,7 +123,7 @@ def _on_device(graph: Graph, source: int, dependency: Floats) -> Found:
     )  # fmt: skip
     return Found(
         faults.read(), float(graph.download(sums)[0]), int(graph.download(pairs)[0]), all_of_them,
-        {"levels": depth, "reached": found.reached},
+        _facts(graph.csr, depth, found.reached, int(graph.download(arcs)[0])),
     )  # fmt: skip
 
 

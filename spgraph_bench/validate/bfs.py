@@ -158,7 +158,7 @@ class BFSValidator(Validator):
                 CheckResult(False, f"levels are {output.dtype} {list(output.shape)}, not int32 [{n}]")
             )
         level, parent = (output[0], output[1]) if output.ndim == 2 else (output, None)
-        result = told(_RULES, self.faults(source, level, parent), level, parent)
+        result = told(_RULES, self.faults(source, level, parent), level, output[-1])
         if result.ok and int(level.max()) < _MOST_LEVELS:
             reached = int(np.count_nonzero(level >= 0))
             right = reached_from(self.graph, source)

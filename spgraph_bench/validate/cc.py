@@ -79,7 +79,8 @@ def count_components(graph: Graph) -> int:
         from scipy.sparse.csgraph import connected_components
 
         pattern = sp.csr_array((np.ones(csr.nnz, np.int8), csr.col_idx, csr.row_ptr), shape=csr.shape)
-        return int(connected_components(pattern, directed=True, connection="weak", return_labels=False))
+        count, _ = connected_components(pattern, directed=True, connection="weak")
+        return int(count)
     parent, found = graph.device.empty(csr.rows, np.int32), graph.zeros(1, np.uint64)
     graph.per_vertex(graph.kernel("cc", "check_cc_begin"), graph.n, parent)
     graph.per_row(graph.kernel("cc", "check_cc_join"), graph.n, graph.row_ptr, graph.col, parent)

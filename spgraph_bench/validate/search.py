@@ -65,7 +65,8 @@ def count_paths(csr: CSR, source: int) -> Paths:
     n = csr.rows
     level, paths = np.full(n, -1, np.int32), np.zeros(n)
     level[source], paths[source] = 0, 1
-    frontier, scales, most = np.array([source], np.int64), [], 0
+    scales: list[float] = []
+    frontier, most = np.array([source], np.int64), 0
     while len(frontier):
         depth = len(scales)
         scales.append(_PART if paths[frontier].max() > _LARGE else 1.0)
@@ -104,7 +105,8 @@ def _search(
         queue, tail,
     )  # fmt: skip
     step = graph.kernel("search", "check_search_level")
-    first, last, scales = 0, 1, []
+    first, last = 0, 1
+    scales: list[float] = []
     estimate = 1.0  # of the largest count of the level at hand, from what was seen of the level before
     while last > first:
         scales.append(_PART if estimate > _LARGE else 1.0)
