@@ -301,14 +301,14 @@ def test_right_labels_pass_on_every_graph(form: Device | None) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({40: -1}, "vertex 40 has label -1, which is no vertex"),
-        ({40: 400}, "vertex 40 has label 400, which is no vertex"),
-        ({150: 399}, "vertex 150 has label 399, not the least"),
-        ({40: 1}, "vertex 40 has label 1, a vertex with label 0"),
+        ({40: -1}, "vertex 40 has the label of vertex -1, which is no vertex"),
+        ({40: 400}, "vertex 40 has the label of vertex 400, which is no vertex"),
+        ({150: 399}, "vertex 150 has the label of vertex 399, not the least"),
+        ({40: 1}, "vertex 40 has the label of vertex 1, which itself has that of vertex 0"),
         ({150: 0}, "there are 201 labels, and 202 components"),  # one more vertex joined
         (dict.fromkeys(range(200, 300), 0), "there are 201 labels"),  # two components merged
         (dict.fromkeys(range(50, 100), 50), "and an edge joins it with one of another label"),  # one split
-        (dict.fromkeys(range(200, 300), 201), "vertex 200 has label 201, not the least"),
+        (dict.fromkeys(range(200, 300), 201), "vertex 200 has the label of vertex 201, not the least"),
     ],
 )  # fmt: skip
 def test_wrong_labels_are_found(form: Device | None, changes: dict[int, int], said: str) -> None:

@@ -31,13 +31,13 @@ RANGE, ABOVE, UNNAMED, PARTED = range(4)
 
 
 def _has(v: int, label: Labels) -> str:
-    return f"vertex {v:,} has label {int(label[v]):,}"
+    return f"vertex {v:,} has the label of vertex {int(label[v]):,}"
 
 
 _RULES = (
     Rule(lambda v, label: f"{_has(v, label)}, which is no vertex"),
     Rule(lambda v, label: f"{_has(v, label)}, not the least vertex of its component"),
-    Rule(lambda v, label: f"{_has(v, label)}, a vertex with label {int(label[label[v]]):,}"),
+    Rule(lambda v, label: f"{_has(v, label)}, which itself has that of vertex {int(label[label[v]]):,}"),
     Rule(lambda v, label: f"{_has(v, label)}, and an edge joins it with one of another label"),
 )
 
