@@ -32,6 +32,7 @@ _GATE_OPERATIONS = 256
 blocked host could never open the gate."""
 _EVICT_TIMES_L2 = 4
 _CEILING_BYTES = 2 << 30
+_LOOK_BYTES = 1 << 20
 
 
 def under_tool() -> str | None:
@@ -148,11 +149,13 @@ class CudaClock:
         beside = driver.Stream(1)
 
         def look() -> list[Any]:
-            found = [np.empty(buffer.shape, buffer.dtype) for buffer in outputs if buffer.nbytes]
-            for array, buffer in zip(found, [b for b in outputs if b.nbytes], strict=True):
-                driver.memcpy_dtoh_async(array, buffer.ptr, beside)
+            # The beginning of each: the gate does not wait for ever.
+            found = [np.empty(min(buffer.nbytes, _LOOK_BYTES), np.uint8) for buffer in outputs]
+            for array, buffer in zip(found, outputs, strict=True):
+                if array.size:
+                    driver.memcpy_dtoh_async(array, buffer.ptr, beside)
             beside.synchronize()
-            return [array.view(np.uint8) for array in found]
+            return found
 
         launch.reset()
         device.synchronize()

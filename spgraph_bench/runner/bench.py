@@ -451,6 +451,7 @@ class Bench:
         self._drop_validators()
         for key in [k for k in self._ready if k not in wanted]:
             del self._ready[key]
+        self._drop_drawn()
         self._drop_unused()
         entries = []
         assert self._task is not None
@@ -850,16 +851,16 @@ class Bench:
         task, job, dtype = self._task, prepared.job, np.dtype(cell.dtype)
         outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
         ranges: list[list[int]] = []
+        if variant.where == "gpu" and prepared.device_bytes > (free := self.device.free_bytes()):
+            need = human_bytes(prepared.device_bytes)
+            return {
+                "skipped": f"with other values it takes {need} again; device has {human_bytes(free)} free"
+            }
         for number in range(DRAWS):
             draw = self._draw(problem, cell, number)
             if isinstance(draw, str):
                 return {"skipped": draw}
-            try:
-                arrays, packed = self._with_small_values(variant, cell, number, draw, job.packed)
-            except LaunchError as error:
-                if not self._alive():
-                    raise
-                return {"skipped": str(error)}
+            arrays, packed = self._with_small_values(variant, cell, number, draw, job.packed)
             inputs = {name: self._input(cell, name, array) for name, array in draw.inputs.items()}
             again = prepare(
                 self.device, variant, packed, inputs, outputs, task.params_of(variant.name), arrays=arrays,
