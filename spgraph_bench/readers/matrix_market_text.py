@@ -237,7 +237,7 @@ def _field_without_banner(data: Input, size: int, body: int, line: bytes) -> Fie
         "no %%MatrixMarket banner, and not plainly a coordinate file either",
         line=size,
         remedy="put a banner in front, such as %%MatrixMarket matrix coordinate real general, "
-        "or name the format with --input-format",
+        "or choose another --input-format, such as edge-list",
     )
 
 

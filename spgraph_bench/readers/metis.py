@@ -158,7 +158,7 @@ def _header(data: Input) -> _Header:
         raise data.error(
             f"expected the header 'VERTICES EDGES [FMT [NCON]]', found {found}",
             line=line,
-            remedy="give --input-format if this is no METIS graph",
+            remedy="write that line; for a file of another kind: another --input-format, such as edge-list",
         )
     vertices, edges, *more = (v for v in values if v is not None)
     digits = fields[2].decode().zfill(3) if more else "000"

@@ -127,7 +127,8 @@ def parse(data: Input, options: ReadOptions, progress: Progress, readers: Mappin
     title = readers[entries.format].title if entries.format in readers else entries.format
     if options.relabel and not entries.relabelled:
         raise data.error(
-            f"--relabel closes gaps in the vertex ids of graphs; {title} has rows and columns",
+            f"--relabel closes gaps in the vertex ids of graphs; {title} has "
+            + ("names" if entries.names is not None else "rows and columns"),
             remedy="leave --relabel out",
         )
     if options.weight_column is not None and not entries.has_columns:

@@ -195,7 +195,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
             raise data.error(
                 f"{shorten(line)} before *Vertices",
                 line=number,
-                remedy="give --input-format for another format",
+                remedy="write '*Vertices N' first, or choose another --input-format",
             )
     return _entries(data, network)
 

@@ -72,7 +72,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         raise data.error(
             "no Rutherford-Boeing matrix type, such as RSA, begins the third line",
             line=3,
-            remedy="fetch the file again, or name the format with --input-format",
+            remedy="fetch the file again, or choose another --input-format",
         )
     kind, shape, storage = (letter.decode().lower() for letter in matched.groups())
     if storage == "e" or kind in "qx":
