@@ -155,7 +155,8 @@ class Policies:
             said.append("mirrored")
         if self.duplicates_found:
             how = "merged" if self.duplicates == "merge" else self.duplicates
-            said.append(f"{self.duplicates_found:,} duplicates ({how})")
+            one = "duplicate" if self.duplicates_found == 1 else "duplicates"
+            said.append(f"{self.duplicates_found:,} {one} ({how})")
         if self.mirrors_found:
             said.append(f"{self.mirrors_found:,} entries stored on both sides of the diagonal, counted once")
         if self.self_loops:

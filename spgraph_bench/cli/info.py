@@ -157,6 +157,7 @@ def _as_json(facts: Facts) -> dict[str, Any]:
         "matrix": {
             "name": matrix.name,
             "sha256": matrix.sha256,
+            "entries_sha256": matrix.entries_sha256,
             "source": asdict(matrix.source),
             "symmetry": matrix.symmetry,
             "weighted": matrix.weighted,

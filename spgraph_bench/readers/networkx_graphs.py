@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -88,7 +89,11 @@ def _parse(
     require_memory(_BYTES_FOR_BYTE * len(data.data), f"reading {kind} by networkx", data.place)
     progress(f"reading {kind}", None)
     try:
-        graph = read(networkx)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # of types that are not declared: what is no number is found below
+            graph = read(networkx)
     except MemoryError:
         raise
     except Exception as error:  # networkx and the XML parser have their own for each fault
