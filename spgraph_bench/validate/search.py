@@ -73,15 +73,19 @@ def count_paths(csr: CSR, source: int) -> Paths:
         starts = csr.row_ptr[frontier]
         degree = csr.row_ptr[frontier + 1] - starts
         cuts = np.concatenate(([0], np.cumsum(degree)))
-        parents = np.zeros(n, np.int32)
+        parents = np.zeros(n, np.int64)
         for begin, end in row_ranges(cuts, EDGES_AT_ONCE):
             target = csr.col_idx[ranges(starts[begin:end], degree[begin:end])]
             count = np.repeat(scales[-1] * paths[frontier[begin:end]], degree[begin:end])
             fits = (level[target] == -1) | (level[target] == depth + 1)
             target = target[fits]
             level[target] = depth + 1
-            np.add.at(paths, target, count[fits])
-            np.add.at(parents, target, 1)
+            if 8 * len(target) > n:  # then a pass over all vertices is the cheaper way to add
+                paths += np.bincount(target, count[fits], minlength=n)
+                parents += np.bincount(target, minlength=n)
+            else:
+                np.add.at(paths, target, count[fits])
+                np.add.at(parents, target, 1)
         most += int(parents.max())
         frontier = np.flatnonzero(level == depth + 1)
     return Paths(level, paths, np.array(scales), most, int(np.count_nonzero(level >= 0)))
