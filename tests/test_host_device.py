@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spgraph_bench.device import host, modules
+from spgraph_bench.device import host
 from spgraph_bench.device.host import HostDevice
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.paths import cuda_dir
+from spgraph_bench.toolchain import modules
 from spgraph_bench.toolchain.nvcc import uses_device_launch
 
 KERNELS = Path(__file__).resolve().parent / "kernels"
