@@ -261,7 +261,9 @@ def test_times_in_the_third_column_are_left_out_with_a_note() -> None:
     ],
 )
 def test_large_weights_are_no_times(text: str) -> None:
-    assert parse(text).values is not None
+    raw = parse(text)
+    assert raw.values is not None
+    assert any(f.warning for f in raw.findings if "times" in f.text) == ("700000000" in text)
 
 
 def test_a_column_that_grows_is_told() -> None:
@@ -411,6 +413,7 @@ def test_snap_s_number_of_vertices_is_honoured_and_told() -> None:
     assert [(f.line, f.warning) for f in raw.findings if "10 vertices" in f.text] == [(1, True)]
     assert parse("# Nodes: 3 Edges: 2\n0 7\n7 9\n").rows == 10  # ids with gaps
     assert parse("# Nodes: 9 Edges: 2\n3 7\n7 9\n").base == 1  # the last of nine is called 9
+    assert "the header says 2 vertices, 3 occur" in texts(parse("# Nodes: 2 Edges: 2\n0 7\n7 9\n"))
     raw = parse("# Nodes: 10 Edges: 2\n3 7\n7 9\n", relabel=True)
     assert raw.rows == 3
     assert "the header says 10 vertices, 3 occur" in texts(raw)

@@ -370,3 +370,14 @@ def test_broken_zip(save):
     for broken in (content[:-30], content[:60] + b"\xff" * 9 + content[69:]):
         with pytest.raises(InputError, match="the archive is damaged"):
             read(save("a.zip", broken))
+
+
+def test_headers_nested_without_end_are_damage(save):
+    out = io.BytesIO()
+    for _ in range(2000):  # each names the next, so that looking for the file nests
+        info = tarfile.TarInfo("././@PaxHeader")
+        info.type, info.size = tarfile.XHDTYPE, 11
+        out.write(info.tobuf(tarfile.USTAR_FORMAT))
+        out.write(b"11 path=ab\n".ljust(512, b"\0"))
+    with pytest.raises(InputError, match="nested without end"):
+        read(save("a.tar", out.getvalue()))

@@ -582,6 +582,7 @@ def test_without_a_size_line_the_edge_list_is_offered_and_reads_every_edge(tmp_p
             "3 3\n% c\n0 4 -1\n0 2.5\n0\n",
             [[0, -4, 1], [4, 0, -2.5], [-1, 2.5, 0]],
         ),
+        ("array real skew-symmetric", "2 2 3\n0 4 0\n", [[0, -4], [4, 0]]),
         ("array real skew-symmetric", "2 2\n0 4 -4 0\n", [[0, -4], [4, 0]]),
         ("array complex hermitian", "2 2\n1 0\n2 3\n2 -3\n5 0\n", [[1, 2], [2, 5]]),
     ],

@@ -75,6 +75,8 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         member, content = _from_zip(data, suffixes) if data.head(2) == b"PK" else _from_tar(data, suffixes)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         raise data.error(f"the archive is damaged ({error})", remedy="fetch it again") from None
+    except RecursionError:
+        raise data.error("the archive's headers are nested without end", remedy="fetch it again") from None
     except (RuntimeError, NotImplementedError) as error:  # zipfile: a password, an unknown compression
         raise data.error(
             f"the archive cannot be read ({error})", remedy="unpack it and name the file in it"

@@ -44,6 +44,7 @@ from spgraph_bench.readers.edge_table import (
     are_times,
     close_gaps,
     is_mirrored,
+    may_be_times,
     no_edges,
     read_named,
     read_table,
@@ -276,7 +277,7 @@ def interpret(
             table.u -= base
             table.v -= base
         if not bipartite and rows == cols:
-            _report_gaps(table, rows, findings)
+            _report_gaps(table, rows, head, findings)
     if options.relabel and head.nodes is not None and head.nodes[0] != rows:
         text = f"the header says {head.nodes[0]:,} vertices, {rows:,} occur in edges"
         findings.append(Finding(text, head.nodes[1], warning=True))
@@ -349,11 +350,15 @@ def _leave_out_times(
     weights = table.weights
     if options.weight_column is not None or weights is None or (head.konect and not titled):
         return
-    if titled or are_times(weights):
+    possible = may_be_times(weights)
+    if titled or (possible and are_times(weights)):
         span = f"{weights.min():.0f} to {weights.max():.0f}"
         text = f"the third column, {span}, has times: left out (--weight-column 3 keeps it as weights)"
         findings.append(Finding(text, table.line_of(0), warning=True))
         table.weights, table.findings = None, []
+    elif possible:
+        text = "the third column may have times, but in no order: kept as weights, --weight-column none"
+        findings.append(Finding(text, table.line_of(0), warning=True))
     elif len(weights) >= 100 and weights[0] < weights[-1] >= 10**5 and (weights[1:] >= weights[:-1]).all():
         text = "the third column grows from line to line: if it has times, --weight-column none"
         findings.append(Finding(text, table.line_of(0), warning=True))
@@ -551,8 +556,8 @@ def _shape(
     return rows, cols
 
 
-def _report_gaps(table: Table, vertices: int, findings: list[Finding]) -> None:
-    """Vertices without any edge, counted where that costs little."""
+def _report_gaps(table: Table, vertices: int, head: Head, findings: list[Finding]) -> None:
+    """Vertices without any edge, counted where that costs little; whether more have one than a header says."""
     if vertices > 8 * len(table) + (1 << 20):
         unused, word = vertices - 2 * len(table), "at least "
     else:
@@ -560,6 +565,9 @@ def _report_gaps(table: Table, vertices: int, findings: list[Finding]) -> None:
         used[table.u] = True
         used[table.v] = True
         unused, word = vertices - int(np.count_nonzero(used)), ""
+        if head.nodes is not None and head.nodes[0] < vertices - unused:
+            text = f"the header says {head.nodes[0]:,} vertices, {vertices - unused:,} occur in edges"
+            findings.append(Finding(text, head.nodes[1], warning=True))
     if unused:
         text = f"{word}{unused:,} of {vertices:,} ids occur in no edge: kept (--relabel closes gaps)"
         findings.append(Finding(text, count=unused))

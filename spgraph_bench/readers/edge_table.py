@@ -27,6 +27,7 @@ __all__ = [
     "are_times",
     "close_gaps",
     "is_mirrored",
+    "may_be_times",
     "no_edges",
     "read_named",
     "read_table",
@@ -182,15 +183,18 @@ def read_named(
     return table, [name.decode("utf-8", "replace") for name in number_of]
 
 
-def are_times(column: npt.NDArray[np.float64]) -> bool:
-    """Whether numbers are times (seconds or milliseconds of Unix, 1990 to 2030) rather than weights.
-
-    Whole numbers that mostly follow each other in time; of a thousand or more, in any order.
-    """
+def may_be_times(column: npt.NDArray[np.float64]) -> bool:
+    """Whether numbers are whole and in the range of times of Unix, in seconds or milliseconds: 1990 to 2030."""
     low, high = float(column.min()), float(column.max())
     unit = 1e3 if low >= 6.3e11 else 1.0
-    if not (6.3e8 * unit <= low < high <= 1.9e9 * unit) or (column != np.floor(column)).any():
-        return False
+    return 6.3e8 * unit <= low < high <= 1.9e9 * unit and bool((column == np.floor(column)).all())
+
+
+def are_times(column: npt.NDArray[np.float64]) -> bool:
+    """Whether numbers that may be times are rather these than weights.
+
+    They mostly follow each other in time; of a thousand or more, in any order.
+    """
     steps = len(column) - 1
     rising = int(np.count_nonzero(column[1:] >= column[:-1]))
     falling = int(np.count_nonzero(column[1:] <= column[:-1]))

@@ -164,7 +164,8 @@ def read_header(data: Input, base: Literal[0, 1] | None = None) -> Header:
             triangle = "strict" if symmetry == "skew-symmetric" else "lower"
         sizes = {"full": rows * cols, "lower": rows * (rows + 1) // 2, "strict": rows * (rows - 1) // 2}
         count = sizes[triangle]
-        if declared is not None and declared not in (count, rows * cols):
+        counts = {rows * cols} if symmetry == "general" else set(sizes.values())
+        if declared is not None and declared not in counts:
             raise data.error(
                 f"{declared:,} values are declared, an array of {rows:,} x {cols:,} has {count:,}",
                 line=size,
