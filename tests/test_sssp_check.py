@@ -24,13 +24,17 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem, sssp
 from spgraph_bench.problems.sssp import (
     check_lengths,
+    check_predecessors,
     check_weights,
     check_within,
     exact_lengths,
+    predecessors,
 )
 from spgraph_bench.recipes.values import with_values
 from spgraph_bench.runner.prepare import prepare
 from spgraph_bench.validate import make_validator
+from spgraph_bench.validate.base import Graph
+from spgraph_bench.validate.sssp import SSSPValidator
 from spgraph_bench.variants import get_variant
 
 SSSP = get_problem("sssp")
@@ -89,6 +93,75 @@ def test_float32_lengths_are_the_least_sums_of_any_walk(name: str) -> None:
     # A sum of k numbers of one sign is right to k roundings.
     off = np.abs(exact[reached] - real[reached])
     assert (off <= edges[reached] * 2.0**-24 * real[reached]).all()
+
+
+@pytest.mark.parametrize("cutoff", [0.0, 3.0, 4.5])
+@pytest.mark.parametrize("name", ["skewed-directed", "lattice"])
+def test_a_cutoff_is_networkx_s(name: str, cutoff: float) -> None:
+    import networkx as nx
+
+    a, (source, *_) = _weighted(name, "small"), graphs()[name][1]
+    graph, row = nx.DiGraph(), np.repeat(np.arange(a.rows), a.row_lengths())
+    graph.add_weighted_edges_from(
+        zip(row.tolist(), a.col_idx.tolist(), a.value_array().tolist(), strict=True)
+    )
+    theirs = nx.single_source_dijkstra_path_length(graph, source, cutoff=cutoff)
+    for dtype in (INT32, FLOAT32):
+        exact, real, _ = exact_lengths(a, source, dtype, cutoff)
+        reached = exact != sssp.unreached(dtype)
+        assert {int(v): float(exact[v]) for v in np.flatnonzero(reached)} == theirs
+        whole = exact_lengths(a, source, dtype)[0]
+        assert np.array_equal(reached, whole <= cutoff)
+        assert np.array_equal(exact[reached], whole[reached])
+        assert np.array_equal(np.isfinite(real), reached)
+
+
+@pytest.mark.parametrize("values", ["small", "drawn"])
+@pytest.mark.parametrize("name", ["skewed-directed", "lattice", "star-of-chains", "isolated-source"])
+def test_predecessors_chain_back_and_wrong_ones_are_found(name: str, values: str) -> None:
+    a, (source, *_) = _weighted(name, values), graphs()[name][1]
+    weight = a.value_array(np.float32)
+    length = exact_lengths(a, source, FLOAT32)[0]
+    before = predecessors(a, weight, source, length)
+    assert check_predecessors(a, weight, source, length, before).ok
+    assert before[source] == source
+    assert np.array_equal(before == -1, np.isinf(length))
+    child = np.flatnonzero((before >= 0) & (np.arange(a.rows) != source))
+    if not len(child):
+        return
+    v = int(child[-1])
+
+    def said(vertex: int, wrong: int) -> str:
+        bad = before.copy()
+        bad[vertex] = wrong
+        result = check_predecessors(a, weight, source, length, bad)
+        assert not result.ok
+        return result.message
+
+    assert f"-> {v:,} is as long" in said(v, v)
+    assert "its predecessor is vertex -1" in said(v, -1)
+    assert "source" in said(source, v)
+    for u in np.flatnonzero(np.isinf(length))[:1]:
+        assert f"vertex {u:,} is unreached" in said(int(u), source)
+
+
+def test_a_circle_of_edges_of_nothing_is_no_path() -> None:
+    """0 -> 1 -> 2 -> 1, the last two of weight 0: 1 and 2 bear each other out, and the source is 0."""
+    a = csr(3, 3, [0, 1, 2], [1, 2, 1], [1.0, 0.0, 0.0])
+    weight, length = a.value_array(np.float32), np.array([0, 1, 1], np.float32)
+    before = predecessors(a, weight, 0, length)
+    assert before.tolist() == [0, 0, 1]
+    round_and_round = np.array([0, 2, 1], np.int32)
+    result = check_predecessors(a, weight, 0, length, round_and_round)
+    assert not result.ok
+    assert "do not lead to the source" in result.message
+
+
+def test_a_float_that_swallows_a_weight_still_has_a_predecessor() -> None:
+    a = csr(4, 4, [0, 1, 2, 3, 2], [1, 2, 3, 2, 1], [1e8, 1.0, 1.0, 1.0, 1.0])
+    length = exact_lengths(a, 0, FLOAT32)[0]
+    assert length.tolist() == [0, 1e8, 1e8, 1e8]
+    assert predecessors(a, a.value_array(np.float32), 0, length).tolist() == [0, 0, 1, 2]
 
 
 def test_lengths_beyond_int32_are_an_error() -> None:
@@ -287,8 +360,8 @@ def test_lengths_are_written(tmp_path: Path) -> None:
     assert "checked from 1 source: 1 validated, 1 compared with a plain search" in done.stdout
     assert " times those it reaches" in done.stdout
     rows = list(csv.reader(out.read_text().splitlines()))
-    assert rows[0] == ["vertex", "distance"]
-    assert [int(d) for _, d in rows[1:]] == [i + j for i in range(5) for j in range(5)]
+    assert rows[0] == ["vertex", "distance", "predecessor"]
+    assert [int(d) for _, d, _ in rows[1:]] == [i + j for i in range(5) for j in range(5)]
 
 
 def test_bench_on_drawn_weights() -> None:
@@ -335,3 +408,30 @@ def test_a_slow_library_is_asked_for_fewer_sources(monkeypatch: pytest.MonkeyPat
     }  # fmt: skip
     assert [r.check["by_validator"] for r in records] == [len(r.cases) for r in records]
     assert "from fewer sources, being slow: scipy 1" in " ".join(render(records, width=200).split())
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_answers_with_a_cutoff_are_validated(on_device: bool) -> None:
+    a, (source, *_) = _weighted("skewed-directed", "drawn"), graphs()["skewed-directed"][1]
+    whole = exact_lengths(a, source, FLOAT32)[0]
+    cutoff = float(np.median(whole[np.isfinite(whole)]))
+    right = exact_lengths(a, source, FLOAT32, cutoff)[0]
+    device = open_device("host") if on_device else None
+    try:
+        inputs = {"sources": np.array([source], np.int32)}
+        graph = Graph(a, device)
+
+        def said(length: np.ndarray, most: float = cutoff) -> str:
+            problem = get_problem("sssp", {"cutoff": most})
+            return SSSPValidator(graph, problem, FLOAT32, inputs).check(length, source).result.message
+
+        assert said(right) == ""
+        assert said(whole, -1.0) == ""
+        assert "which is no length" in said(whole)  # beyond the cutoff
+        assert "leads to it" in said(right, -1.0)
+        missed = right.copy()
+        missed[np.argmax(np.where(np.isfinite(right), right, -1))] = np.inf
+        assert "leads to it" in said(missed)
+    finally:
+        if device is not None:
+            device.close()

@@ -20,7 +20,7 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
-from spgraph_bench.problems.sssp import check_lengths, exact_lengths
+from spgraph_bench.problems.sssp import check_lengths, exact_lengths, unreached
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.variants import Variant, get_variant, variants
 
@@ -48,8 +48,9 @@ def _right(name: str, weights: str, dtype: str, source: int) -> np.ndarray:
 
 
 def _prepare(
-    device: Device, mode: Variant, a: CSR, sources: tuple[int, ...], dtype: str, offsets: str, **params: Any
-) -> Prepared:
+    device: Device, mode: Variant, a: CSR, sources: tuple[int, ...], dtype: str, offsets: str,
+    options: dict[str, Any] | None = None, **params: Any,
+) -> Prepared:  # fmt: skip
     if mode.missing and (lack := mode.missing(device)):
         pytest.skip(lack)
     kind, form = np.dtype(dtype), get_format(mode.format)
@@ -57,7 +58,8 @@ def _prepare(
     packed = form.pack(a, kind, np.dtype(offsets), **own)
     outputs = SSSP.output_arrays(matrix(a), kind)
     try:
-        return prepare(device, mode, packed, {"sources": np.array(sources, np.int32)}, outputs, params)
+        inputs = {"sources": np.array(sources, np.int32)}
+        return prepare(device, mode, packed, inputs, outputs, params, options=options)
     except SkipError as lack:
         pytest.skip(str(lack))
 
@@ -175,6 +177,23 @@ def test_extreme_weights(device: Device, mode: Variant, name: str) -> None:
         prepared = _prepare(device, mode, a, (0,), dtype, "int32", delta=delta)
         result = check_lengths(_run(device, prepared, 0), right)
         assert result.ok, result.message
+
+
+@pytest.mark.parametrize("name", ["skewed-directed", "star-of-chains", "lattice"])
+@pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
+def test_a_cutoff_leaves_what_is_farther_and_saves_the_work(device: Device, mode: Variant, name: str) -> None:
+    source = graphs()[name][1][0]
+    for dtype, weights in (("float32", "spread"), ("int32", "spread"), ("int32", "zeros")):
+        a, whole = weighted(name, weights, dtype), _right(name, weights, dtype, source)
+        known = np.unique(whole[whole < unreached(whole.dtype)])
+        for cutoff in (0.0, float(known[len(known) // 3])):  # one that is some vertex's length
+            right = exact_lengths(a, source, np.dtype(dtype), cutoff)[0]
+            assert (right == whole).sum() < len(whole) or cutoff == 0
+            prepared = _prepare(device, mode, a, (source,), dtype, "int32", {"cutoff": cutoff})
+            result = check_lengths(_run(device, prepared, 0), right)
+            assert result.ok, f"{weights} {dtype} {cutoff}: {result.message}"
+            if cutoff == 0 and weights == "spread":  # the source's own edges, and nothing after them
+                assert prepared.launch.facts()["relaxed"] == a.row_lengths()[source]
 
 
 def test_equal_weights_relax_every_edge_once(device: Device) -> None:

@@ -2,7 +2,7 @@
 // says why they suffice.
 //
 // Layout   row_ptr offset_t [n + 1], col int32 [nnz], weight value_t [nnz], null where all edges weigh 1; length
-//          SPG_LENGTH [n]: int or float, as the weights, or double. grounded int32 [n], 0 at first: edges that are as
+//          SPG_LENGTH [n]: int or float, as the weights, or double. limit: the longest one that is kept, if limited. grounded int32 [n], 0 at first: edges that are as
 //          long as they say lead from the source to the vertex. queue int32 [n] of vertices that were grounded in the
 //          last round, *tail of them. counts uint64 [rules], least int32 [rules].
 // Mapping  check_sssp_edges and check_sssp_spread: a warp per vertex; the others: a thread per vertex.
@@ -30,20 +30,22 @@ __device__ __forceinline__ long long plus(int length, int weight) { return (long
 __device__ __forceinline__ float plus(float length, float weight) { return __fadd_rn(length, weight); }
 __device__ __forceinline__ double plus(double length, double weight) { return __dadd_rn(length, weight); }
 
-SPG_KERNEL check_sssp_vertices(index_t n, index_t source, const length_t* length, int* grounded, count_t* counts,
-                               index_t* least)
+SPG_KERNEL check_sssp_vertices(index_t n, index_t source, int limited, length_t limit, const length_t* length,
+                               int* grounded, count_t* counts, index_t* least)
 {
     const long long v = thread_vertex();
     if (v >= n) return;
     if (!is_length(length[v]) && !is_unreached(length[v])) fault(counts, least, RANGE, (index_t)v);
+    if (limited && is_length(length[v]) && length[v] > limit) fault(counts, least, RANGE, (index_t)v);
     if (v == source) {
         if (length[v] != 0) fault(counts, least, SOURCE, (index_t)v);
         grounded[v] = 1;
     }
 }
 
-SPG_KERNEL check_sssp_edges(index_t n, const offset_t* row_ptr, const index_t* col, const value_t* weight,
-                            const length_t* length, int* grounded, count_t* counts, index_t* least)
+SPG_KERNEL check_sssp_edges(index_t n, int limited, length_t limit, const offset_t* row_ptr, const index_t* col,
+                            const value_t* weight, const length_t* length, int* grounded, count_t* counts,
+                            index_t* least)
 {
     const long long u = warp_vertex();
     if (u >= n || !is_length(length[u])) return;
@@ -51,9 +53,9 @@ SPG_KERNEL check_sssp_edges(index_t n, const offset_t* row_ptr, const index_t* c
         const index_t v = col[e];
         const auto there = plus(length[u], (length_t)(weight ? weight[e] : 1));
         if (!is_length(there)) {
-            if (!is_length(length[v])) fault(counts, least, TOO_LONG, v);
+            if (!limited && !is_length(length[v])) fault(counts, least, TOO_LONG, v);
         } else if (!is_length(length[v])) {
-            fault(counts, least, MISSED, v);
+            if (!limited || there <= limit) fault(counts, least, MISSED, v);
         } else if (there < length[v]) {
             fault(counts, least, SHORTENS, v);
         } else if (there == length[v] && length[u] < length[v]) {

@@ -15,6 +15,9 @@
 // it has queued the vertex again. So the end is the same in any order: no edge shortens anything any more. As adding a
 // weight, rounded or not, never turns the order of two lengths around, that end is one and the same to the last bit.
 //
+// With a cutoff, lengths of `limit` and more are dropped as soon as they are added up: what lies beyond stays unreached, and
+// nothing is relaxed from there.
+//
 // A vertex is queued once a phase: `queued` tells. It lies in the far pile once: its bit tells. When its length falls
 // below the threshold it is queued as near, and what then lies in the far pile is dropped when the pile is split.
 #pragma once
@@ -60,6 +63,7 @@ struct weighted_graph {
     const index_t* __restrict__ col;
     const value_t* __restrict__ weight;  // null where all weigh `uniform`
     value_t uniform;
+    int limit;  // lengths from here on are not kept: one beyond the cutoff, as an ordered integer
     __device__ __forceinline__ value_t weight_of(offset_t e) const { return weight ? weight[e] : uniform; }
 };
 
@@ -157,7 +161,7 @@ __device__ __forceinline__ void relax_phase(const weighted_graph& g, const searc
         for (int u = 0; u < SPG_STEPS; ++u) known[u] = load_grid(s.dist + w[u]);
 #pragma unroll
         for (int u = 0; u < SPG_STEPS; ++u) {
-            lowers[u] = lowers[u] && length[u] < known[u];
+            lowers[u] = lowers[u] && length[u] < min(known[u], g.limit);
             if (lowers[u]) known[u] = atomicMin(s.dist + w[u], length[u]);
         }
 #pragma unroll

@@ -74,7 +74,7 @@ __device__ __forceinline__ unsigned relax_vertices(const weighted_graph& g, cons
 #pragma unroll
         for (int u = 0; u < 4; ++u) {
             degree[u] = 0;
-            if (length[u] >= known[u]) {
+            if (length[u] >= min(known[u], g.limit)) {
                 w[u] = -1;
                 continue;
             }

@@ -17,14 +17,14 @@
 #include "../graph/relax_alone.cuh"
 
 SPG_KERNEL __launch_bounds__(1024, 1) sssp_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
-                     const index_t* __restrict__ col, const value_t* __restrict__ weight, value_t uniform, value_t delta,
-                     long long busy, value_t* dist, int* queued, unsigned* in_far, index_t* queue, offset_t* start,
+                     const index_t* __restrict__ col, const value_t* __restrict__ weight, value_t uniform, int limit,
+                     value_t delta, long long busy, value_t* dist, int* queued, unsigned* in_far, index_t* queue, offset_t* start,
                      index_t* far, word64_t* words, int* least, long long* handover, long long* facts,
                      unsigned* barrier, int small_vertices, long long small_edges, long long small_waiting,
                      long long* stamps, int watched)
 {
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
-    const weighted_graph g{n, row_ptr, col, weight, uniform};
+    const weighted_graph g{n, row_ptr, col, weight, uniform, limit};
     const search_piles s{(int*)dist, queued, in_far, queue, start, far, words, least, n};
     const small_search small{small_vertices, small_edges, small_waiting};
     search_place at{0, 0, threshold_beyond(0, delta), 0, delta, 0, 0};

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,6 +36,12 @@ __all__ = ["command"]
     metavar="LENGTH",
     help="How far the threshold of near-far and auto rises at a time [default: found from the weights].",
 )
+@click.option(
+    "--cutoff",
+    type=click.FloatRange(min=0),
+    metavar="LENGTH",
+    help="Follow no path that is longer; vertices farther away count as not reached [default: none].",
+)
 @run_options
 @input_options
 def command(
@@ -44,6 +50,7 @@ def command(
     sources: Mapping[str, Any],
     weights: Literal["file", "ones", "integers"],
     delta: float | None,
+    cutoff: float | None,
     options: RunOptions,
     read_options: ReadOptions,
 ) -> int:
@@ -55,6 +62,7 @@ def command(
     \b
       spgraph sssp graph.mtx --source 1 --output lengths.csv
       spgraph sssp rmat:scale=20,symmetrize=1 --weights integers --dtype int32
+      spgraph sssp roads.gr --source 1 --cutoff 5000
       spgraph sssp grid:n=1000,values=none --source 0 --mode auto
     """  # fmt: skip
     from spgraph_bench.problems.traversal import pattern_is_symmetric
@@ -71,6 +79,11 @@ def command(
             return matrix
         return with_values(matrix, weights, options.seed, pattern_is_symmetric(matrix))
 
-    own = functools.partial(source_settings, sources)
+    if cutoff is not None and not math.isfinite(cutoff):
+        raise UsageError("--cutoff is not a finite length", remedy="leave it out: all paths are followed")
+
+    def own(kind: str) -> dict[str, Any]:
+        return {**source_settings(sources, kind), "cutoff": -1.0 if cutoff is None else cutoff}
+
     params = {} if delta is None else {"delta": delta}
     return run_mode("sssp", argument, chosen, own, options, read_options, params=params, change=change)

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.errors import InputError
+from spgraph_bench.errors import InputError, LaunchError
 from spgraph_bench.formats.common import ranges
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called, with_labels
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, register
-from spgraph_bench.problems.traversal import SourceProblem, counted_edges, first_answers, proper_degrees
+from spgraph_bench.problems.traversal import (
+    SOURCE_OPTIONS,
+    SourceProblem,
+    counted_edges,
+    first_answers,
+    proper_degrees,
+)
 from spgraph_bench.stats import row_blocks
 
 __all__ = [
     "SSSP",
     "WALK_FAULTS",
     "check_lengths",
+    "check_predecessors",
     "exact_lengths",
+    "predecessors",
     "refuse_weights",
+    "rounded_cutoff",
     "shortest_paths",
     "unreached",
 ]
@@ -100,17 +112,27 @@ def _rounded(csr: CSR, dtype: np.dtype[Any]) -> npt.NDArray[np.float64]:
         return csr.values.astype(dtype).astype(np.float64)
 
 
+def rounded_cutoff(cutoff: float, dtype: np.dtype[Any]) -> Any:
+    """The longest length that is kept, as a scalar of `dtype`; None where `cutoff` is negative: all are."""
+    if cutoff < 0:
+        return None
+    if dtype == np.int32:
+        return np.int32(min(math.floor(cutoff), _INT32_MOST - 1))
+    with np.errstate(over="ignore"):
+        return np.float32(min(np.float32(cutoff), np.finfo(np.float32).max))
+
+
 def shortest_paths(
-    csr: CSR, weights: npt.NDArray[np.float64], source: int
+    csr: CSR, weights: npt.NDArray[np.float64], source: int, limit: float = np.inf
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32]]:
-    """Lengths float64 ``[rows]`` (infinite where no path leads) and each vertex's predecessor (negative where
-    it has none), by scipy's Dijkstra in float64: the oracle."""
+    """Lengths float64 ``[rows]`` (infinite where no path leads, or none of at most `limit`) and each vertex's
+    predecessor (negative where it has none), by scipy's Dijkstra in float64: the oracle."""
     import scipy.sparse as sp
     from scipy.sparse.csgraph import dijkstra
 
     graph = sp.csr_array((weights, csr.col_idx, csr.row_ptr), shape=csr.shape)
     search: Any = dijkstra  # scipy's stubs do not know a single index
-    length, before = search(graph, directed=True, indices=source, return_predecessors=True)
+    length, before = search(graph, directed=True, indices=source, return_predecessors=True, limit=limit)
     return length, before
 
 
@@ -147,7 +169,7 @@ def _down_the_tree(
 
 
 def exact_lengths(
-    csr: CSR, source: int, dtype: np.dtype[Any]
+    csr: CSR, source: int, dtype: np.dtype[Any], cutoff: float = -1.0
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64], npt.NDArray[np.int32]]:
     """What every right kernel gives, bit by bit; the float64 lengths; and the edges on each of their paths.
 
@@ -155,9 +177,26 @@ def exact_lengths(
     shortens anything any more does not depend on the order: of all walks to a vertex, each added up in
     `dtype` from the source on, the least sum. To get there: the tree of float64's Dijkstra, added up in
     `dtype`, and then whatever edges still shorten anything, which are few (paths of nearly the same length).
+
+    With a `cutoff` (not negative) what is longer is left unreached, in `dtype` and in float64. No part of a
+    path is longer than the path, so nothing else changes.
     """
+    if (most := rounded_cutoff(cutoff, dtype)) is not None:
+        # A little further than the cutoff in float64, since sums in `dtype` may be rounded down to it.
+        slack = 1.0 if dtype == np.int32 else 1 + (csr.rows + 1) * 2.0**-23
+        exact, real, edges = _exact_lengths(csr, source, dtype, float(most) * slack)
+        exact[exact > most] = unreached(dtype)
+        real[real > float(most)] = np.inf
+        return exact, real, edges
+    return _exact_lengths(csr, source, dtype, np.inf)
+
+
+def _exact_lengths(
+    csr: CSR, source: int, dtype: np.dtype[Any], limit: float
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64], npt.NDArray[np.int32]]:
+    """As :func:`exact_lengths`; float64 lengths beyond `limit` may be left out, and then so are the exact."""
     wide = _rounded(csr, dtype)
-    real, before = shortest_paths(csr, wide, source)
+    real, before = shortest_paths(csr, wide, source, limit)
     if dtype == np.int32:
         exact = np.full(csr.rows, _INT32_MOST, np.int32)
         found = np.isfinite(real)
@@ -242,12 +281,96 @@ def _word(length: Any) -> str:
     return f"{int(length):,}" if length.dtype.kind == "i" else f"{length:.9g}"
 
 
+def predecessors(
+    csr: CSR, weights: npt.NDArray[Any], source: int, length: npt.NDArray[Any]
+) -> npt.NDArray[np.int32]:
+    """A tree of shortest paths from right lengths: each reached vertex's predecessor, int32 ``[n]``.
+
+    The source's is itself; -1 where no path leads. An edge u -> v is tight if the length of u and its weight
+    are the length of v, added up in the lengths' own type. Of tight edges from a shorter length the one from
+    the least vertex is taken. Edges that add nothing (weight 0, or swallowed by rounding) could lead in a
+    circle, so vertices that only those lead to are found by a search along them.
+
+    Parameters
+    ----------
+    weights : of the type of `length`, as it was made.
+    """
+    none = np.iinfo(np.int32).max
+    found = np.full(csr.rows, none, np.int32)
+    reached = length != unreached(length.dtype) if length.dtype != np.float64 else np.isfinite(length)
+    level: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]] = []
+    for block in row_blocks(csr, _EDGES_AT_ONCE):
+        row = block.row_ids()
+        with np.errstate(over="ignore"):
+            wide = np.int64 if length.dtype == np.int32 else length.dtype
+            there = length[row].astype(wide) + weights[block.entries]
+        tight = np.flatnonzero(reached[row] & reached[block.cols] & (there == length[block.cols]))
+        u, v = row[tight], block.cols[tight]
+        shorter = length[u] < length[v]
+        np.minimum.at(found, v[shorter], u[shorter].astype(np.int32))
+        same = ~shorter & (u != v)
+        level.append((u[same].astype(np.int64), v[same]))
+    found[source] = source
+    tail, head = (np.concatenate(each) for each in zip(*level, strict=True)) if level else ((), ())
+    if len(tail):
+        starts = np.searchsorted(tail, np.arange(csr.rows + 1))  # tails rise
+        frontier = np.flatnonzero(found != none)
+        while len(frontier):
+            count = starts[frontier + 1] - starts[frontier]
+            at = ranges(starts[frontier], count)
+            u, v = np.repeat(frontier, count), head[at]
+            new = found[v] == none
+            np.minimum.at(found, v[new], u[new].astype(np.int32))
+            frontier = np.unique(v[new]).astype(np.int64)
+    found[found == none] = -1
+    return found
+
+
+def check_predecessors(
+    csr: CSR, weights: npt.NDArray[Any], source: int, length: npt.NDArray[Any], before: npt.NDArray[Any]
+) -> CheckResult:
+    """Whether `before` (see :func:`predecessors`) chains back to the source from every reached vertex, along
+    edges that are as long as the lengths say."""
+    n = csr.rows
+    reached = length != unreached(length.dtype) if length.dtype != np.float64 else np.isfinite(length)
+    if before.shape != (n,) or before[source] != source:
+        return CheckResult(False, f"the predecessor of source {source:,} is not itself")
+    inside = (before >= 0) & (before < n)
+    if len(bad := np.flatnonzero(inside != reached)):
+        v = int(bad[0])
+        return CheckResult(
+            False, f"vertex {v:,} is {_word(length[v])}, its predecessor is vertex {int(before[v]):,}"
+        )
+    held = np.zeros(n, bool)
+    held[source] = True
+    for block in row_blocks(csr, _EDGES_AT_ONCE):
+        row = block.row_ids()
+        mine = np.flatnonzero(before[block.cols] == row)
+        tail, head = row[mine], block.cols[mine]
+        with np.errstate(over="ignore"):
+            wide = np.int64 if length.dtype == np.int32 else length.dtype
+            there = length[tail].astype(wide) + weights[block.entries][mine]
+        held[head[there == length[head]]] = True
+    if len(bad := np.flatnonzero(reached & ~held)):
+        v = int(bad[0])
+        return CheckResult(False, f"no edge {int(before[v]):,} -> {v:,} is as long as the lengths say")
+    # Every path halved again and again: after log2 n steps all are at the source, or go round in a circle.
+    at: npt.NDArray[np.int64] = np.where(reached, before, source).astype(np.int64)
+    for _ in range(max(1, n.bit_length())):
+        at = at[at]
+    if len(bad := np.flatnonzero(at != source)):
+        return CheckResult(False, f"the predecessors of vertex {int(bad[0]):,} do not lead to the source")
+    return CheckResult(True)
+
+
 class SSSP(SourceProblem):
     """Lengths of shortest paths from one source after another: a case is a source.
 
     Input ``sources`` int32 ``[cases]``; output ``distance`` [n], int32 or float32, by the ids of the input:
     2^31 - 1 or infinity where no path leads. An entry in row u, column v is an edge from u to v with the
     entry's value as its weight, 1 if the matrix has no values. Self-loops shorten nothing.
+
+    With a cutoff, rounded to the lengths' type, vertices that are farther away count as not reached.
     """
 
     name = "sssp"
@@ -255,6 +378,21 @@ class SSSP(SourceProblem):
     title = "shortest paths from a vertex, by weights of 0 or more"
     outputs: tuple[str, ...] = ("distance",)
     dtypes: tuple[str, ...] = ("float32", "int32")
+    options: Mapping[str, Parameter] = MappingProxyType(
+        {
+            **SOURCE_OPTIONS,
+            "cutoff": Parameter(
+                -1.0, "longest path that is followed, what is farther is not reached; -1: no cutoff",
+                between=(-1.0, 1e300),
+            ),
+        }
+    )  # fmt: skip
+
+    def __init__(self, cutoff: float = -1.0) -> None:
+        self.cutoff = cutoff
+
+    def configured(self, options: Mapping[str, Any]) -> SSSP:
+        return SSSP(float(self.options["cutoff"].checked("cutoff", options.get("cutoff", self.cutoff))))
 
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
@@ -284,8 +422,8 @@ class SSSP(SourceProblem):
         kind = np.dtype(dtype)
         try:
             found = first_answers(
-                csr, inputs["sources"], lambda source: exact_lengths(csr, source, kind), 16 * csr.rows,
-                check_seconds,
+                csr, inputs["sources"], lambda source: exact_lengths(csr, source, kind, self.cutoff),
+                16 * csr.rows, check_seconds,
             )  # fmt: skip
         except InputError as error:
             error.cause = with_labels(error.cause, matrix.labels())
@@ -337,10 +475,17 @@ class SSSP(SourceProblem):
     def columns(
         self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
     ) -> dict[str, npt.NDArray[Any]]:
-        """``distance``, float64 where it is not float32: infinite where no path leads."""
-        if output.dtype != np.int32:
-            return {"distance": output}
-        return {"distance": np.where(output == _INT32_MOST, np.inf, output)}
+        """``distance``, float64 where it is not float32: infinite where no path leads; and ``predecessor`` on
+        a shortest path, of the source itself, -1 where none leads. Raises LaunchError where the lengths are
+        of no tree, which lengths that passed the check cannot be."""
+        kind = np.dtype(np.int32 if output.dtype == np.int32 else np.float32)
+        weights = _rounded(csr, kind).astype(output.dtype)  # of a float64 answer: the same weights
+        source = int(inputs["sources"][0])
+        before = predecessors(csr, weights, source, output)
+        if not (result := check_predecessors(csr, weights, source, output, before)).ok:
+            raise LaunchError(result.message)
+        distance = output if output.dtype != np.int32 else np.where(output == _INT32_MOST, np.inf, output)
+        return {"distance": distance, "predecessor": before}
 
     def summary(
         self,
@@ -362,6 +507,7 @@ class SSSP(SourceProblem):
         said = [
             f"from {called(ids, inputs['sources'][0])} to {len(reached):,} of {csr.rows:,} vertices; "
             f"the farthest is {told['farthest']} at {_word(output[far])}"
+            + (f"; no path longer than {self.cutoff:g} is followed" if self.cutoff >= 0 else "")
         ]
         if "phases" in facts:
             line = f"{facts['phases']:,} phases"

@@ -59,17 +59,22 @@ def _are_lengths(length: Array) -> npt.NDArray[np.bool_]:
     return (length >= 0) & (length < (_MOST if length.dtype.kind == "i" else np.inf))
 
 
-def find_faults(csr: CSR, source: int, length: Array, weight: Array | None) -> Faults:
+def find_faults(
+    csr: CSR, source: int, length: Array, weight: Array | None, cutoff: float | None = None
+) -> Faults:
     """The numpy form: one pass over the edges, and a search along those that neither shorten nor lengthen.
 
     Parameters
     ----------
     length : ``[n]``, int32, float32 or float64.
     weight : ``[nnz]`` of the value type that was run; None: all 1.
+    cutoff : the longest length that is kept, as the type of the lengths has it; None: all are.
     """
     n, faults = csr.rows, Faults.none(len(_RULES))
     vertex = np.arange(n, dtype=np.int32)
     fits = _are_lengths(length)
+    if cutoff is not None:
+        faults.add(RANGE, vertex[fits & (length > cutoff)])
     faults.add(RANGE, vertex[~fits & (length != (_MOST if length.dtype.kind == "i" else np.inf))])
     if length[source] != 0:
         faults.add(SOURCE, vertex[source : source + 1])
@@ -87,8 +92,11 @@ def find_faults(csr: CSR, source: int, length: Array, weight: Array | None) -> F
         with np.errstate(over="ignore", invalid="ignore"):
             there = ours.astype(wide) + step
             held, possible = fits[cols], _are_lengths(there)
-            faults.add(TOO_LONG, cols[~possible & ~held])
-            faults.add(MISSED, cols[possible & ~held])
+            if cutoff is None:
+                faults.add(TOO_LONG, cols[~possible & ~held])
+                faults.add(MISSED, cols[possible & ~held])
+            else:
+                faults.add(MISSED, cols[possible & ~held & (there <= cutoff)])
             faults.add(SHORTENS, cols[possible & held & (there < theirs)])
             tight = possible & held & (there == theirs)
             grounded[cols[tight & (ours < theirs)]] = True
@@ -117,8 +125,9 @@ def _spread(grounded: Array, fits: Array, start: Array, end: Array) -> npt.NDArr
 
 
 def _on_device(
-    graph: Graph, source: int, length: Array, weight: Buffer | None, kind: np.dtype[Any]
-) -> Faults:
+    graph: Graph, source: int, length: Array, weight: Buffer | None, kind: np.dtype[Any],
+    cutoff: float | None = None,
+) -> Faults:  # fmt: skip
     """The same by kernels; `kind`: the type of the weights."""
     device = graph.device
     assert device is not None
@@ -127,11 +136,14 @@ def _on_device(
     grounded = graph.zeros(len(length), np.int32)
     report = (faults.counts, faults.least)
     edges = (graph.row_ptr, graph.col, weight, found, grounded)
+    most: Any = length.dtype.type
+    whole = _MOST if length.dtype.kind == "i" else np.inf
+    limit = (np.int32(cutoff is not None), most(whole if cutoff is None else cutoff))
     graph.per_vertex(
-        graph.kernel("sssp", "check_sssp_vertices", **defines), graph.n, np.int32(source), found, grounded,
+        graph.kernel("sssp", "check_sssp_vertices", **defines), graph.n, np.int32(source), *limit, found, grounded,
         *report,
     )  # fmt: skip
-    graph.per_row(graph.kernel("sssp", "check_sssp_edges", **defines), graph.n, *edges, *report)
+    graph.per_row(graph.kernel("sssp", "check_sssp_edges", **defines), graph.n, *limit, *edges, *report)
     count = graph.kernel("sssp", "check_sssp_ungrounded", **defines)
     left = graph.zeros(1, np.uint64)
     graph.per_vertex(count, graph.n, found, grounded, left, None, None)
@@ -162,6 +174,9 @@ class SSSPValidator(Validator):
     Edges of weight 0, and weights that rounding swallows, could bear each other out in a circle. So a vertex
     counts as reached by an edge from a shorter length at once, by an edge from the same length only once the
     other end has been: what is left is searched along such edges.
+
+    With a cutoff no length is beyond it, and only edges that are not too long for it must lead to a reached
+    vertex. No part of a path is longer than the path, so the rules are as strong for what is kept.
     """
 
     name = "sssp"
@@ -178,14 +193,25 @@ class SSSPValidator(Validator):
         with np.errstate(over="ignore"):
             return self.graph.csr.value_array(self.dtype)
 
+    def _cutoff(self) -> float | None:
+        """The longest length that is kept, as kernels round it."""
+        cutoff = float(getattr(self.problem, "cutoff", -1.0))
+        if cutoff < 0:
+            return None
+        if self.dtype.kind == "i":
+            return float(min(int(cutoff), _MOST - 1))
+        with np.errstate(over="ignore"):
+            return float(min(np.float32(cutoff), np.finfo(np.float32).max))
+
     def faults(self, source: int, length: Array) -> Faults:
         weighted = self.graph.csr.values is not None
         if self.graph.device is None:
-            return find_faults(self.graph.csr, source, length, self._weights() if weighted else None)
+            weights = self._weights() if weighted else None
+            return find_faults(self.graph.csr, source, length, weights, self._cutoff())
         weight = None
         if weighted:
             weight = self.graph.array(f"weight.{self.dtype}", self._weights)
-        return _on_device(self.graph, source, length, weight, self.dtype)
+        return _on_device(self.graph, source, length, weight, self.dtype, self._cutoff())
 
     def check(self, output: Array, source: int = -1) -> Checked:
         """`output` ``[n]``: of the type that is run, or float64, with lengths added up in float64."""

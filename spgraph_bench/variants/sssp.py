@@ -12,6 +12,7 @@ import numpy as np
 from spgraph_bench.device.base import Arg
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.parameters import Parameter
+from spgraph_bench.problems.sssp import rounded_cutoff
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape, threads_for
 from spgraph_bench.variants.traversal import BLOCK, EDGE_BITS, Levels, check_tally, needs_cooperative
@@ -58,7 +59,8 @@ class _Search(Levels):
         self.weight = job.arrays.get("weight")
         self.uniform = kind(1 if packed.value is None else packed.value)
         self.edges: tuple[Arg, ...] = (
-            job.arrays["row_ptr"], job.arrays["col"], self.weight, self.uniform
+            job.arrays["row_ptr"], job.arrays["col"], self.weight, self.uniform,
+            beyond(float(job.options.get("cutoff", -1.0)), job.dtype),
         )  # fmt: skip
         self.words, self.least = self.zeros(6, np.uint64), self.zeros(3, np.int32)
         self.piles: tuple[Arg, ...] = (
@@ -105,6 +107,14 @@ class _Search(Levels):
         if self.job.params["delta"]:
             return np.int64(0)
         return np.int64(self.job.params["busy_edges"] or 4096 * self.device.info().multiprocessors)
+
+
+def beyond(cutoff: float, dtype: np.dtype[Any]) -> np.int32:
+    """The first length that is not kept, as an ordered integer; a negative `cutoff` is none."""
+    limit = rounded_cutoff(cutoff, dtype)
+    if limit is None:
+        return np.int32(_MOST)
+    return np.int32(min(int(limit.view(np.int32)) + 1, _MOST))
 
 
 def _told(delta: np.generic) -> float | None:

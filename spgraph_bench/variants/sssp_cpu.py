@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.problems.sssp import unreached
+from spgraph_bench.problems.sssp import rounded_cutoff, unreached
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.bfs_cpu import no_graphblas
 
@@ -73,9 +73,11 @@ def scipy_sssp(job: Job) -> Launch:
     # In the type that csgraph works in, so that nothing is converted in the timed run.
     graph = sp.csr_array((_weights(job, np.float64), a.col, a.row_ptr), shape=(a.rows, a.cols), copy=False)
     dijkstra_of: Any = dijkstra  # scipy's stubs do not know a single index
+    cutoff = rounded_cutoff(float(job.options.get("cutoff", -1.0)), job.dtype)
+    limit = np.inf if cutoff is None else float(cutoff)
 
     def search(source: int) -> Callable[[], Lengths]:
-        length = dijkstra_of(graph, directed=True, indices=source)
+        length = dijkstra_of(graph, directed=True, indices=source, limit=limit)
         return lambda: _as_lengths(length, job.dtype)
 
     return _launch(job, search)
@@ -95,6 +97,7 @@ def graphblas_sssp(job: Job) -> Launch:
     )
     best = unreached(kind)
     min_plus = gb.semiring.min_plus[kind]
+    cutoff = rounded_cutoff(float(job.options.get("cutoff", -1.0)), kind)
 
     def search(source: int) -> Callable[[], Lengths]:
         length = gb.Vector(kind, a.rows)
@@ -102,6 +105,8 @@ def graphblas_sssp(job: Job) -> Launch:
         frontier = length.dup()
         while frontier.nvals:
             there = frontier.vxm(graph, min_plus).new()
+            if cutoff is not None:
+                there = there.select("<=", cutoff).new()
             # What is shorter than what was known, or known for the first time.
             worse = gb.binary.ge(there & length).new()
             frontier = there.dup(mask=~worse.V)
