@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +21,11 @@ from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bfs import check_levels, check_tree
 from spgraph_bench.problems.traversal import draw_sources, pattern_is_symmetric, plain_levels
+from spgraph_bench.report.result import render_result
+from spgraph_bench.report.traversal import render_trace
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.results.traversal import case_medians, compare_traversals, cycles
+from spgraph_bench.variants import get_variant
 from spgraph_bench.variants.base import Launch
 from spgraph_bench.variants.bfs_cpu import levels_of_tree
 
@@ -268,6 +272,58 @@ def _record(variant: str, times: tuple[float, ...], where: str = "gpu") -> Recor
         problem="bfs", variant=variant, format="adjacency", library=None, where=where, dtype="int32",  # type: ignore[arg-type]
         matrix={}, device={}, environment={}, run="r", status="ok", samples=(samples,), cases=cases,
     )  # fmt: skip
+
+
+def _traced(depth: int, variant: str = "push", **result: Any) -> Record:
+    record = _record(variant, ())
+    level = {"how": "push", "ms": None, "vertices": 1, "edges": 3, "inspected": 3}
+    return dataclasses.replace(
+        record, trace=(level,) * depth, result=result, cases=record.cases[:1], check={"ok": True}
+    )
+
+
+def test_a_trace_shows_a_row_where_levels_are_hidden() -> None:
+    text = render_trace(_traced(100), 100, False)
+    rows = text.splitlines()
+    assert sum(line.split()[:2] == ["...", "..."] for line in rows) == 1
+    assert "...: 60 levels between are hidden (--json has them)" in text
+    assert "vertices: of the frontier" in text
+    assert "why: push does every level alike" in text
+    assert "..." not in render_trace(_traced(40), 100, False)
+
+
+def test_a_trace_of_a_small_graph_says_who_found_whom() -> None:
+    told = {"level_vertices": [["a\x1b[31m"], [7, 9], [8]], "found_by": [[], ["a\x1b[31m", "a\x1b[31m"], [9]]}
+    text = render_trace(_traced(3, **told), 100, False)
+    assert "\x1b" not in text
+    assert "found 7, 9 (push)" in text
+    assert "level 2: 9 found 8 (push)" in text
+    assert "who found whom" not in render_trace(_traced(3), 100, False)
+
+
+@pytest.mark.parametrize(("mode", "said"), [
+    ("auto", "at most 1,024 vertices and 4,096 edges go to one block alone; pull where the frontier's edges grow"),
+    ("direction", "pull where the frontier's edges grow and, times alpha 4,"),
+])  # fmt: skip
+def test_a_trace_says_why(mode: str, said: str) -> None:
+    params = {n: p.default for n, p in get_variant("bfs", mode).tunables.items()}
+    record = dataclasses.replace(_traced(2, mode), params=params)
+    assert said in " ".join(render_trace(record, 100, False).split())
+    assert "why" not in render_trace(dataclasses.replace(record, params={}), 100, False)
+
+
+def test_claims_and_reservations_are_counted_apart_and_explained() -> None:
+    counters = {"global_atomics": 5003, "claims": 5000, "reservations": 3, "shared_atomics": 77,
+                "kernel_launches": 4, "barriers": 12}  # fmt: skip
+    record = dataclasses.replace(_traced(1), counters=counters, trace=())
+    for width in (60, 100):
+        text = render_result(record, width, False)
+        head = next(line for line in text.splitlines() if line.startswith("mode"))
+        assert "shared atomics" in head  # at any width
+        assert head.endswith("launches")
+        text = " ".join(text.split())
+        assert "reserved: atomics that take places" in text
+    assert " 5,000 3 5,003 77 12 4" in text
 
 
 def test_rates_are_harmonic_means_over_sources() -> None:

@@ -15,12 +15,13 @@ from graph_battery import graphs
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
-from spgraph_bench.errors import SkipError
+from spgraph_bench.errors import SkipError, UsageError
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bfs import check_levels, check_tree
 from spgraph_bench.problems.traversal import level_work, pattern_is_symmetric, plain_levels
+from spgraph_bench.recipes import make
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.variants import Variant, get_variant, variants
 
@@ -192,22 +193,60 @@ def _counters(device: Device, mode: str, name: str, **params: Any) -> dict[str, 
 
 
 def test_private_queues_save_atomics_exactly() -> None:
-    """In the natural order a vertex is claimed by one atomicCAS. frontier adds one atomic per vertex found,
-    frontier-private one per block that found any, and one per vertex beyond a block's 1,024."""
+    """In the natural order a vertex is claimed by one atomicCAS. frontier reserves a place for each vertex
+    found, frontier-private one stretch for each block that found any, and one each time its queue was full."""
     device = open_device("host")
     try:
         found = 5000  # all leaves, by the one block that has the hub
         plain = _counters(device, "frontier", "hub-of-5000")
         private = _counters(device, "frontier-private", "hub-of-5000")
         assert plain["global_atomics"] == 2 * found
-        assert private["global_atomics"] == found + 1 + (found - 1024)
-        assert private["shared_atomics"] == found
+        assert private["global_atomics"] == found + 3  # 2,048 places: full twice
+        assert private["shared_atomics"] == found  # one thread finds them all, a step each
+        assert (plain["claims"], plain["reservations"]) == (found, found)
+        assert (private["claims"], private["reservations"]) == (found, 3)
         # Where everything fits: fewer by the mean number of vertices that a block finds, here 40.
         plain = _counters(device, "frontier", "star-of-chains", block=64)
         private = _counters(device, "frontier-private", "star-of-chains", block=64)
         levels = 12  # each finds 40 vertices, all by one block
         assert plain["global_atomics"] == 2 * 480
         assert private["global_atomics"] == 480 + levels
+        assert private["reservations"] == levels
+        assert private["shared_atomics"] < 480 / 4  # an atomic for all finders of a warp
+    finally:
+        device.close()
+
+
+def test_larger_blocks_reserve_less_and_no_vertex_is_lost_where_queues_are_full() -> None:
+    device = open_device("host")
+    try:
+        a = make("uniform:n=20000,degree=8").csr
+        right = plain_levels(a, 0)
+
+        def reserved(block: int, queue: int) -> tuple[int, int]:
+            mode = get_variant("bfs", "frontier-private")
+            prepared = _prepare(device, mode, a, (0,), block=block, queue=queue)
+            prepared.launch.select(0)
+            prepared.launch.reset()
+            device.reset_counters()
+            prepared.launch.run()
+            device.synchronize()
+            assert np.array_equal(prepared.launch.output(), right)
+            counted, facts = device.counters(), prepared.launch.facts()
+            assert counted is not None
+            assert counted["claims"] == counted["global_atomics"] - counted["reservations"]
+            assert facts["places"] == queue or 8 * block
+            return counted["reservations"], facts["spills"]
+
+        # Of about 20,000 vertices that are found; frontier reserves that many places one by one.
+        counts = [reserved(block, 0) for block in (64, 256, 1024)]
+        assert counts == [(203, 0), (63, 0), (20, 0)]
+        # With room for one step only a queue is full before each step that might not fit.
+        few, full = reserved(256, 256)
+        assert full > 100
+        assert full < few <= 63 + full  # a queue that was emptied may have nothing left at the end
+        with pytest.raises(UsageError, match="queue=64 holds fewer vertices"):
+            reserved(256, 64)
     finally:
         device.close()
 

@@ -122,7 +122,8 @@ def test_2_an_index_out_of_range_is_one_line_with_its_place(tmp_path: Path) -> N
     status, out, err = _spgraph("bench", "spmv", "bad.mtx", "--device", "host", cwd=tmp_path)
     assert status == 2
     assert "bad.mtx:5: " in err
-    assert len(err.strip().splitlines()) <= 2
+    # A slow machine has said by then that it reads.
+    assert len([line for line in err.strip().splitlines() if not line.endswith("...")]) <= 2
     assert out == ""
 
 

@@ -1,50 +1,85 @@
 // frontier-private: breadth-first search with a queue, gathered per block in shared memory first.
 //
-// Layout   as in frontier.cu; a block's own queue holds SPG_PRIVATE vertices.
-// Mapping  one launch per level, a thread per vertex of the frontier. A vertex found goes to the block's own queue
-//          (an atomic in shared memory). In the end the block reserves its stretch of the global queue by one
-//          atomicAdd and copies, coalesced.
-// Wins     over frontier by the number of vertices a block finds: that many fewer atomics on the one global counter.
-// Loses    where blocks find few vertices: two block barriers for nothing.
-// Overflow A block can find more than fit (one hub is enough). What does not fit goes to the global queue at once,
-//          as in frontier.cu: no vertex is lost, only the saving is.
-// Idea     Luo, Wong and Hwu, DAC 2010; the privatised queue of Kirk and Hwu's book.
+// Layout   as in frontier.cu. A block's own queue is dynamic shared memory for `places` vertices, at least blockDim.x.
+//          spills int32 [gridDim.x]: how often each block's queue was full, added to; not where it ends.
+// Mapping  one launch per level, a thread per vertex of the frontier. All threads of a block walk their edges in rounds.
+//          A thread finds one vertex a step at most, so a round takes as many steps as fit into the queue whatever is
+//          found: free places / threads that still have edges. In a step a vote tells how many lanes of a warp found a
+//          vertex, and one atomic in shared memory takes places for all of them. When not a single step fits, the block
+//          reserves its stretch of the global queue by one atomicAdd, copies, coalesced, and its own queue is empty
+//          again. What is left in the end goes the same way.
+// Wins     over frontier by the number of vertices a block gathers: that many fewer atomics on the one global counter.
+//          Larger blocks have larger queues (8 places a thread, unless told otherwise) and reserve less often.
+// Loses    where blocks find few vertices: two block barriers a round for nothing; and on hubs, whose thread keeps its
+//          block waiting.
+// Idea     Luo, Wong and Hwu, DAC 2010; the privatised queue of Kirk and Hwu's book. Theirs writes what does not fit
+//          straight to the global queue, an atomic each; emptied when full it stays private however much is found.
 #include "../common/spg.cuh"
 #include "../graph/begin.cuh"
 
-#define SPG_PRIVATE 1024
+// One stretch of the global queue for the block's `held` vertices. All threads of the block call it, after a barrier; it
+// ends with one, and the queue is empty.
+__device__ __forceinline__ void flush_queue(const index_t* local, int* held, int* stretch, int* found, index_t* out)
+{
+    const int count = *held;
+    __syncthreads();  // all have read it
+    if (threadIdx.x == 0) {
+        if (count > 0) *stretch = atomicAdd(found, count);
+        *held = 0;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < count; i += blockDim.x) out[*stretch + i] = local[i];
+    __syncthreads();
+}
 
 SPG_KERNEL bfs_frontier_private(index_t n, int k, const offset_t* __restrict__ row_ptr,
-                                const index_t* __restrict__ col, int* level, index_t* queue, int* sizes)
+                                const index_t* __restrict__ col, int* level, index_t* queue, int* sizes, int places,
+                                int* spills)
 {
-    SPG_SHARED(index_t, local, SPG_PRIVATE);
-    SPG_SHARED_VAR(int, local_size);
+    SPG_DYNAMIC_SHARED(index_t, local);
+    SPG_SHARED_VAR(int, held);
     SPG_SHARED_VAR(int, stretch);
     clear_unused(sizes, k);
     const int size = sizes[k % 3];
     if ((long long)blockIdx.x * blockDim.x >= size) return;  // the block as a whole
-    if (threadIdx.x == 0) local_size = 0;
-    __syncthreads();
+    const int lane = threadIdx.x & 31;
+    const unsigned below = (1u << lane) - 1;
     const index_t* in = queue + (long long)(k & 1) * n;
     index_t* out = queue + (long long)(~k & 1) * n;
     int* found = sizes + (k + 1) % 3;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < size;
-         i += (long long)gridDim.x * blockDim.x) {
-        const index_t v = in[i];
-        for (offset_t e = row_ptr[v]; e < row_ptr[v + 1]; ++e) {
-            const index_t w = col[e];
-            if (load_grid(level + w) == -1 && atomicCAS(level + w, -1, k + 1) == -1) {
-                const int at = atomicAdd(&local_size, 1);
-                if (at < SPG_PRIVATE)
-                    local[at] = w;
-                else
-                    out[atomicAdd(found, 1)] = w;
+    int full = 0;
+    if (threadIdx.x == 0) held = 0;
+    for (long long base = (long long)blockIdx.x * blockDim.x; base < size; base += (long long)gridDim.x * blockDim.x) {
+        const long long i = base + threadIdx.x;
+        offset_t e = 0, end = 0;
+        if (i < size) {
+            e = row_ptr[in[i]];
+            end = row_ptr[in[i] + 1];
+        }
+        while (const int active = __syncthreads_count(e < end)) {
+            if (places - held < active) {
+                flush_queue(local, &held, &stretch, found, out);
+                ++full;
+            }
+            const int steps = (places - held) / active;
+            __syncthreads();  // all have read how many are held, before any thread adds to them
+            for (int s = 0; s < steps && __any_sync(SPG_FULL_WARP, e < end); ++s) {
+                bool won = false;
+                index_t w = 0;
+                if (e < end) {
+                    w = col[e++];
+                    // The look before the atomic may be old, never wrong: a level that is set stays set.
+                    won = load_grid(level + w) == -1 && atomicCAS(level + w, -1, k + 1) == -1;
+                }
+                const unsigned winners = __ballot_sync(SPG_FULL_WARP, won);
+                if (!winners) continue;
+                int at = 0;
+                if (lane == 0) at = atomicAdd(&held, __popc(winners));
+                at = __shfl_sync(SPG_FULL_WARP, at, 0);
+                if (won) local[at + __popc(winners & below)] = w;
             }
         }
     }
-    __syncthreads();
-    const int kept = min(local_size, SPG_PRIVATE);
-    if (threadIdx.x == 0 && kept > 0) stretch = atomicAdd(found, kept);
-    __syncthreads();
-    for (int i = threadIdx.x; i < kept; i += blockDim.x) out[stretch + i] = local[i];
+    flush_queue(local, &held, &stretch, found, out);
+    if (threadIdx.x == 0 && full) spills[blockIdx.x] += full;
 }

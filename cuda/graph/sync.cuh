@@ -19,8 +19,9 @@ template <class T> static inline void store_block(T* p, T value) { *(volatile T*
 // runs one after another: there this makes them meet. Nothing may depend on it.
 static inline void lanes_together() { __syncwarp(); }
 static inline unsigned load_acquire(const unsigned* p) { return __ldcv(p); }  // yields, so that others get on
-static inline unsigned add_release(unsigned* p, unsigned value) { return atomicAdd(p, value); }
-static inline unsigned add_acquire_release(unsigned* p, unsigned value) { return atomicAdd(p, value); }
+// An arrival, which takes no place: counted as neither a claim nor a reservation.
+static inline unsigned add_release(unsigned* p, unsigned value) { return atomicSub(p, 0u - value); }
+static inline unsigned add_acquire_release(unsigned* p, unsigned value) { return atomicSub(p, 0u - value); }
 #else
 __device__ __forceinline__ int load_grid(const int* p)
 {

@@ -397,23 +397,24 @@ SPG_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
 // ---- atomics --------------------------------------------------------------------------------------------
 
 // Threads switch only at waits and yields, so plain operations are atomic. Every one is counted.
-#define SPG_ATOMIC_AS(name, type, expression)                                 \
+#define SPG_ATOMIC_AS(name, type, expression, kind)                           \
     static inline type name(type* address, type value)                        \
     {                                                                         \
-        spg_count_atomic(address);                                            \
+        spg_count_atomic(address, kind);                                      \
         const type old = *address;                                            \
         *address = (type)(expression);                                        \
         return old;                                                           \
     }
-#define SPG_ATOMIC(name, type, expression)       \
-    SPG_ATOMIC_AS(name, type, expression)        \
-    SPG_ATOMIC_AS(name##_block, type, expression) \
-    SPG_ATOMIC_AS(name##_system, type, expression)
+#define SPG_ATOMIC_OF(kind, name, type, expression)     \
+    SPG_ATOMIC_AS(name, type, expression, kind)         \
+    SPG_ATOMIC_AS(name##_block, type, expression, kind) \
+    SPG_ATOMIC_AS(name##_system, type, expression, kind)
+#define SPG_ATOMIC(name, type, expression) SPG_ATOMIC_OF(SPG_OTHER, name, type, expression)
 typedef unsigned long long spg_u64;
 typedef long long spg_i64;
-SPG_ATOMIC(atomicAdd, int, (unsigned)old + (unsigned)value)
-SPG_ATOMIC(atomicAdd, unsigned, old + value)
-SPG_ATOMIC(atomicAdd, spg_u64, old + value)
+SPG_ATOMIC_OF(SPG_RESERVE, atomicAdd, int, (unsigned)old + (unsigned)value)
+SPG_ATOMIC_OF(SPG_RESERVE, atomicAdd, unsigned, old + value)
+SPG_ATOMIC_OF(SPG_RESERVE, atomicAdd, spg_u64, old + value)
 SPG_ATOMIC(atomicAdd, float, old + value)
 SPG_ATOMIC(atomicAdd, double, old + value)
 SPG_ATOMIC(atomicSub, int, (unsigned)old - (unsigned)value)
@@ -433,9 +434,9 @@ SPG_ATOMIC(atomicMax, spg_u64, old < value ? value : old)
 SPG_ATOMIC(atomicAnd, int, old & value)
 SPG_ATOMIC(atomicAnd, unsigned, old & value)
 SPG_ATOMIC(atomicAnd, spg_u64, old & value)
-SPG_ATOMIC(atomicOr, int, old | value)
-SPG_ATOMIC(atomicOr, unsigned, old | value)
-SPG_ATOMIC(atomicOr, spg_u64, old | value)
+SPG_ATOMIC_OF(SPG_CLAIM, atomicOr, int, old | value)
+SPG_ATOMIC_OF(SPG_CLAIM, atomicOr, unsigned, old | value)
+SPG_ATOMIC_OF(SPG_CLAIM, atomicOr, spg_u64, old | value)
 SPG_ATOMIC(atomicXor, int, old ^ value)
 SPG_ATOMIC(atomicXor, unsigned, old ^ value)
 SPG_ATOMIC(atomicXor, spg_u64, old ^ value)
@@ -444,7 +445,7 @@ SPG_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
 #define SPG_CAS_AS(name, type)                                        \
     static inline type name(type* address, type compare, type value)  \
     {                                                                 \
-        spg_count_atomic(address);                                    \
+        spg_count_atomic(address, SPG_CLAIM);                         \
         const type old = *address;                                    \
         if (old == compare) *address = value;                         \
         return old;                                                   \

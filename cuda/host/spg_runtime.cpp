@@ -154,13 +154,14 @@ EXPORT void spg_yield()
     dispatch();
 }
 
-EXPORT void spg_count_atomic(const volatile void* address)
+EXPORT void spg_count_atomic(const volatile void* address, spg_atomic kind)
 {
     const char* p = (const char*)address;
     const Block* b = self()->block;
     bool shared = b->shared->dynamic && p >= b->shared->dynamic && p < b->shared->dynamic + b->grid->shared;
     for (const SharedArray& a : b->shared->arrays) shared = shared || (p >= a.memory && p < a.memory + a.bytes);
     ++(shared ? device->shared_atomics : device->global_atomics);
+    if (!shared && kind != SPG_OTHER) ++(kind == SPG_CLAIM ? device->claims : device->reservations);
     spg_yield();
 }
 

@@ -57,6 +57,9 @@ struct spg_device {
     unsigned long long heap_limit;     // bytes of device malloc
     unsigned long long strict;
     unsigned long long global_atomics, shared_atomics, kernel_launches, child_launches, barriers;
+    // Of the global atomics: those by which one of several threads gets something (atomicCAS, atomicOr), and those that
+    // take places from a counter (atomicAdd of integers). What is left are sums, least values, arrivals at barriers.
+    unsigned long long claims, reservations;
 };
 
 typedef void (*spg_call)(void* kernel, void** arguments);
@@ -74,7 +77,8 @@ void spg_grid_barrier(spg_site site);
 void spg_warp(spg_warp_op op, const char* what, unsigned mask, spg_lane* mine, spg_site site);
 unsigned spg_active_mask(spg_site site);
 
-void spg_count_atomic(const volatile void* address);
+enum spg_atomic { SPG_OTHER, SPG_CLAIM, SPG_RESERVE };
+void spg_count_atomic(const volatile void* address, spg_atomic kind);
 void spg_yield();
 [[noreturn]] void spg_trap(const char* what, spg_site site);
 long long spg_nanoseconds();  // a monotonic clock; reading it yields

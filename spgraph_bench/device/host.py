@@ -203,7 +203,10 @@ def module_request(source: str, defines: Mapping[str, str] | None = None) -> Req
 class _Settings(ctypes.Structure):
     """spg_device of spg_runtime.hpp."""
 
-    _counters = ("global_atomics", "shared_atomics", "kernel_launches", "child_launches", "barriers")
+    _counters = (
+        "global_atomics", "shared_atomics", "kernel_launches", "child_launches", "barriers", "claims",
+        "reservations",
+    )  # fmt: skip
     _fields_ = [
         (name, ctypes.c_ulonglong) for name in ("seed", "pending_limit", "heap_limit", "strict", *_counters)
     ]

@@ -206,15 +206,21 @@ class BFS(SourceProblem):
         oracle: Mapping[str, npt.NDArray[Any]],
         ids: VertexLabels,
     ) -> dict[str, Any]:
-        """Of a graph of at most FOLLOWED vertices ``level_vertices``: the frontier of each level, and
-        ``found_by``: who found each of them (the least parent, or the kernel's where it kept them), both as
-        the input calls them; of larger ones nothing."""
+        """What the run tells of itself (frontier-private: ``places``, ``spills``). Of a graph of at most
+        FOLLOWED vertices also ``level_vertices``: the frontier of each level, and ``found_by``: who found
+        each of them (the least parent, or the kernel's where it kept them), both as the input calls them."""
+        told: dict[str, Any] = dict(facts)
+        if "spills" in facts:
+            told["said"] = [
+                f"a block's own queue holds {facts['places']:,} vertices; full, and emptied, "
+                f"{facts['spills']:,} times before the end of a level"
+            ]
         if csr.rows > FOLLOWED:
-            return {}
+            return told
         level = levels_of(output)
         parent = self.columns(output, csr, inputs)["parent"]
         frontiers = [np.flatnonzero(level == k) for k in range(int(level.max(initial=-1)) + 1)]
-        return {
+        return told | {
             "level_vertices": [[called(ids, v) for v in frontier] for frontier in frontiers],
             "found_by": [
                 [called(ids, parent[v]) for v in frontier] if k else []

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["TraversalGroup", "render_trace", "render_tuning"]
 
+_EVENTS = (
+    ("claims", "claims", "atomics by which one of several finders wins a vertex (atomicCAS, atomicOr)", 6),
+    ("reservations", "reserved", "atomics that take places in a global queue (atomicAdd)", 6),
+    ("global_atomics", "global atomics", "all atomics on global memory, arrivals at grid barriers too", 5),
+    ("shared_atomics", "shared atomics", "atomics on a block's own shared memory", 9),
+    ("barriers", "barriers", "threads' barriers, counted once per block", 2),
+    ("kernel_launches", "launches", "kernels started by the host", 9),
+)
+"""Counters of a record, their column, what it counts, and how long it stays when the table gets narrow."""
+
 _BAR = 24
 
 
@@ -56,9 +66,6 @@ class TraversalGroup(Group):
             Column("levels", [self._levels(t) for t in rows], keep=5),
             Column("inspected", [_count(t.record.inspected) for t in rows], keep=6),
             Column("children", [_count((t.record.children or {}).get("launched")) for t in rows], keep=6),
-            Column(
-                "atomics", [_count((t.record.counters or {}).get("global_atomics")) for t in rows], keep=6
-            ),
         ]
 
     def _timed_table(self) -> RenderableType:
@@ -94,20 +101,23 @@ class TraversalGroup(Group):
 
     def _untimed_table(self) -> list[RenderableType]:
         rows = [t for t in self.compared if t.median is None]
-        counters = ("shared_atomics", "barriers", "kernel_launches")
         columns = [
             Column("mode", [self._mode(t) for t in rows], "left", fold=True),
             Column("format", [clean(t.record.format) for t in rows], "left", keep=3),
             Column("check", ["ok" if t.record.check.get("ok") else "-" for t in rows], "left"),
             *self._common(rows),
             *(
-                Column(key.replace("_", " ").replace("kernel ", ""),
-                       [_count((t.record.counters or {}).get(key)) for t in rows], keep=2)
-                for key in counters
+                Column(name, [_count((t.record.counters or {}).get(key)) for t in rows], keep=keep)
+                for key, name, _, keep in _EVENTS
             ),
         ]  # fmt: skip
         title = "checked, not timed (levels of all sources; edges inspected and events of the first)"
-        return [self._line(title, "bold"), self._fit(columns, [""] * len(rows))]
+        known = {key for t in rows for key in (t.record.counters or {})}
+        told = [f"{name}: {what}" for key, name, what, _ in _EVENTS if key in known]
+        if any(t.record.inspected is not None for t in rows):
+            told.insert(0, "inspected: edges looked at")
+        legend = [self._line("; ".join(told))] if told else []
+        return [self._line(title, "bold"), self._fit(columns, [""] * len(rows)), *legend]
 
     def _child_verdict(self) -> str:
         def ends(t: Traversal) -> tuple[float | None, float | None]:
@@ -178,10 +188,69 @@ def _bar(value: float, most: float) -> str:
     return "#" * max(1, round(_BAR * math.log1p(value) / math.log1p(most)))
 
 
-def _shown(levels: Sequence[Any], terminal: bool, most: int = 40) -> list[int]:
-    """Which levels to show: all of few, else the first and last ones."""
+def _shown(levels: Sequence[Any], most: int = 40) -> list[int | None]:
+    """Which levels to show: all of few, else the first and last ones with None for those between."""
     count = len(levels)
-    return list(range(count)) if count <= most else [*range(most // 2), *range(count - most // 2, count)]
+    if count <= most:
+        return list(range(count))
+    return [*range(most // 2), None, *range(count - most // 2, count)]
+
+
+_LEVEL_COLUMNS = (
+    "vertices: of the frontier, found one level before; edges: their out-edges; inspected: edges that the level "
+    "looked at; direction: push from the frontier, pull from unvisited vertices, or one block alone"
+)
+_CHOOSING = {
+    "auto": "frontiers of at most {small_vertices:,} vertices and {small_edges:,} edges go to one block alone; pull "
+    "where the frontier's edges grow and, times alpha {alpha:g}, are more than the looks that pulling would "
+    "take, until it has fewer than 1 / {beta:g} of the vertices; else push",
+    "one-block": "frontiers of at most {small_vertices:,} vertices and {small_edges:,} edges go to one block alone; "
+    "larger ones are pushed by the whole grid",
+}
+"""How a mode chooses its direction, with its tunables."""
+
+
+def _why(record: Record) -> str:
+    """By what rule the mode chose the direction of each level, with the values it had."""
+    p = record.params
+    try:
+        if record.variant == "direction":
+            rules = {
+                "edges": f"pull where the frontier's edges grow and, times alpha {p['alpha']:g}, are more than the "
+                f"looks that pulling would take, until it has fewer than 1 / {p['beta']:g} of the vertices",
+                "textbook": f"pull once the frontier's edges times alpha {p['alpha']:g} are more than the unexplored "
+                f"ones, until it has fewer than 1 / {p['beta']:g} of the vertices",
+                "plain": "pull while the frontier's vertices times the mean degree are more than the unvisited ones",
+            }
+            return f"{rules[str(p['rule'])]}; else push"
+        if record.variant in _CHOOSING:
+            return _CHOOSING[record.variant].format(**p)
+    except (KeyError, ValueError, TypeError):  # a record of another version
+        return ""
+    done = {level["how"] for level in record.trace}
+    return f"{record.variant} does every level alike ({next(iter(done))})" if len(done) == 1 else ""
+
+
+def _followed(record: Record, most: int) -> list[str]:
+    """A line for each level of a small graph: its vertices, and who found whom."""
+    levels, found_by = (record.result.get(key) for key in ("level_vertices", "found_by"))
+    if not isinstance(levels, list) or not isinstance(found_by, list):
+        return []
+    told = []
+    for k in _shown(levels, most):
+        if k is None:
+            told.append("...")
+            continue
+        if not k:
+            told.append(f"level 0: {', '.join(clean(str(v)) for v in levels[0])}, the source")
+            continue
+        finders: dict[str, list[str]] = {}
+        for vertex, finder in zip(levels[k], found_by[k], strict=True):
+            finders.setdefault(clean(str(finder)), []).append(clean(str(vertex)))
+        parts = [f"{finder} found {', '.join(vertices)}" for finder, vertices in finders.items()]
+        how = record.trace[k - 1]["how"] if k <= len(record.trace) else ""
+        told.append(f"level {k}: {'; '.join(parts)}" + (f" ({how})" if how else ""))
+    return told
 
 
 def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Record] = ()) -> str:
@@ -198,25 +267,29 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
     if not trace:
         why = f"{record.variant} does not tell its levels apart"
         return to_text([Text(why)], width, terminal)
-    rows = _shown(trace, terminal)
+    rows = _shown(trace)
     most = max(level["edges"] for level in trace)
     lost = [r for r in others if r.status in ("wrong", "failed")]
     rivals = [r for r in (record, *others) if r not in lost and len(r.trace) == len(trace)]
     fastest = [_fastest(rivals, k) for k in range(len(trace))]
 
     def cells(of: Callable[[Mapping[str, Any]], str]) -> list[str]:
-        return [of(trace[k]) for k in rows]
+        return ["..." if k is None else of(trace[k]) for k in rows]
 
     us = lambda level: "-" if level["ms"] is None else significant(level["ms"] * 1e3)  # noqa: E731
     columns = [
-        Column("level", [f"{k:,}" for k in rows]),
+        Column("level", ["..." if k is None else f"{k:,}" for k in rows]),
         Column("vertices", cells(lambda x: f"{x['vertices']:,}")),
         Column("edges", cells(lambda x: f"{x['edges']:,}")),
         Column("inspected", cells(lambda x: f"{x['inspected']:,}"), keep=7),
         Column("direction", cells(lambda x: x["how"]), "left"),
         Column("us", cells(us)),
         Column(
-            "fastest", [_said(fastest[k]) for k in rows] if len(rivals) > 1 else ["" for _ in rows], "left"
+            "fastest",
+            ["..." if k is None else _said(fastest[k]) for k in rows]
+            if len(rivals) > 1
+            else [""] * len(rows),
+            "left",
         ),
         Column("edges of the frontier (log)", cells(lambda x: _bar(x["edges"], most)), "left", fold=True),
     ]
@@ -224,8 +297,18 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         Text(f"levels of {record.variant} from vertex {_source(case)}", style="bold"),
         fit(columns, [""] * len(rows), width, terminal),
     ]
-    if len(rows) < len(trace):
-        parts.append(Text(f"{len(trace) - len(rows):,} levels between are left out (--json has them)"))
+    if None in rows:
+        hidden = len(trace) - len(rows) + 1
+        parts.append(Text(f"...: {hidden:,} levels between are hidden (--json has them)"))
+    parts.append(Text(_LEVEL_COLUMNS))
+    if why := _why(record):
+        parts.append(Text(f"why: {why}"))
+    if lines := _followed(record, 40):
+        parts += [Text(""), Text("who found whom", style="bold"), *map(Text, lines)]
+        told = "of those that could have found a vertex the one with the least number is told"
+        if record.params.get("parents") == 1:
+            told = "as the kernel's parents say"
+        parts.append(Text(told))
     total = sum(level["ms"] or 0.0 for level in trace)
     looked = sum(level["inspected"] for level in trace)
     if total:

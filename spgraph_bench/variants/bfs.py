@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from spgraph_bench.device.base import Arg, Buffer
-from spgraph_bench.errors import LaunchError
+from spgraph_bench.errors import LaunchError, UsageError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import GRID
@@ -117,6 +117,14 @@ def edge(job: Job) -> Launch:
     return every_level(job, "edge", nnz, bind)
 
 
+_PLACES = 8
+_PRIVATE = {
+    "queue": Parameter(
+        0, f"vertices that a block's own queue holds; 0: {_PLACES} per thread", between=(0, 1 << 15)
+    )
+}
+
+
 def _frontier(job: Job, name: str) -> Launch:
     kernel, a = job.kernel(name), job.arrays
     levels = Levels(job)
@@ -137,10 +145,36 @@ def frontier(job: Job) -> Launch:
     return _frontier(job, "bfs_frontier")
 
 
-@variant("bfs", "frontier-private", format="pattern-csr", source="bfs/frontier_private.cu", tunables=_PLAIN,
-         dtypes=_DTYPES, about="a queue per block in shared memory, one reservation per block")  # fmt: skip
+@variant("bfs", "frontier-private", format="pattern-csr", source="bfs/frontier_private.cu",
+         tunables=_PLAIN | _PRIVATE, dtypes=_DTYPES,
+         about="a queue per block in shared memory, one reservation each time it is full")  # fmt: skip
 def frontier_private(job: Job) -> Launch:
-    return _frontier(job, "bfs_frontier_private")
+    levels, a, block = Levels(job), job.arrays, int(job.params["block"])
+    places = int(job.params["queue"]) or _PLACES * block
+    if places < block:
+        raise UsageError(
+            f"frontier-private: queue={places} holds fewer vertices than a block has threads",
+            remedy=f"queue={block} or more, or a smaller block",
+        )
+    kernel, grid = job.kernel("bfs_frontier_private"), levels.stride_blocks(job.packed.rows)
+    queue, spills = levels.empty(2 * job.packed.rows, np.int32), levels.zeros(grid, np.int32)
+
+    def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
+        return kernel.bind(
+            grid, block, levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, queue, sizes,
+            np.int32(places), spills, shared=4 * places,
+        )  # fmt: skip
+
+    made = every_level(job, "push", job.packed.rows, bind, queue, levels)
+    poison = made.reset
+
+    def reset() -> None:
+        poison()
+        job.device.fill(spills, 0)
+
+    made.reset = reset
+    made.facts = lambda: {"places": places, "spills": int(job.device.download(spills).sum())}
+    return made
 
 
 @variant("bfs", "frontier-warp", format="pattern-csr", source="bfs/frontier_warp.cu", tunables=_PLAIN,
