@@ -292,6 +292,15 @@ def test_a_trace_shows_a_row_where_levels_are_hidden() -> None:
     assert "..." not in render_trace(_traced(40), 100, False)
 
 
+def test_steps_have_a_row_for_those_that_are_hidden() -> None:
+    steps = tuple({"ms": None, "change": 0.5**k} for k in range(61))
+    record = dataclasses.replace(_traced(1), problem="pagerank", trace=steps)
+    rows = [line.split() for line in render_result(record, 100, False).splitlines()]
+    assert [row[0] for row in rows if row[1:2] == ["-"]] == [str(k) for k in (*range(1, 31), *range(32, 62))]
+    assert ["...", "...", "..."] in rows
+    assert "...: 1 steps between are hidden (--json has them)" in render_result(record, 100, False)
+
+
 def test_a_trace_of_a_small_graph_says_who_found_whom() -> None:
     told = {"level_vertices": [["a\x1b[31m"], [7, 9], [8]], "found_by": [[], ["a\x1b[31m", "a\x1b[31m"], [9]]}
     text = render_trace(_traced(3, **told), 100, False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spgraph_bench.report.table import Group
 from spgraph_bench.report.text import Column, clean, fit, to_text
-from spgraph_bench.report.traversal import TraversalGroup
+from spgraph_bench.report.traversal import TraversalGroup, shown_places
 from spgraph_bench.results.record import Record
 
 if TYPE_CHECKING:
@@ -68,17 +68,20 @@ def _table(table: Mapping[str, Any], width: int, terminal: bool) -> list[Rendera
 
 def _steps(steps: Sequence[Mapping[str, Any]], width: int, terminal: bool) -> list[RenderableType]:
     """A line for each step: what it tells of itself, and a bar of the last number on a logarithmic scale."""
-    count = len(steps)
-    half = _MOST_STEPS // 2
-    shown = list(range(count)) if count <= _MOST_STEPS else [*range(half), *range(count - half, count)]
+    shown = shown_places(len(steps), _MOST_STEPS)
     names = list(steps[0])
-    columns = [Column("step", [f"{k + 1:,}" for k in shown])]
-    columns += [Column(clean(name), [_cell(steps[k].get(name)) for k in shown]) for name in names]
+
+    def cells(name: str) -> list[str]:
+        return ["..." if k is None else _cell(steps[k].get(name)) for k in shown]
+
+    columns = [Column("step", ["..." if k is None else f"{k + 1:,}" for k in shown])]
+    columns += [Column(clean(name), cells(name)) for name in names]
     last = names[-1]
-    columns.append(Column(f"{last} (log)", _bars([steps[k].get(last) for k in shown]), "left", fold=True))
+    bars = _bars([None if k is None else steps[k].get(last) for k in shown])
+    columns.append(Column(f"{last} (log)", bars, "left", fold=True))
     parts: list[RenderableType] = [_title("steps"), fit(columns, [""] * len(shown), width, terminal)]
-    if len(shown) < count:
-        parts.append(f"{count - len(shown):,} steps between are left out (--json has them)")
+    if None in shown:
+        parts.append(f"...: {len(steps) - len(shown) + 1:,} steps between are hidden (--json has them)")
     return parts
 
 

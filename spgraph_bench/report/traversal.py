@@ -15,7 +15,7 @@ from spgraph_bench.results.traversal import Traversal, compare_traversals
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["TraversalGroup", "render_trace", "render_tuning"]
+__all__ = ["TraversalGroup", "render_trace", "render_tuning", "shown_places"]
 
 _EVENTS = (
     ("claims", "claims", "atomics by which one of several finders wins a vertex (atomicCAS, atomicOr)", 6),
@@ -188,9 +188,8 @@ def _bar(value: float, most: float) -> str:
     return "#" * max(1, round(_BAR * math.log1p(value) / math.log1p(most)))
 
 
-def _shown(levels: Sequence[Any], most: int = 40) -> list[int | None]:
-    """Which levels to show: all of few, else the first and last ones with None for those between."""
-    count = len(levels)
+def shown_places(count: int, most: int = 40) -> list[int | None]:
+    """Which of `count` rows to show: all of few, else the first and last ones with None for those between."""
     if count <= most:
         return list(range(count))
     return [*range(most // 2), None, *range(count - most // 2, count)]
@@ -237,7 +236,7 @@ def _followed(record: Record, most: int) -> list[str]:
     if not isinstance(levels, list) or not isinstance(found_by, list):
         return []
     told = []
-    for k in _shown(levels, most):
+    for k in shown_places(len(levels), most):
         if k is None:
             told.append("...")
             continue
@@ -267,7 +266,7 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
     if not trace:
         why = f"{record.variant} does not tell its levels apart"
         return to_text([Text(why)], width, terminal)
-    rows = _shown(trace)
+    rows = shown_places(len(trace))
     most = max(level["edges"] for level in trace)
     lost = [r for r in others if r.status in ("wrong", "failed")]
     rivals = [r for r in (record, *others) if r not in lost and len(r.trace) == len(trace)]
