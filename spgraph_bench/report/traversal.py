@@ -90,6 +90,9 @@ class TraversalGroup(Group):
             ),
             Column("+-", cells(lambda t: percent(t.cycle.half_width) if t.cycle else "?"), keep=2),
             *self._common(rows),
+            Column(
+                "atomics", cells(lambda t: _count((t.record.counters or {}).get("global_atomics"))), keep=6
+            ),
             Column("best", cells(lambda t: times(t.to_best)), keep=8),
             Column("CPU", cells(lambda t: times(t.to_cpu)), keep=7),
             Column("!", cells(lambda t: self._signs(t)), "left"),
