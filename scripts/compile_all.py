@@ -1,65 +1,118 @@
-"""Compile every kernel with nvcc for every architecture and type we support, warnings as errors.
+"""Compile the kernels with nvcc for the architectures we support: warnings and new spills are errors.
 
-Needs nvcc, no GPU. Several architectures share one call, so that the front end parses a file once. Each
-value type and each offset type meets every architecture. Where a kernel has both, the combinations left over
-meet one of them: nothing in the kernels depends on an architecture and a combination at once.
+Needs nvcc, no GPU. What to compile is found by preparing every variant on a device that takes notes
+(kernel_modules.py): so with what is compiled for a matrix, and with ``--all`` the extremes of tunables.
+
+Per commit each module is compiled for sm_90 (each value type and each offset type of it, not all pairs), and
+one of each source for the oldest, the newest and a small architecture. ``--all`` compiles every module for
+every architecture. Registers and spills of each kernel are printed. A spill that known_spills.toml does not
+explain fails where nobody set a tunable (at an extreme it is what setting it leads to); so does a kernel that
+needs more registers than its largest block leaves it.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from kernel_modules import Module, modules
 
 from spgraph_bench.errors import DeviceError
-from spgraph_bench.paths import cuda_dir
-from spgraph_bench.runner.prepare import defines_for
+from spgraph_bench.paths import cache_dir, cuda_dir
+from spgraph_bench.toolchain.modules import source_digest
 from spgraph_bench.toolchain.nvcc import find_nvcc, uses_device_launch
-from spgraph_bench.variants import variants
 
-ARCHITECTURES = (75, 80, 90, 100, 120)
-EVERY_COMBINATION = 90
-"""The architecture that every combination of types is compiled for."""
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+EVERY_MODULE = 90
+"""The architecture that every module is compiled for."""
+EVERY_SOURCE = (75, 86, 120)
+"""Those that every source is compiled for on each commit: the oldest, one of small multiprocessors, the newest."""
+REGISTERS = 65536
+"""Of a multiprocessor, on all of them; a block must fit."""
+KNOWN = Path(__file__).resolve().parent / "known_spills.toml"
 
 
-def jobs() -> list[tuple[str, str, str]]:
-    """(source, value type, offset type); a type that a source does not mention is not varied.
+@dataclass(frozen=True)
+class Usage:
+    """What ptxas says of one kernel in one module for one architecture."""
 
-    Value types are those that variants of the source come in; float and double where it is no variant's own.
-    """
-    types: dict[str, set[str]] = {}
-    for variant in variants():
-        if variant.source is not None:
-            types.setdefault(variant.source, set()).update(variant.dtypes)
-    found = []
-    for path in sorted(cuda_dir().rglob("*.cu")):
-        text, source = path.read_text(encoding="utf-8"), str(path.relative_to(cuda_dir()))
-        values = ["float"]
-        if "value_t" in text:
-            kinds = sorted(types.get(source, ("float32", "float64")))
-            values = [defines_for(kind, np.int32)["SPG_VALUE"] for kind in kinds]
-        offsets = ["int", "long long"] if "offset_t" in text else ["int"]
-        found += list(product([source], values, offsets))
+    module: Module
+    kernel: str
+    arch: int
+    registers: int
+    spilled: int
+    """Bytes of spill stores, those of functions it calls included."""
+
+
+_ENTRY = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)\w*'")
+_SPILL = re.compile(r"(\d+) bytes spill stores")
+_USED = re.compile(r"Used (\d+) registers")
+
+
+def usages(module: Module, said: str) -> list[Usage]:
+    """The kernels in what ``ptxas -v`` said."""
+    found, kernel, arch, spilled = [], "", 0, 0
+    for line in said.splitlines():
+        if entry := _ENTRY.search(line):
+            kernel, arch, spilled = entry[1], int(entry[2]), 0
+        elif spill := _SPILL.search(line):
+            spilled += int(spill[1])
+        elif (used := _USED.search(line)) and kernel:
+            found.append(Usage(module, kernel, arch, int(used[1]), spilled))
+            kernel = ""
     return found
 
 
-def in_every_architecture(todo: list[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
-    """Of each source so many jobs that each value type and each offset type is among them."""
-    found = set()
-    for source in {job[0] for job in todo}:
-        values = sorted({value for name, value, _ in todo if name == source})
-        offsets = sorted({offset for name, _, offset in todo if name == source})
+def sources() -> set[str]:
+    return {str(path.relative_to(cuda_dir())) for path in cuda_dir().rglob("*.cu")}
+
+
+def _types(module: Module) -> tuple[str, str]:
+    defines = dict(module.defines)
+    return defines.get("SPG_VALUE", ""), defines.get("SPG_OFFSET", "")
+
+
+def pairwise_types(found: Iterable[Module]) -> set[Module]:
+    """Of modules that differ in their types only, so many that each value type and each offset type is there."""
+    alike: dict[Any, list[Module]] = {}
+    for module in sorted(found):
+        rest = tuple(d for d in module.defines if d[0] not in ("SPG_VALUE", "SPG_OFFSET"))
+        alike.setdefault((module.source, rest), []).append(module)
+    kept = set()
+    for group in alike.values():
+        values = sorted({_types(m)[0] for m in group})
+        offsets = sorted({_types(m)[1] for m in group})
+        by_types = {_types(m): m for m in group}
         for i in range(max(len(values), len(offsets))):
-            found.add((source, values[i % len(values)], offsets[i % len(offsets)]))
-    return found
+            kept.add(by_types.get((values[i % len(values)], offsets[i % len(offsets)]), group[0]))
+    return kept
+
+
+def plan(found: set[Module], archs: list[int], everything: bool) -> dict[Module, list[int]]:
+    """The architectures each module is compiled for."""
+    if everything:
+        return dict.fromkeys(found, archs)
+    most = EVERY_MODULE if EVERY_MODULE in archs else archs[-1]
+    todo = {module: [most] for module in pairwise_types(found)}
+    for source in {module.source for module in todo}:
+        own = sorted(m for m in todo if m.source == source)
+        for i, arch in enumerate(a for a in EVERY_SOURCE if a in archs and a != most):
+            module = own[(i * max(1, len(own) // 3)) % len(own)]
+            todo[module] = [*todo[module], arch]
+    return todo
 
 
 def supported(nvcc: str) -> list[int]:
@@ -67,20 +120,101 @@ def supported(nvcc: str) -> list[int]:
     return [arch for arch in ARCHITECTURES if f"compute_{arch}" in said.split()]
 
 
-def compile_one(nvcc: str, archs: list[int], source: str, value: str, offset: str, folder: Path) -> str:
-    """What nvcc said, empty if all is well."""
-    output = folder / f"{source.replace('/', '_')}.{value}.{offset[:4]}.fatbin"
-    command = [nvcc, "-O3", "-std=c++17", "-Werror", "all-warnings", "-fatbin"]
-    command += [f"-DSPG_VALUE={value}", f"-DSPG_OFFSET={offset}"]
+def _kept(key: str) -> Path | None:
+    try:
+        return cache_dir("compiled") / f"{key}.txt"
+    except OSError:
+        return None
+
+
+def compile_one(nvcc: Any, archs: list[int], module: Module, folder: Path) -> tuple[bool, str]:
+    """Whether `module` compiles without a warning for `archs`, and what nvcc said.
+
+    What compiled once is not compiled again until the source, nvcc or the options change.
+    """
+    path = cuda_dir() / module.source
+    command = ["-O3", "-std=c++17", "-Werror", "all-warnings", "-fatbin", "-Xptxas", "-v"]
+    command += [f"-D{name}={value}" for name, value in module.defines]
     command += [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
-    command += ["-rdc=true"] * uses_device_launch(source)
-    done = subprocess.run([*command, "-o", output, cuda_dir() / source], capture_output=True, text=True)
-    return "" if done.returncode == 0 else (done.stderr + done.stdout or f"nvcc ended with {done.returncode}")
+    command += ["-rdc=true"] * uses_device_launch(module.source)
+    digest = hashlib.sha256(repr((source_digest(path, [cuda_dir()]), command, nvcc.identity)).encode())
+    kept = _kept(digest.hexdigest())
+    if kept is not None and kept.is_file():
+        return True, kept.read_text(encoding="utf-8")
+    output = folder / f"{digest.hexdigest()}.fatbin"
+    done = subprocess.run([nvcc.path, *command, "-o", output, path], capture_output=True, text=True)
+    output.unlink(missing_ok=True)
+    said = done.stderr + done.stdout
+    if done.returncode:
+        return False, said or f"nvcc ended with {done.returncode}"
+    if kept is not None:
+        part = kept.with_suffix(f".{os.getpid()}.part")
+        part.write_text(said, encoding="utf-8")
+        part.replace(kept)
+    return True, said
+
+
+def known_spills() -> list[dict[str, Any]]:
+    return tomllib.loads(KNOWN.read_text(encoding="utf-8")).get("spill", []) if KNOWN.is_file() else []
+
+
+def explains(known: Mapping[str, Any], usage: Usage) -> bool:
+    """Whether an entry of known_spills.toml is of this kernel and of no fewer bytes."""
+    defines = {name.removeprefix("SPG_").lower(): value for name, value in usage.module.defines}
+    return (
+        known["kernel"] == usage.kernel
+        and usage.spilled <= known["bytes"]
+        and usage.arch in known.get("archs", ARCHITECTURES)
+        and all(defines.get(name) in values for name, values in known.get("defines", {}).items())
+    )
+
+
+def most_registers(threads: int) -> int:
+    """Registers a thread may have so that a block of `threads` can be launched at all."""
+    return REGISTERS // (-(-threads // 32) * 32) // 8 * 8
+
+
+def table(found: Iterable[Usage]) -> str:
+    """A line for each kernel: registers over all its modules, and the largest spill."""
+    by_kernel: dict[tuple[str, str], list[Usage]] = {}
+    for usage in found:
+        by_kernel.setdefault((usage.module.source, usage.kernel), []).append(usage)
+    lines = [f"{'source':34} {'kernel':30} {'registers':>9} {'spilled':>8}"]
+    for (source, kernel), own in sorted(by_kernel.items()):
+        low, high = min(u.registers for u in own), max(u.registers for u in own)
+        registers = f"{low}-{high}" if low < high else str(low)
+        spilled = max(u.spilled for u in own)
+        lines.append(f"{source:34} {kernel:30} {registers:>9} {f'{spilled} B' if spilled else '-':>8}")
+    return "\n".join(lines)
+
+
+def faults(
+    found: Iterable[Usage], blocks: Mapping[tuple[Module, str], int], chosen: set[Module] | None = None
+) -> list[str]:
+    """New spills (of `chosen` modules only, if that is given), and kernels whose largest block cannot be
+    launched, a line each."""
+    known, told = known_spills(), []
+    for usage in sorted(found, key=lambda u: (u.module, u.kernel, u.arch)):
+        place = f"cuda/{usage.module.label}: {usage.kernel} for sm_{usage.arch}"
+        counts = chosen is None or usage.module in chosen
+        if usage.spilled and counts and not any(explains(entry, usage) for entry in known):
+            told.append(f"{place} spills {usage.spilled} bytes, which {KNOWN.name} does not explain")
+        threads = blocks.get((usage.module, usage.kernel), 0)
+        if threads and usage.registers > most_registers(threads):
+            told.append(
+                f"{place} needs {usage.registers} registers, {most_registers(threads)} are left for each of "
+                f"{threads} threads: __launch_bounds__({threads})"
+            )
+    return told
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--all", action="store_true", help="every module, with extremes of tunables, for every architecture"
+    )
+    parser.add_argument("--source", default="", help="only sources that contain this")
     arguments = parser.parse_args()
     try:
         nvcc = find_nvcc()
@@ -90,24 +224,39 @@ def main() -> int:
     archs = supported(nvcc.path)
     if left_out := sorted(set(ARCHITECTURES) - set(archs)):
         print(f"nvcc {nvcc.version} does not know {', '.join(f'sm_{a}' for a in left_out)}")
-    started, todo = time.monotonic(), jobs()
+    started = time.monotonic()
+    noted = modules()
+    usual = set(noted.compiled)
+    if arguments.all:
+        noted = modules(with_extremes=True)
+    there = sources()
+    # Sources that no variant compiled (measure/clock.cu) are compiled with the types they are by themselves.
+    found = {m for m in noted.compiled if m.source in there}
+    alone = {Module(s, ()) for s in there - {m.source for m in found}}
+    found, usual = found | alone, usual | alone
+    found = {m for m in found if arguments.source in m.source}
+    todo = plan(found, archs, arguments.all)
+    order = sorted(todo, key=lambda m: (-len(todo[m]), m))  # long ones first
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
-        one = [EVERY_COMBINATION] if EVERY_COMBINATION in archs else archs[-1:]
-        everywhere = in_every_architecture(todo)
-
-        def compiled(job: tuple[str, str, str]) -> str:
-            return compile_one(nvcc.path, archs if job in everywhere else one, *job, Path(folder))
-
-        said = list(pool.map(compiled, todo))
-    failed = [(job, text) for job, text in zip(todo, said, strict=True) if text]
-    for (source, value, offset), text in failed:
-        print(f"cuda/{source} ({value}, {offset}):\n{text}", file=sys.stderr)
-    names = " ".join(f"sm_{arch}" for arch in archs)
-    done, seconds = len(todo) - len(failed), time.monotonic() - started
-    rest = len(todo) - len(everywhere)
-    said_of_rest = f" ({rest} combinations of types for sm_{one[0]} alone)" if rest else ""
-    print(f"nvcc {nvcc.version}: {done} of {len(todo)} compiled for {names}{said_of_rest} in {seconds:.0f} s")
-    return 1 if failed else 0
+        said = list(pool.map(lambda m: compile_one(nvcc, todo[m], m, Path(folder)), order))
+    used, failed = [], 0
+    for module, (compiled, text) in zip(order, said, strict=True):
+        if compiled:
+            used += usages(module, text)
+        else:
+            failed += 1
+            print(f"cuda/{module.label}:\n{text}", file=sys.stderr)
+    print(table(used))
+    wrong = faults(used, noted.blocks, usual)
+    for line in wrong:
+        print(line, file=sys.stderr)
+    pairs, seconds = sum(map(len, todo.values())), time.monotonic() - started
+    names = " ".join(f"sm_{arch}" for arch in sorted({a for own in todo.values() for a in own}))
+    print(
+        f"nvcc {nvcc.version}: {len(todo) - failed} of {len(todo)} compiled for {names} "
+        f"({pairs} pairs) in {seconds:.0f} s"
+    )
+    return 1 if failed or wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Run Python with the host device's kernels under AddressSanitizer: ``sanitized.py -m pytest tests/...``.
+"""Run Python with the host device's kernels under the address and undefined-behaviour sanitizers together:
+``sanitized.py -m pytest tests/...``.
 
-The sanitizer has to be loaded before Python, so this starts another one in its environment.
+AddressSanitizer has to be loaded before Python, so this starts another one in its environment.
 """
 
 from __future__ import annotations
@@ -11,4 +12,4 @@ import sys
 from spgraph_bench.device.host import sanitizer_env
 
 if __name__ == "__main__":
-    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], sanitizer_env())
+    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], sanitizer_env("address", "undefined"))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gpu_turn import gpu_turn
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
@@ -43,6 +45,22 @@ def _gpus() -> int:
 
     driver = find_driver()
     return len(driver.gpus) if driver else 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("gpu_alone") and not item.get_closest_marker("gpu"):
+            raise pytest.UsageError(f"{item.name} is marked gpu_alone, but not gpu")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost: waiting does not count for a test's time limit
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """GPU tests of several processes (``-n 6``) run together, those marked gpu_alone by themselves."""
+    if not (item.get_closest_marker("gpu") and _gpus()):
+        return (yield)
+    folder = Path(tempfile.gettempdir()) / f"spgraph-tests-{os.getuid()}"
+    with gpu_turn(folder, alone=item.get_closest_marker("gpu_alone") is not None):
+        return (yield)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

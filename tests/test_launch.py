@@ -35,7 +35,8 @@ from spgraph_bench.toolchain.nvcc import uses_device_launch
 from tests.test_results import around, record, samples
 
 PLUGIN = Path(__file__).parent / "plugins" / "children.py"
-DEVICES = ["host", pytest.param("cuda", marks=pytest.mark.gpu)]
+# Alone on the GPU: how many children wait at once, and how long they take, depends on who else uses it.
+DEVICES = ["host", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.gpu_alone])]
 
 
 def bench(*args: str, plugin: bool = False) -> tuple[dict[str, Record], subprocess.CompletedProcess[str]]:
@@ -153,6 +154,7 @@ def test_a_heap_that_is_too_small_fails_that_variant(device: str) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_alone
 def test_a_pool_that_the_gpu_does_not_have_is_refused_with_figures() -> None:
     for launches in ("2M", "2000M"):
         _, done = bench(
@@ -166,6 +168,7 @@ def test_a_pool_that_the_gpu_does_not_have_is_refused_with_figures() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_alone
 def test_the_break_even_is_measured_where_children_were_launched() -> None:
     args = ("launch", "--device", "cuda", "--json", "--items", "64", "--launches", "1000")
     found, done = bench(*args, "--variant", "fire-and-forget", "--variant", "inline")

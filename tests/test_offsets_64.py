@@ -75,6 +75,7 @@ def test_the_same_matrix_with_few_rows() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_alone
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_more_than_2_to_the_31_nonzeros() -> None:

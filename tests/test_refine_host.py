@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from generated import EMPTY, inputs_of, prepared, solve, verdict
+from proportion import some
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
@@ -63,7 +64,7 @@ def test_a_variation_of_just_the_tolerance_does_not_split(device: Device, varian
     assert 64 not in output
 
 
-@pytest.mark.parametrize("seed", range(1, 21))
+@pytest.mark.parametrize("seed", some(range(1, 21), 4))
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
 def test_any_order_gives_the_same_cells(variant: Variant, seed: int) -> None:
     device, options = open_device("host", seed=seed), {"depth": 5, "fronts": 3}

@@ -16,7 +16,8 @@ import pytest
 from spgraph_bench.results.record import Record
 
 PLUGIN = Path(__file__).parent / "plugins" / "faulty.py"
-DEVICES = ["host", pytest.param("cuda", marks=pytest.mark.gpu)]
+# Alone on the GPU: kernels that never return or kill their context, and watchdogs of seconds.
+DEVICES = ["host", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.gpu_alone])]
 
 
 def spgraph(*args: str, plugin: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:

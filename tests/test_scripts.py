@@ -18,6 +18,7 @@ import pytest
 
 from spgraph_bench.formats import formats, get_format
 from spgraph_bench.recipes import make
+from spgraph_bench.variants import get_variant
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,6 +28,7 @@ def _script(name: str) -> ModuleType:
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look there
     spec.loader.exec_module(module)
     return module
 
@@ -88,6 +90,8 @@ def test_compile_all_fails_on_a_warning(
     script: Any = _script("compile_all")
     monkeypatch.setattr(script, "cuda_dir", lambda: tmp_path)
     monkeypatch.setattr(script, "ARCHITECTURES", (90,))
+    monkeypatch.setattr(script, "modules", lambda *args, **more: _script("kernel_modules").NotingDevice())
+    monkeypatch.setenv("SPGRAPH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "argv", ["compile_all.py", "--jobs", "1"])
     assert script.main() == status
     captured = capfd.readouterr()
@@ -95,13 +99,86 @@ def test_compile_all_fails_on_a_warning(
     assert ("k.cu" in captured.err) == bool(status)
 
 
-def test_compile_all_takes_every_type_to_every_architecture() -> None:
+def _noted() -> Any:
+    return _script("kernel_modules").modules(only=lambda v: v.name in ("dia", "csr-segmented", "csr-vector"))
+
+
+def test_what_is_compiled_for_a_matrix_is_found() -> None:
+    found = {
+        m.source: [dict(n.defines) for n in _noted().compiled if n.source == m.source]
+        for m in _noted().compiled
+    }
+    assert any("SPG_DIAGS" in defines for defines in found["spmv/dia.cu"])
+    assert any("SPG_ONE_LAUNCH" in defines for defines in found["spmv/csr_segmented.cu"])
+    assert {(d["SPG_VALUE"], d["SPG_OFFSET"]) for d in found["spmv/csr_vector.cu"]} == {
+        (value, offset) for value in ("float", "double") for offset in ("int", "long long")
+    }
+
+
+def test_extremes_of_tunables_are_found() -> None:
+    script: Any = _script("kernel_modules")
+    found = list(script.extremes(get_variant("spmv", "csr-segmented")))
+    assert {"block": 64} in found
+    assert {"block": 512} in found
+    assert {"launches": 1} in found
+
+
+def test_compile_all_takes_every_type_and_every_source_to_its_architectures() -> None:
     script: Any = _script("compile_all")
-    todo = script.jobs()
-    everywhere = script.in_every_architecture(todo)
-    assert everywhere < set(todo)
-    for kind in (1, 2):  # value types, offset types
-        assert {(job[0], job[kind]) for job in everywhere} == {(job[0], job[kind]) for job in todo}
+    archs = list(script.ARCHITECTURES)
+    modules = {script.Module(m.source, m.defines) for m in _noted().compiled}
+    todo = script.plan(modules, archs, False)
+    assert all(script.EVERY_MODULE in own for own in todo.values())
+    for source in {m.source for m in modules}:
+        assert {a for m, own in todo.items() if m.source == source for a in own} == {75, 86, 90, 120}
+        for kind in ("SPG_VALUE", "SPG_OFFSET"):
+            all_of = {dict(m.defines)[kind] for m in modules if m.source == source}
+            assert {dict(m.defines)[kind] for m in todo if m.source == source} == all_of
+    assert script.plan(modules, archs, True) == dict.fromkeys(modules, archs)
+
+
+SAID = """ptxas info    : Compiling entry function 'one' for 'sm_90'
+ptxas info    : Function properties for one
+    16 bytes stack frame, 12 bytes spill stores, 24 bytes spill loads
+ptxas info    : Used 80 registers, used 1 barriers
+ptxas info    : Compiling entry function 'two' for 'sm_75'
+ptxas info    : Function properties for two
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 32 registers
+"""
+
+
+def test_new_spills_and_blocks_too_large_for_their_registers_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    script: Any = _script("compile_all")
+    module = script.Module("a.cu", (("SPG_VALUE", "double"),))
+    one, two = script.usages(module, SAID)
+    assert (one.kernel, one.arch, one.registers, one.spilled) == ("one", 90, 80, 12)
+    assert (two.kernel, two.arch, two.registers, two.spilled) == ("two", 75, 32, 0)
+    monkeypatch.setattr(script, "known_spills", list)
+    (fault,) = script.faults([one, two], {})
+    assert fault.startswith("cuda/a.cu value=double: one for sm_90 spills 12 bytes")
+    assert script.faults([one], {}, set()) == []  # an extreme that somebody set
+    for entry, explained in (
+        ({"kernel": "one", "bytes": 12}, True), ({"kernel": "one", "bytes": 11}, False),
+        ({"kernel": "two", "bytes": 12}, False), ({"kernel": "one", "bytes": 12, "archs": [80]}, False),
+        ({"kernel": "one", "bytes": 12, "defines": {"value": ["double"]}}, True),
+        ({"kernel": "one", "bytes": 12, "defines": {"value": ["float"]}}, False),
+    ):  # fmt: skip
+        monkeypatch.setattr(script, "known_spills", lambda entry=entry: [entry])
+        assert (script.faults([one], {}) == []) == explained, entry
+    monkeypatch.setattr(script, "known_spills", lambda: [{"kernel": "one", "bytes": 12}])
+    assert script.faults([one], {(module, "one"): 768}) == []  # 80 x 768 = 61,440
+    (fault,) = script.faults([one], {(module, "one"): 1024})
+    assert "needs 80 registers, 64 are left for each of 1024 threads" in fault
+
+
+def test_each_known_spill_has_a_reason_and_a_kernel() -> None:
+    script: Any = _script("compile_all")
+    text = "".join(p.read_text() for p in script.cuda_dir().rglob("*.cu*"))
+    for entry in script.known_spills():
+        assert set(entry) <= {"kernel", "bytes", "defines", "archs", "reason"}
+        assert len(entry["reason"]) > 10
+        assert re.search(rf"\b{entry['kernel']}\(", text), entry["kernel"]
 
 
 @pytest.mark.parametrize(

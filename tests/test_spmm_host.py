@@ -17,6 +17,7 @@ import pytest
 from battery import battery, csr, matrix, random_rows
 from hypothesis import given
 from hypothesis import strategies as st
+from proportion import in_turn
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
@@ -124,16 +125,19 @@ def test_int64_offsets(device: Device, variant: Variant, name: str) -> None:
             assert result.ok, result.message
 
 
-@pytest.mark.parametrize("name", ["warps-and-one", "nan-and-inf", "random-257"])
 @pytest.mark.parametrize(
-    ("variant", "param", "choice"),
-    [
-        pytest.param(v, name, choice, id=f"{v.name}-{name}-{choice}")
-        for v in VARIANTS
-        for name, tunable in {**v.tunables, **get_format(v.format).tunables}.items()
-        for choice in tunable.choices or ()
-        if choice != tunable.default
-    ],
+    ("variant", "param", "choice", "name"),
+    in_turn(
+        [
+            (v, name, choice)
+            for v in VARIANTS
+            for name, tunable in {**v.tunables, **get_format(v.format).tunables}.items()
+            for choice in tunable.choices or ()
+            if choice != tunable.default
+        ],
+        ["warps-and-one", "nan-and-inf", "random-257"],
+    ),
+    ids=lambda value: getattr(value, "name", None),
 )
 def test_every_choice_of_every_tunable(
     device: Device, variant: Variant, param: str, choice: Any, name: str

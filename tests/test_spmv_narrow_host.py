@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from battery import battery, csr, matrix, random_rows
+from proportion import in_turn
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
@@ -51,30 +52,38 @@ def _with_one_value(a: CSR, value: float) -> CSR:
     return dataclasses.replace(a, values=np.full(a.nnz, value))
 
 
-@pytest.mark.parametrize("offsets", ["int32", "int64"])
-@pytest.mark.parametrize("matrix_name", battery())
-@pytest.mark.parametrize("name", PATTERN)
+def _fits(name: str, matrix_name: str) -> bool:
+    form = get_format(get_variant("spmv", name).format)
+    stats = row_stats(_with_one_value(battery()[matrix_name], 0.75))
+    if form.predict_bytes(stats) > HUGE:
+        return False  # mostly padding
+    return form.packs_all or not form.refuse(stats, None, force=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "matrix_name", "offsets"),
+    in_turn(
+        [(name, other) for name in PATTERN for other in battery() if _fits(name, other)], ["int32", "int64"]
+    ),
+)
 def test_one_value(device: Device, name: str, matrix_name: str, offsets: str) -> None:
     a = battery()[matrix_name]
-    form, stats = get_format(get_variant("spmv", name).format), row_stats(_with_one_value(a, 0.75))
-    if form.predict_bytes(stats) > HUGE:
-        pytest.skip("mostly padding")
-    if not form.packs_all and (why := form.refuse(stats, None, force=True)):
-        pytest.skip(why)
     for dtype, value in (("float32", 0.75), ("float64", -1 / 3)):
         result = _check(device, name, _with_one_value(a, value), dtype, offsets)
         assert result.ok, result.message
 
 
-@pytest.mark.parametrize("matrix_name", ["warps-and-one", "around-2048", "hub-5000", "two-hubs"])
 @pytest.mark.parametrize(
-    ("name", "param", "choice"),
-    [
-        pytest.param(name, param, choice, id=f"{name}-{param}-{choice}")
-        for name in PATTERN
-        for param, tunable in get_variant("spmv", name).tunables.items()
-        for choice in tunable.choices or ()
-    ],
+    ("name", "param", "choice", "matrix_name"),
+    in_turn(
+        [
+            (name, param, choice)
+            for name in PATTERN
+            for param, tunable in get_variant("spmv", name).tunables.items()
+            for choice in tunable.choices or ()
+        ],
+        ["warps-and-one", "around-2048", "hub-5000", "two-hubs"],
+    ),
 )
 def test_tunables_with_one_value(
     device: Device, name: str, param: str, choice: Any, matrix_name: str

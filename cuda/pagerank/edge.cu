@@ -22,6 +22,7 @@ pagerank_edge(POWER_PARAMETERS, offset_t m, const index_t* __restrict__ row,
     for (int k = 0;; ++k) {
         for (long long e = first; e < m; e += threads) atomicAdd(sums + col[e], (double)along(x[row[e]], chance, e));
         grid_barrier(barrier);
+#pragma unroll 2  // with four, doubles of 1,024 threads would not fit into registers
         for (long long v = first; v < n; v += threads) {
             const value_t sum = (value_t)sums[v], part = share[v];
             sums[v] = 0;

@@ -279,12 +279,15 @@ def _one_launch(row_ptr: np.ndarray, tile: int) -> bool:
 def csr_segmented(job: Job) -> Launch:
     a, arrays, device, y = job.packed, job.arrays, job.device, job.buffers["y"]
     block, steps = job.params["block"], job.params["steps"]
+    launches = job.decide("launches", 1 if _one_launch(a.arrays["row_ptr"], 32 * steps) else 2)
     # The most for which a lane's entries and their x stay in registers.
-    resident = job.decide("resident", {16: 2048, 64: 1024}.get(steps * a.dtype.itemsize, 1536))
+    most = {16: 2048, 64: 1024}.get(steps * a.dtype.itemsize, 1536)
+    if launches == 1 and a.offsets.itemsize == 8:
+        most = {2048: 1536, 1536: 1280}.get(most, most)
+    resident = job.decide("resident", most)
     defaults = {"SPG_BLOCK": 256, "SPG_STEPS": 4, "SPG_PER_SM": 2048}
     defines = differing(defaults, SPG_BLOCK=block, SPG_STEPS=steps, SPG_PER_SM=resident)
     tiles = _blocks(a.nnz, 32 * steps)
-    launches = job.decide("launches", 1 if _one_launch(a.arrays["row_ptr"], 32 * steps) else 2)
     one = launches == 1 and tiles > 0
     parts = device.empty(1 + tiles * a.dtype.itemsize // 4 if one else 0, np.uint64)
     if one:

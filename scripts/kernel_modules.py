@@ -1,0 +1,252 @@
+"""Which modules the variants compile: found by preparing each of them on a device that only takes notes.
+
+So kernels that are compiled for a matrix (dia's diagonals), and what the extremes of tunables compile, are
+found without a list of them. Run it to see them all.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from spgraph_bench.device.base import DeviceInfo
+from spgraph_bench.errors import SpgraphError
+from spgraph_bench.formats import Packed, get_format
+from spgraph_bench.matrix import Matrix
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.problems import filled_options, get_problem, problems
+from spgraph_bench.recipes import make
+from spgraph_bench.runner.prepare import prepare
+from spgraph_bench.runner.run import generated_matrix
+from spgraph_bench.stats import row_stats
+from spgraph_bench.variants import Variant, variants
+
+__all__ = ["Module", "NotingDevice", "extremes", "modules"]
+
+MATRICES = ("poisson2d:n=150", "rmat:scale=8", "rmat:scale=8,values=integers", "blocks:n=20")
+"""Enough for every choice that kernels make by themselves: dia compiles diagonals in from 100,000 entries on,
+csr-segmented takes one launch up to 2^20, pattern formats need values that are all alike, bsr dense blocks."""
+OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "spmm": ({"k": 1}, {"k": 32}, {"k": 128, "layout": "column"}),
+}
+LARGEST = 1 << 26
+"""Bytes of a packed matrix: with more the recipe and the format do not go together (ell of an rmat graph)."""
+
+
+@dataclass(frozen=True, order=True)
+class Module:
+    """A source and the -D it is compiled with, sorted."""
+
+    source: str
+    defines: tuple[tuple[str, str], ...]
+
+    @property
+    def label(self) -> str:
+        """Source and defines, long ones cut."""
+        words = [f"{name.removeprefix('SPG_').lower()}={value}" for name, value in self.defines]
+        return " ".join([self.source, *(w if len(w) < 40 else w[:37] + "..." for w in words)])
+
+
+@dataclass
+class _Memory:
+    """A buffer without memory."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    ptr: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def free(self) -> None:
+        """Nothing was taken."""
+
+
+@dataclass
+class _Kernel:
+    device: NotingDevice
+    module: Module
+    name: str
+
+    def _note(self, block: Any) -> None:
+        threads = int(np.prod(block))
+        blocks = self.device.blocks.setdefault((self.module, self.name), 0)
+        self.device.blocks[self.module, self.name] = max(blocks, threads)
+
+    def __call__(self, grid: Any, block: Any, *args: Any, **how: Any) -> None:
+        self._note(block)
+
+    def bind(self, grid: Any, block: Any, *args: Any, **how: Any) -> Callable[[], None]:
+        self._note(block)
+        return lambda: None
+
+    bind_packed = bind
+
+    def resident_blocks(self, block: Any, shared: int = 0) -> int:
+        self._note(block)
+        return 132 * max(1, 2048 // int(np.prod(block)))
+
+
+@dataclass
+class _Module:
+    device: NotingDevice
+    module: Module
+
+    def kernel(self, name: str) -> _Kernel:
+        return _Kernel(self.device, self.module, name)
+
+
+@dataclass
+class NotingDevice:
+    """Takes the place of a GPU: compiles, holds and runs nothing, and notes what it was asked for."""
+
+    kind: str = "cuda"
+    blocks: dict[tuple[Module, str], int] = field(default_factory=dict)
+    """The largest block, in threads, of each kernel of each module."""
+    compiled: set[Module] = field(default_factory=set)
+
+    def info(self) -> DeviceInfo:
+        extra = {"shared_bytes_per_block": 227 << 10, "shared_bytes_per_sm": 228 << 10}
+        return DeviceInfo("cuda", "notes", "sm_90", 80 << 30, 132, 50 << 20, extra=extra)
+
+    def compile(self, source: str, defines: Mapping[str, str] | None = None) -> _Module:
+        module = Module(source, tuple(sorted((defines or {}).items())))
+        self.compiled.add(module)
+        return _Module(self, module)
+
+    def empty(self, shape: Any, dtype: Any) -> _Memory:
+        return _Memory(shape if isinstance(shape, tuple) else (int(shape),), np.dtype(dtype))
+
+    def upload(self, array: Any) -> _Memory:
+        return self.empty(array.shape, array.dtype)
+
+    def download(self, buffer: _Memory) -> Any:
+        return np.zeros(buffer.shape, buffer.dtype)
+
+    def capture(self, work: Callable[[], None], *, for_device: bool = False) -> Callable[[], None]:
+        work()
+        return lambda: None
+
+    def repeat_while(self, body: Callable[[Any], Callable[[], None]]) -> Callable[[], None]:
+        body(np.uint64(0))()
+        return lambda: None
+
+    def free_bytes(self) -> int:
+        return 64 << 30
+
+    def missing(self, feature: str) -> str | None:
+        return None
+
+    def refuse_limit(self, name: str, value: int) -> str | None:
+        return None
+
+    def counters(self) -> None:
+        return None
+
+    def _nothing(self, *args: Any) -> None:
+        pass
+
+    write = fill = synchronize = set_limit = reset_counters = close = _nothing
+
+
+def _ends(parameter: Parameter) -> list[Any]:
+    """The values of a tunable that stand for all: words, and the least and largest number."""
+    numbers = [c for c in parameter.choices or () if not isinstance(c, str)]
+    words = [c for c in parameter.choices or () if isinstance(c, str)]
+    ends = [min(numbers), max(numbers)] if numbers else list(parameter.between or ())
+    return [value for value in (*words, *ends) if value != parameter.default]
+
+
+def extremes(variant: Variant) -> Iterator[dict[str, Any]]:
+    """The defaults; each tunable at its ends; and all of them at once at their least and at their largest."""
+    own = {**get_format(variant.format).tunables, **variant.tunables}
+    yield {}
+    for name, parameter in own.items():
+        yield from ({name: value} for value in _ends(parameter))
+    ends = {name: _ends(parameter) for name, parameter in variant.tunables.items()}
+    for at in (0, -1):
+        yield {name: values[at] for name, values in ends.items() if values}
+
+
+_made = functools.cache(make)
+_kept: dict[Any, Any] = {}
+
+
+def _once(key: Any, make_it: Callable[[], Any]) -> Any:
+    """What `make_it` gives, made once: packed matrices and inputs do not depend on a variant's tunables."""
+    if key not in _kept:
+        _kept[key] = make_it()
+    return _kept[key]
+
+
+def _cases(variant: Variant) -> Iterator[tuple[Matrix, Mapping[str, Any]]]:
+    for options in OPTIONS.get(variant.problem, ({},)):
+        problem = get_problem(variant.problem, options)
+        if variant.format == "none":
+            yield generated_matrix(problem, options), options  # type: ignore[arg-type]
+        else:
+            yield from ((_made(recipe), options) for recipe in MATRICES)
+
+
+def _prepared(
+    device: NotingDevice, variant: Variant, matrix: Matrix, dtype: str, offsets: str,
+    options: Mapping[str, Any], params: Mapping[str, Any],
+) -> None:  # fmt: skip
+    problem, kind = get_problem(variant.problem, options), np.dtype(dtype)
+    form, csr = get_format(variant.format), matrix.csr
+    own = {k: v for k, v in params.items() if k in form.tunables}
+
+    def pack() -> Packed | None:
+        if variant.format != "none":
+            stats = row_stats(csr)
+            if form.predict_bytes(stats, 8, 8, **own) > LARGEST:
+                return None
+            if not form.packs_all and form.refuse(stats, None, 8, True, **own):
+                return None
+        return form.pack(csr, kind, np.dtype(offsets), **own)
+
+    packed = _once((matrix.name, form.name, dtype, offsets, *own.items()), pack)
+    if packed is None:
+        return
+    key = (matrix.name, variant.problem, *options.items(), dtype)
+    inputs = _once(key, lambda: problem.inputs(matrix, kind, 1))  # type: ignore[arg-type]
+    prepare(
+        device, variant, packed, inputs, problem.output_arrays(matrix, kind),  # type: ignore[arg-type]
+        {k: v for k, v in params.items() if k in variant.tunables}, options=filled_options(problem, options),
+    )  # fmt: skip
+
+
+def modules(with_extremes: bool = False, only: Callable[[Variant], bool] = lambda v: True) -> NotingDevice:
+    """What all variants with a kernel compile and launch, for every value and offset type."""
+    device = NotingDevice()
+    for problem in problems():
+        for variant in variants(problem):
+            if variant.source is None or not only(variant):
+                continue
+            for matrix, options in _cases(variant):
+                # The large matrix is for what depends on its size; extremes do not.
+                few = not with_extremes or matrix.csr.nnz > 100_000
+                for params in ({},) if few else extremes(variant):
+                    for dtype in variant.dtypes:
+                        for offsets in ("int32", "int64"):
+                            try:
+                                _prepared(device, variant, matrix, dtype, offsets, options, params)
+                            except SpgraphError:
+                                continue  # this format, type or choice is not for this matrix
+    return device
+
+
+def main() -> None:
+    device = modules(with_extremes=True)
+    for module in sorted(device.compiled):
+        print(module.label)
+    print(f"{len(device.compiled)} modules")
+
+
+if __name__ == "__main__":
+    main()
