@@ -6,14 +6,18 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
 
-.PHONY: help setup demo test lint type test-host test-sanitized test-compile test-gpu suite reference clean
+.PHONY: help setup demo test test-full test-variant lint type test-host test-sanitized test-compile test-gpu mutants \
+  suite reference clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo            a checked, timed SpMV table (on a GPU where one can be used)"
 	@echo "make test            all checks that need no GPU: lint, types, tests, sanitizer, nvcc"
 	@echo "make lint | type | test-host | test-sanitized | test-compile    one of them"
+	@echo "make test-full       the same, of every cross product all of it (weekly in CI)"
+	@echo "make test-variant V=csr-quad    what tests one variant"
 	@echo "make test-gpu        the tests that need a GPU"
+	@echo "make mutants         planted faults: which of them tests and checks find (ON=cuda on a GPU)"
 	@echo "make suite CONFIG=spmv    the runs of configs/spmv.toml, with records in results/"
 	@echo "make reference       the runs that README, docs and results/ quote (needs SPGRAPH_MATRICES), and their numbers"
 	@echo "make clean           remove .venv and caches"
@@ -36,6 +40,14 @@ demo: $(READY)
 
 test: lint type test-host test-sanitized test-compile
 
+# Tests cover pairs of what can be combined; here all of it (tests/proportion.py), and all modules for all architectures.
+test-full: export SPGRAPH_TESTS = full
+test-full: lint type test-host test-sanitized
+	$(BIN)/python scripts/compile_all.py --all --jobs $(JOBS)
+
+test-variant: $(READY)
+	$(BIN)/python scripts/variant_tests.py $(or $(V),$(error name the variant: make test-variant V=csr-quad))
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -46,17 +58,23 @@ type: $(READY)
 test-host: $(READY)
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "not gpu"
 
-# The kernels themselves under AddressSanitizer: an index out of bounds in a .cu file fails a test. The reader's parser, too.
+# The kernels themselves under AddressSanitizer and UndefinedBehaviorSanitizer: an index out of bounds in a .cu file fails
+# a test, and so does an overflow. The reader's parser, too.
 test-sanitized: $(READY)
 	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py \
 	  tests/test_readers_compiled.py
 
-# Every kernel for every architecture we support, warnings as errors; says so where there is no nvcc.
+# Every kernel for sm_90 and three more, warnings and new spills as errors; says so where there is no nvcc.
 test-compile: $(READY)
 	$(BIN)/python scripts/compile_all.py --jobs $(JOBS)
 
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -q -m gpu
+
+# Faults planted one at a time in a copy of the project; the table in docs/measuring.md is made of what was found.
+ON ?= host
+mutants: $(READY)
+	$(BIN)/python scripts/mutants.py --device $(ON) --jobs $(JOBS) --write
 
 CONFIG ?= spmv
 suite: $(READY)

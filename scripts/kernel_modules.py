@@ -97,6 +97,10 @@ class _Module:
     device: NotingDevice
     module: Module
 
+    @property
+    def compiled(self) -> Module:
+        return self.module
+
     def kernel(self, name: str) -> _Kernel:
         return _Kernel(self.device, self.module, name)
 

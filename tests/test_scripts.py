@@ -18,7 +18,7 @@ import pytest
 
 from spgraph_bench.formats import formats, get_format
 from spgraph_bench.recipes import make
-from spgraph_bench.variants import get_variant
+from spgraph_bench.variants import get_variant, variants
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -100,7 +100,9 @@ def test_compile_all_fails_on_a_warning(
 
 
 def _noted() -> Any:
-    return _script("kernel_modules").modules(only=lambda v: v.name in ("dia", "csr-segmented", "csr-vector"))
+    return _script("kernel_modules").modules(
+        only=lambda v: v.name in ("dia-jit", "csr-segmented", "csr-vector")
+    )
 
 
 def test_what_is_compiled_for_a_matrix_is_found() -> None:
@@ -464,3 +466,18 @@ def test_counters_without_ncu_or_without_kernels(
     assert "the run ended with status 2" in captured.err
     status = 0
     assert script.main(words) == 0
+
+
+def test_what_tests_one_variant() -> None:
+    script: Any = _script("variant_tests")
+    (variant,) = script.chosen("csr-vector")
+    plain, sanitized, compiled = script.commands(variant)
+    assert "tests/test_spmv_host.py" in plain
+    assert plain[-2:] == ["-k", "csr-vector"]
+    assert sanitized[1] == "scripts/sanitized.py"
+    assert compiled[1:] == ["scripts/compile_all.py", "--source", "spmv/csr_vector.cu"]
+    assert [v.problem for v in script.chosen("bfs/auto")] == ["bfs"]
+    assert len(script.chosen("auto")) > 1
+    assert script.chosen("no-such") == []
+    for one in variants():
+        assert one.library or script.test_files(one), one.problem

@@ -1,0 +1,222 @@
+"""Plant one fault after another and see who finds it: the tests on the host device, and the tool's own checks.
+
+Each mutant of mutants.toml is one substitution in one file. It is made in a copy of the project; there the tests
+that are meant for that kernel are run, and ``spgraph bench`` for its variant. What ended is kept, so an interrupted
+run goes on; a mutant is run again when its file or its entry has changed.
+
+    python scripts/mutants.py                     on the host device
+    python scripts/mutants.py --device cuda       its tests marked gpu, and the checks on the GPU
+    python scripts/mutants.py --write             and put the table into docs/measuring.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+LIST = Path(__file__).resolve().parent / "mutants.toml"
+PAGE = ROOT / "docs" / "measuring.md"
+BEGIN, END = "<!-- mutants: written by scripts/mutants.py -->", "<!-- end of mutants -->"
+COPIED = ("spgraph_bench", "cuda", "configs", "tests", "scripts", "pyproject.toml")
+SECONDS = 180
+"""After that a mutant hangs, which is found as well: a test has a time limit, a variant its watchdog."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One planted fault; the fields are those of mutants.toml."""
+
+    name: str
+    family: str
+    kind: str
+    file: str
+    old: str
+    new: str
+    tests: str
+    """Arguments of pytest: files and -k."""
+    bench: str
+    """Arguments of spgraph bench, or "" where no variant is concerned."""
+    why: str = ""
+    """Why it is not found, where it is not."""
+
+    def apply(self, root: Path) -> None:
+        """Plant it below `root`. ValueError unless its text is there exactly once."""
+        path = root / self.file
+        text = path.read_text(encoding="utf-8")
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: {self.file} has its text {text.count(self.old)} times, not once")
+        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
+
+    def key(self) -> str:
+        """Changes with the entry and with the file."""
+        what = repr((self, (ROOT / self.file).read_bytes()))
+        return hashlib.sha256(what.encode()).hexdigest()[:16]
+
+
+def mutants() -> list[Mutant]:
+    return [Mutant(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["mutant"]]
+
+
+def _verdict(command: list[str], folder: Path, env: dict[str, str], found: Iterable[int]) -> str:
+    """ "found", "not found", "hangs", or what went wrong with the run itself."""
+    process = subprocess.Popen(
+        command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        said, _ = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.communicate()
+        return "hangs"
+    if process.returncode in found or process.returncode < 0:
+        return "found"
+    return "not found" if process.returncode == 0 else f"status {process.returncode}: {said[-300:]}"
+
+
+def run_one(mutant: Mutant, device: str) -> dict[str, Any]:
+    """Plant `mutant` in a copy; what its tests and the checks of ``spgraph bench`` say."""
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutant-") as name:
+        folder = Path(name)
+        for part in COPIED:
+            source = ROOT / part
+            if source.is_dir():
+                shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, folder / part)
+        mutant.apply(folder)
+        env = {**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1"}
+        marker = "gpu" if device == "cuda" else "not gpu"
+        tests = [
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            marker,
+            *shlex.split(mutant.tests),
+        ]
+        by_tests = _verdict([sys.executable, *tests], folder, env, {1})
+        by_bench = ""
+        if mutant.bench:
+            words = [*shlex.split(mutant.bench), "--device", device, "--no-save", "--time-limit", "0.1"]
+            by_bench = _verdict([sys.executable, "-m", "spgraph_bench", "bench", *words], folder, env, {1, 4})
+    return {
+        "key": mutant.key(),
+        "tests": by_tests,
+        "bench": by_bench,
+        "s": round(time.monotonic() - begin, 1),
+    }
+
+
+def _mark(verdict: str) -> str:
+    return {"found": "yes", "hangs": "yes (hangs)", "not found": "**no**", "": "-"}.get(verdict, "?")
+
+
+def table(all_of_them: Iterable[Mutant], by_device: dict[str, dict[str, Any]]) -> str:
+    """Markdown: a line per mutant, for each device whether tests and checks find it, and the shares."""
+    rows = list(all_of_them)
+    devices = [d for d in ("host", "cuda") if by_device.get(d)]
+    names = {"host": "host", "cuda": "GPU"}
+    head = [
+        "fault",
+        "in",
+        "kind",
+        *(f"{w}, {names[d]}" for d in devices for w in ("tests", "checks")),
+        "why not",
+    ]
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    for m in rows:
+        cells = [m.name, m.family, m.kind]
+        for d in devices:
+            one = by_device[d].get(m.name, {})
+            cells += [_mark(one.get("tests", "?")), _mark(one.get("bench", "?"))]
+        lines.append("| " + " | ".join([*cells, m.why]) + " |")
+    shares = []
+    for d in devices:
+        for what, word in (("tests", "the tests"), ("bench", "the checks of `spgraph bench`")):
+            said = [by_device[d][m.name][what] for m in rows if m.name in by_device[d]]
+            said = [verdict for verdict in said if verdict]
+            hits = sum(verdict in ("found", "hangs") for verdict in said)
+            shares.append(f"{word} on the {names[d]} find {hits} of {len(said)}")
+    return "\n".join([f"{'; '.join(shares)}.".capitalize(), "", *lines])
+
+
+def write(text: str) -> None:
+    """Put the table between its marks in docs/measuring.md."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, rest = page.split(BEGIN, 1)
+    _, after = rest.split(END, 1)
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def results_file(device: str) -> Path:
+    return ROOT / "results" / "mutants" / f"{device}.json"
+
+
+def load(device: str) -> dict[str, Any]:
+    path = results_file(device)
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", choices=("host", "cuda"), default="host")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", default="", help="mutants whose name or family contains this")
+    parser.add_argument("--again", action="store_true", help="those that have a result, too")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/measuring.md")
+    arguments = parser.parse_args()
+    everything, kept = mutants(), load(arguments.device)
+    todo = [
+        m for m in everything
+        if arguments.only in f"{m.family} {m.name}" and (arguments.again or kept.get(m.name, {}).get("key") != m.key())
+    ]  # fmt: skip
+    path = results_file(arguments.device)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    broken = 0
+
+    def one(mutant: Mutant) -> tuple[Mutant, dict[str, Any]]:
+        return mutant, run_one(mutant, arguments.device)
+
+    with ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
+        for mutant, said in pool.map(one, todo):
+            kept[mutant.name] = said
+            part = path.with_suffix(".part")
+            part.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            part.replace(path)
+            broken += any(str(said[k]).startswith("status") for k in ("tests", "bench"))
+            print(
+                f"{mutant.name}: tests {said['tests']}, checks {said['bench'] or '-'} ({said['s']} s)",
+                flush=True,
+            )
+    if arguments.write:
+        write(table(everything, {d: load(d) for d in ("host", "cuda")}))
+    left = [m.name for m in everything if kept.get(m.name, {}).get("tests") == "not found" and not m.why]
+    for name in left:
+        print(f"{name}: the tests do not find it, and mutants.toml does not say why", file=sys.stderr)
+    return 1 if broken or left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
