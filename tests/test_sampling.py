@@ -716,7 +716,7 @@ def test_lines_that_persist_in_the_l2_are_evicted_too() -> None:
     window.base_ptr, window.num_bytes, window.hitRatio = buffer.ptr, size, 1.0
     window.hitProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_PERSISTING
     window.missProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_STREAMING
-    value = driver.CUlaunchAttributeValue()
+    value = driver.CUstreamAttrValue()
     value.accessPolicyWindow = window
     which = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
     (status,) = driver.cuStreamSetAttribute(int(device.stream.handle), which, value)

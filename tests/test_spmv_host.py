@@ -258,7 +258,7 @@ def test_what_is_compiled_for_one_matrix_is_known_with_its_time(device: Device) 
     [(module, own)] = job.modules.items()
     assert own
     assert any("SPG_DIAGS=D(-150)D(-1)D(0)D(1)D(150)" in option for option in module.options)
-    again = _prepare(open_device("host"), get_variant("spmv", "dia-jit"), large, "float32").job
+    again = _prepare(open_device(device.kind), get_variant("spmv", "dia-jit"), large, "float32").job
     assert [m.ms for m in again.modules] == [module.ms] != [0.0]  # from the cache, and still counted
     general = _prepare(device, get_variant("spmv", "dia"), large, "float32").job
     assert list(general.modules.values()) == [False]

@@ -924,7 +924,10 @@ class Bench:
             return None
         packed = self._packed[1]
         if variant.where == "cpu":
-            changed = [n for n, total in _host_sums(packed).items() if self._sums[f"host/{key}"][n] != total]
+            before = self._sums.get(f"host/{key}")
+            if before is None:  # it ended before it was given the matrix
+                return None
+            changed = [n for n, total in _host_sums(packed).items() if before[n] != total]
             if changed:
                 self._packed = None
             return changed[0] if changed else None
