@@ -235,7 +235,12 @@ def build(runs: Sequence[Run], arch: str, jobs: int | None) -> int:
     """Fill the cache with the modules of these runs."""
     named = os.environ.get("SPGRAPH_MATRICES")
     found = requests(runs, arch)
+    done: set[tuple[str, str]] = set()
     for run in runs:
+        key = run.problem, run.like or run.recipe or run.name
+        if key in done:  # runs on a matrix differ in which variants they leave out
+            continue
+        done.add(key)
         extra = planned(run, Path(named) if named else None, arch)
         if extra:
             print(f"{run.name}: {len(extra)} modules for its matrix", flush=True)
