@@ -74,12 +74,12 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     try:
         member, content = _from_zip(data, suffixes) if data.head(2) == b"PK" else _from_tar(data, suffixes)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-        raise data.error(f"the archive is damaged ({error})", remedy="fetch it again") from None
+        raise data.error(f"the archive is damaged ({_shown(str(error))})", remedy="fetch it again") from None
     except RecursionError:
         raise data.error("the archive's headers are nested without end", remedy="fetch it again") from None
     except (RuntimeError, NotImplementedError) as error:  # zipfile: a password, an unknown compression
         raise data.error(
-            f"the archive cannot be read ({error})", remedy="unpack it and name the file in it"
+            f"the archive cannot be read ({_shown(str(error))})", remedy="unpack it and name the file in it"
         ) from None
     place = f"{data.place}:{_shown(member.name)}"
     if len(content) < member.size:
