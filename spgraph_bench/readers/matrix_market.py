@@ -13,6 +13,7 @@ order 0.14 against 0.13 and 0.22 (in CPU time, 0.25 against 0.26 and 0.35); a pa
 0.06 and 0.11; a symmetric pattern 0.05 against 0.08 and 0.14. Of column-major's CPU time, 0.20 s, the parser
 takes two thirds, counting lines and the text's first touch, sorting, and checks of ranges, order and odd
 values the rest. Without a compiler, checking the text takes as long as scipy takes to parse it (see `scan`).
+Since then the entries are hashed too, in a thread beside the sorting: 0.04 s of CPU time.
 """
 
 from __future__ import annotations
