@@ -33,7 +33,7 @@ LIST = Path(__file__).resolve().parent / "mutants.toml"
 PAGE = ROOT / "docs" / "measuring.md"
 BEGIN, END = "<!-- mutants: written by scripts/mutants.py -->", "<!-- end of mutants -->"
 COPIED = ("spgraph_bench", "cuda", "configs", "tests", "scripts", "pyproject.toml")
-SECONDS = 180
+SECONDS = 90
 """After that a mutant hangs, which is found as well: a test has a time limit, a variant its watchdog."""
 
 
