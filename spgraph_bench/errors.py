@@ -19,6 +19,10 @@ __all__ = [
 ]
 
 
+_PLACE = 120
+"""Characters of a place in a message."""
+
+
 class SpgraphError(Exception):
     """Base of all expected errors.
 
@@ -38,8 +42,13 @@ class SpgraphError(Exception):
         self.place = place
 
     def __str__(self) -> str:
-        head = f"{self.place}: {self.cause}" if self.place else self.cause
-        return f"{head}\n  remedy: {self.remedy}" if self.remedy else head
+        """A line of place and cause, a line of the remedy; of a long place its end, with name and line."""
+        place = (self.place or "").replace("\n", "\\n")
+        if len(place) > _PLACE:
+            place = f"...{place[-_PLACE:]}"
+        cause = " ".join(self.cause.splitlines())
+        head = f"{place}: {cause}" if place else cause
+        return f"{head}\n  remedy: {' '.join(self.remedy.splitlines())}" if self.remedy else head
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross the pipe from the worker process; keyword-only arguments do not pickle by themselves.

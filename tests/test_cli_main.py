@@ -123,14 +123,14 @@ def test_exceptions_become_statuses(
     assert captured.out == ""
 
 
-def test_internal_error_is_one_line_and_keeps_the_traceback(
+def test_internal_error_is_two_lines_and_keeps_the_traceback(
     broken: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     broken(ZeroDivisionError("first line\nsecond line"))
     assert run(["list"]) == 4
     said = capsys.readouterr().err
     assert said.startswith("internal error: ZeroDivisionError: first line (traceback in ")
-    assert said.count("\n") == 1
+    assert said.count("\n") == 2
     (saved,) = (tmp_path / "cache" / "tracebacks").iterdir()
     assert str(saved) in said
     assert "in failing" in saved.read_text()

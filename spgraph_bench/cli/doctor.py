@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from spgraph_bench.cli.options import json_option
-from spgraph_bench.cli.terminal import console
+from spgraph_bench.cli.terminal import console, out_json
 
 if TYPE_CHECKING:
     from spgraph_bench.device.probe import Driver
@@ -231,7 +230,7 @@ def command(as_json: bool) -> int:
     found = checks()
     devices = usable(found)
     if as_json:
-        click.echo(json.dumps({"devices": devices, "checks": [asdict(check) for check in found]}, indent=2))
+        out_json({"devices": devices, "checks": [asdict(check) for check in found]})
     else:
         _print(found, devices)
     return 0 if any(devices.values()) else 3

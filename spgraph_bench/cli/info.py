@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -14,7 +13,7 @@ import click
 
 from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr, warn_of_findings
 from spgraph_bench.cli.options import input_options, json_option, matrix_argument
-from spgraph_bench.cli.terminal import console, note, table
+from spgraph_bench.cli.terminal import console, note, out_json, table
 from spgraph_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def command(argument: str | None, read_options: ReadOptions, as_json: bool, pict
     if picture is not None:
         _draw(facts, picture)
     if as_json:
-        click.echo(json.dumps(_as_json(facts), allow_nan=False))
+        out_json(_as_json(facts), indent=None)
     else:
         _show(facts, console())
 

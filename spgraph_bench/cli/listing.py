@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from spgraph_bench.cli.options import json_option
-from spgraph_bench.cli.terminal import console, table
+from spgraph_bench.cli.terminal import console, out_json, table
 
 __all__ = ["command", "rows_of"]
 
@@ -134,7 +133,7 @@ def command(kinds: tuple[str, ...], as_json: bool) -> None:
     """
     found = {kind: rows() for kind, rows in _KINDS.items() if not kinds or kind in kinds}
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        out_json(found)
         return
     from rich.text import Text
 

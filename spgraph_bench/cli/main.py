@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 import click
 
 from spgraph_bench import __version__
+from spgraph_bench.cli.terminal import say
 from spgraph_bench.errors import SpgraphError
 
 __all__ = ["COMMANDS", "group", "main", "run"]
@@ -129,11 +130,6 @@ def _save_traceback(text: str) -> str:
     return "the traceback could not be saved"
 
 
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # stderr may be on the full disk
-        click.echo(text, err=True)
-
-
 def _ready_streams() -> None:
     """Streams that can be written: a closed one swallows; what an encoding lacks is escaped, not an error."""
     for name in ("stdout", "stderr"):
@@ -177,38 +173,39 @@ def run(args: Sequence[str] | None = None) -> int:
         return stop.exit_code
     except click.ClickException as error:
         if isinstance(error, _NO_ARGUMENTS):
-            _say(error.format_message())  # which is the help
+            click.echo(error.format_message(), err=True)  # which is the help
         else:
             command = " ".join(["spgraph", *(name for name in arguments[:1] if name in COMMANDS)])
-            _say(f"error: {error.format_message()}\n  remedy: `{command} --help` shows what it takes")
+            what = " ".join(error.format_message().splitlines())
+            say(f"error: {what}\n  remedy: `{command} --help` shows what it takes")
         return 2
     except SpgraphError as error:
-        _say(f"error: {error}")
+        say(f"error: {error}")
         return error.exit_status
     except (KeyboardInterrupt, click.Abort):
-        _say("interrupted")
+        say("interrupted")
         return 130
     except BrokenPipeError:
         _close_stdout()
         return 141
     except MemoryError as error:
-        _say(f"error: not enough memory: {error or 'an allocation failed'}\n  remedy: take a smaller input")
+        say(f"error: not enough memory: {error or 'an allocation failed'}\n  remedy: take a smaller input")
         return 2
     except OSError as error:
         # A full disk, a read-only folder, a quota: the machine's state, not a fault of ours.
         if error.filename is None and error.errno in _OF_THE_MACHINE:
             _close_stdout()
-            _say(f"error: cannot write: {error.strerror}\n  remedy: make room where the output goes")
+            say(f"error: cannot write: {error.strerror}\n  remedy: make room where the output goes")
             return 2
         if error.filename is None or isinstance(error, FileNotFoundError):
             return _internal(error)
-        _say(f"error: {error.filename}: {error.strerror}")
+        say(f"error: {error.filename}: {error.strerror}")
         return 2
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in _NEEDED:
             return _internal(error)
-        _say(f"error: the package {package} is missing\n  remedy: pip install {package}")
+        say(f"error: the package {package} is missing\n  remedy: pip install {package}")
         return 2
     except Exception as error:  # the last line of defence: a traceback never reaches a user
         return _internal(error)
@@ -226,11 +223,11 @@ def _came_of_an_interrupt(error: BaseException | None) -> bool:
 
 def _internal(error: Exception) -> int:
     if _came_of_an_interrupt(error):
-        _say("interrupted")
+        say("interrupted")
         return 130
     where = _save_traceback("".join(traceback.format_exception(error)))
     first = (str(error).splitlines() or [""])[0]
-    _say(f"internal error: {type(error).__name__}: {first} ({where}; please report it at {_ISSUES})")
+    say(f"internal error: {type(error).__name__}: {first[:60]} ({where})\n  remedy: report it at {_ISSUES}")
     return 4
 
 

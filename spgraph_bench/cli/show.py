@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.cli.options import ParameterType, input_options, json_option
-from spgraph_bench.cli.terminal import console, table
+from spgraph_bench.cli.terminal import console, out, out_json, table
 from spgraph_bench.errors import UsageError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import configs_dir, cuda_dir
@@ -192,9 +191,9 @@ def _show_facts(facts: Mapping[str, Any]) -> None:
                 drawn.add_row(Text(name), Text(text))
             target.print(drawn)
         elif isinstance(value, list):
-            click.echo("\n".join(value))
+            out("\n".join(value))
         else:
-            click.echo(value)  # lines as their author broke them
+            out(value)  # lines as their author broke them
 
 
 def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int, as_json: bool) -> None:
@@ -226,7 +225,7 @@ def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int,
             "nnz": packed.nnz,
             "arrays": arrays,
         }
-        click.echo(
+        out(
             json.dumps({**facts, "meta": dict(packed.meta), "bytes": packed.stored_bytes}, default=str)
         )
         return
@@ -234,10 +233,10 @@ def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int,
     picture = draw_arrays(packed.arrays, packed.meta, packed.rows, most=most, width=width)
     size = f"{matrix.name}: {packed.rows:,} x {packed.cols:,}, {packed.nnz:,} nonzeros"
     each = f", {packed.stored_bytes / packed.nnz:.3g} bytes per nonzero" if packed.nnz else ""
-    click.echo(f"{size}; {form} takes {human_bytes(packed.stored_bytes)}{each}\n")
+    out(f"{size}; {form} takes {human_bytes(packed.stored_bytes)}{each}\n")
     if picture:
-        click.echo("\n".join(picture) + "\n")
-    click.echo("\n".join(list_arrays(packed.arrays, packed.meta, width)))
+        out("\n".join(picture) + "\n")
+    out("\n".join(list_arrays(packed.arrays, packed.meta, width)))
 
 
 @click.command("show")
@@ -300,14 +299,14 @@ def command(
             raise
     facts = _KINDS[kinds[0]][1](name)
     if as_json:
-        click.echo(json.dumps(facts, indent=2, default=str))
+        out_json(facts)
     else:
         _show_facts(facts)
 
 
 def _show_variant(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(facts, indent=2, default=str))
+        out_json(facts)
         return
     from rich.syntax import Syntax
     from rich.text import Text
@@ -324,7 +323,7 @@ def _show_variant(facts: dict[str, Any], as_json: bool) -> None:
             highlighted = Syntax("", language, theme="ansi_dark", background_color="default").highlight(text)
             target.print(highlighted, soft_wrap=True, end="")
         else:
-            click.echo(text.rstrip())
+            out(text.rstrip())
 
     target.print(Text(f"{facts['problem']} {facts['name']}", style="bold"), Text(f"- {facts['about']}"))
     where = {"gpu": "the device", "cpu": "the CPU"}[facts["runs_on"]]
@@ -333,12 +332,12 @@ def _show_variant(facts: dict[str, Any], as_json: bool) -> None:
         target.print("compiled for one matrix: another one needs its own compile, which counts as setup")
     if facts["contract"]:
         head("Contract")
-        click.echo(facts["contract"])
+        out(facts["contract"])
     if facts["layout"]:
         head(f"Format {facts['format']}")
-        click.echo(facts["layout"])
+        out(facts["layout"])
     if not facts["nonfinite"]:
-        click.echo("nonfinite: no (fill is multiplied, and 0 times Inf or NaN is NaN)")
+        out("nonfinite: no (fill is multiplied, and 0 times Inf or NaN is NaN)")
     if facts["tunables"]:
         head("Tunables (--param NAME=VALUE)")
         drawn = table(target, "name", "default", "choices", "about")

@@ -1,47 +1,63 @@
-"""Where text goes: data to stdout, everything said along the way to stderr.
+"""Where text goes: data to stdout, everything said along the way to stderr, all of it printable.
 
 Rich is imported on first use only, so that `spgraph --help` and `--json` start fast. It honours NO_COLOR.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from spgraph_bench.printable import json_printable, message, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["PLAIN_WIDTH", "console", "note", "table", "warn"]
+__all__ = ["PLAIN_WIDTH", "console", "note", "out", "out_json", "say", "table", "warn"]
 
 PLAIN_WIDTH = 100
 """Columns of a table that does not go to a terminal (COLUMNS overrides it)."""
 
 
+def say(text: str) -> None:
+    """A message on stderr: at most two lines of 200 characters, without control characters."""
+    with contextlib.suppress(OSError):  # stderr may be on the full disk
+        click.echo(message(text), err=True)
+
+
 def note(text: str) -> None:
     """Say something on stderr that is neither data nor a fault."""
-    click.echo(text, err=True)
+    say(text)
 
 
 def warn(text: str) -> None:
     """Say on stderr that something is not as it should be, while the run goes on."""
-    click.echo(f"warning: {text}", err=True)
+    say(f"warning: {text}")
+
+
+def out(text: str) -> None:
+    """Text on stdout, without control characters; a line feed is added where it has none at its end."""
+    click.echo(printable(text), nl=not text.endswith("\n"))
+
+
+def out_json(value: Any, indent: int | None = 2) -> None:
+    """`value` as JSON on stdout."""
+    click.echo(json_printable(json.dumps(value, indent=indent, default=str)))
 
 
 def console(*, stderr: bool = False) -> Console:
     """A rich console on stdout (or stderr) that is plain and 100 columns wide when it is no terminal."""
-    from rich.console import Console
-
-    class Quitting(Console):
-        def on_broken_pipe(self) -> None:  # rich would exit with status 1
-            raise BrokenPipeError
+    from spgraph_bench.report.text import console_class
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
-    return Quitting(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+    return console_class()(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 
 def table(target: Console, *columns: str, title: str | None = None) -> Table:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from spgraph_bench.printable import printable
+
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
     from rich.table import Table
 
 __all__ = [
     "Column",
     "clean",
+    "console_class",
     "fit",
     "milliseconds",
     "percent",
@@ -24,8 +29,8 @@ __all__ = [
 
 
 def clean(text: object) -> str:
-    """`text` with control characters (escape sequences in a file's name, say) replaced; newlines stay."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in str(text).replace("\t", " "))
+    """`text` with control characters (escape sequences in a file's name, say) as escapes; newlines stay."""
+    return printable(str(text).replace("\t", " "))
 
 
 def significant(value: float | None, digits: int = 3, most_decimals: int = 5) -> str:
@@ -123,14 +128,32 @@ def _text(text: str, style: str = "") -> RenderableType:
     return Text(text, style=style)
 
 
+@functools.cache
+def console_class() -> type[Console]:
+    """Rich's console, but what it is given to print cannot hold control characters, and pipes may end."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Printable(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                shown = segment.text if segment.control else printable(segment.text)
+                yield segment if shown == segment.text else Segment(shown, segment.style)
+
+        def on_broken_pipe(self) -> None:  # rich would exit with status 1
+            raise BrokenPipeError
+
+    return Printable
+
+
 def to_text(parts: Sequence[RenderableType], width: int, terminal: bool) -> str:
     """`parts` one below the other as text; with colours only for a `terminal`, and not under NO_COLOR."""
     from io import StringIO
 
-    from rich.console import Console
-
     out = StringIO()
-    console = Console(
+    console = console_class()(
         file=out, width=width, force_terminal=terminal, highlight=False, markup=False, emoji=False,
         legacy_windows=False, color_system="auto" if terminal else None,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from spgraph_bench.errors import InputError, UsageError
+from spgraph_bench.printable import json_printable
 from spgraph_bench.results.record import SCHEMA, Record
 
 __all__ = ["DEFAULT_FOLDER", "RecordFile", "read_records", "to_json_lines"]
@@ -20,7 +21,8 @@ DEFAULT_FOLDER = Path("results")
 
 def to_line(record: Record) -> str:
     """`record` as one line of JSON, newline included."""
-    return json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+    text = json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json_printable(text) + "\n"
 
 
 def to_json_lines(records: Iterable[Record]) -> str:
