@@ -7,6 +7,7 @@ not a :class:`SpgraphError` is an internal error (status 4).
 from __future__ import annotations
 
 __all__ = [
+    "ISSUES",
     "CacheError",
     "CompileError",
     "DeviceError",
@@ -19,6 +20,8 @@ __all__ = [
 ]
 
 
+ISSUES = "https://github.com/spgraph/spgraph/issues"
+"""Where faults of ours are reported."""
 _PLACE = 120
 """Characters of a place in a message."""
 

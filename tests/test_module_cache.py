@@ -284,6 +284,22 @@ def test_run_compiler_names_a_full_disk(tmp_path: Path) -> None:
     assert "SPGRAPH_CACHE" in str(caught.value)
 
 
+def test_a_compiler_that_hangs_is_ended_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modules, "COMPILE_SECONDS", 0.5)
+    script = tmp_path / "g++"
+    script.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {tmp_path}/started\nwait\n")
+    script.chmod(0o755)
+    begin = time.monotonic()
+    with pytest.raises(CompileError, match=r"a\.cpp: g\+\+ was ended after 0\.5 s"):
+        modules.run_compiler([str(script)], "a.cpp")
+    assert time.monotonic() - begin < 20
+    started = (tmp_path / "started").read_text().strip()
+    state = Path(f"/proc/{started}/stat")  # gone, or a zombie that waits for its new parent
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
 def test_run_compiler_names_the_place(tmp_path: Path) -> None:
     from spgraph_bench.paths import cuda_dir
 

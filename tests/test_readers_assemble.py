@@ -285,8 +285,8 @@ def test_complex_needs_a_part_and_parts_come_after_summing():
 def test_dimensions_beyond_32_bits_and_beyond_memory(monkeypatch):
     with pytest.raises(InputError, match="2\\^31 - 1"):
         build(2**31, 1, [(0, 0, 1.0)])
-    monkeypatch.setattr("spgraph_bench.readers.common.available_memory", lambda: 2**30)
-    with pytest.raises(InputError, match=r"64\.0 GiB of memory"):
+    monkeypatch.setattr("spgraph_bench.memory.available_memory", lambda: 2**30)
+    with pytest.raises(InputError, match=r"needs 120 GB of memory"):
         build(2**31 - 1, 2**31 - 1, [(0, 0)])
 
 

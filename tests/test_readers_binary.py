@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tarfile
 import zipfile
@@ -170,9 +171,65 @@ def test_matlab_variables(save):
     assert dense(save("f.mat", matlab(A=A * 1j)), part="imag") == A.toarray().tolist()
 
 
-def test_matlab_variables_as_earlier_versions_of_scipy_give_them(save, monkeypatch):
-    monkeypatch.setattr("scipy.io.loadmat", lambda file: {"A": sp.coo_matrix(A)})
-    assert dense(save("a.mat", matlab(A=A))) == A.toarray().tolist()
+def test_matlab_levels_and_orders_as_scipy_reads_them(save):
+    """Level 4 and 5, compressed or not, big-endian, one value, none, negative and complex ones."""
+    draw = np.random.default_rng(1)
+    for k, shape in enumerate([(3, 3), (1, 1), (40, 7), (7, 40), (5, 0), (300, 300)]):
+        a = sp.random_array(shape, density=0.2, format="csc", rng=draw)
+        a.data = np.round(a.data * 10 - 5) if k % 2 else a.data
+        for level, packed in (("4", False), ("5", False), ("5", True)):
+            if level == "4" and not a.nnz:
+                continue  # scipy writes no empty one
+            file = io.BytesIO()
+            sio.savemat(file, {"A": a}, format=level, do_compression=packed)
+            found = read(save(f"{level}.mat", file.getvalue()))
+            assert found.csr.to_scipy().toarray().tolist() == a.toarray().tolist()
+    # Levels 4 and 5 as a big-endian machine writes them.
+    table = np.array([[1, 1, 5.0], [3, 2, 7.0], [3, 3, 0.0]])
+    four = np.array([1002, 3, 3, 0, 2], ">i4").tobytes() + b"A\0" + table.T.astype(">f8").tobytes()
+    assert dense(save("big4.mat", four)) == [[5, 0, 0], [0, 0, 0], [0, 7, 0]]
+
+    def element(kind, numbers, dtype):
+        content = np.array(numbers, dtype).tobytes()
+        return np.array([kind, len(content)], ">u4").tobytes() + content + bytes(-len(content) % 8)
+
+    array = element(6, [5, 2], ">u4") + element(5, [3, 3], ">i4") + element(1, [65], ">i1")
+    array += element(5, [0, 2], ">i4") + element(5, [0, 1, 2, 2], ">i4") + element(3, [5, -7], ">i2")
+    header = b"MATLAB 5.0".ljust(124) + b"\1\0MI"
+    five = header + np.array([14, len(array)], ">u4").tobytes() + array
+    assert dense(save("big5.mat", five)) == [[5, 0, 0], [0, 0, 0], [0, -7, 0]]
+
+
+def test_a_stored_false_in_matlab_is_no_entry(save):
+    logical = sp.csc_array(np.array([[True, False], [True, True]]))
+    matrix = read(save("a.mat", matlab(A=logical)))
+    assert not matrix.weighted
+    assert matrix.csr.nnz == 3
+
+
+def test_real_matlab_files_as_scipy_reads_them(matrices_dir: Path):
+    for name in ("PGPgiantcompo", "cage10"):
+        a = sio.loadmat(matrices_dir / f"{name}.mat")["Problem"].flat[0]["A"]
+        assert abs(read(str(matrices_dir / f"{name}.mat")).csr.to_scipy() - a).nnz == 0
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_no_bit_of_a_matlab_file_ends_the_process(save, packed, monkeypatch):
+    """scipy's reader dies of some of them."""
+    monkeypatch.setattr(
+        "spgraph_bench.memory.available_memory", lambda: 2**20
+    )  # some declare millions of rows
+    file = io.BytesIO()
+    sio.savemat(file, {"x": 1.0, "A": A, "s": {"A": A}}, do_compression=packed)
+    whole = file.getvalue()
+    for at in range(116, len(whole)):
+        content = bytearray(whole)
+        content[at] ^= 1 << at % 8
+        with contextlib.suppress(InputError):
+            read(save("a.mat", bytes(content)))
+    for size in range(0, len(whole), 7):
+        with contextlib.suppress(InputError):
+            read(save("a.mat", whole[:size]))
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,13 @@ def command(argument: str | None, read_options: ReadOptions, as_json: bool, pict
 
 def _gather(matrix: Matrix) -> Facts:
     from spgraph_bench.formats.base import formats
+    from spgraph_bench.memory import require_memory
+    from spgraph_bench.runner.figures import analysis_bytes
     from spgraph_bench.stats import row_stats
     from spgraph_bench.structure import analyse
 
+    shape = f"the analysis of {matrix.csr.rows:,} x {matrix.csr.cols:,} with {matrix.csr.nnz:,} entries"
+    require_memory(analysis_bytes(matrix.csr), shape, matrix.source.text)
     stats = row_stats(matrix.csr)
     with progress_on_stderr(f"analysing {matrix.name}") as progress:
         structure = analyse(matrix.csr, progress)

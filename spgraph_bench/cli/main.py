@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,7 +27,7 @@ import click
 
 from spgraph_bench import __version__
 from spgraph_bench.cli.terminal import say
-from spgraph_bench.errors import SpgraphError
+from spgraph_bench.errors import ISSUES, SpgraphError
 
 __all__ = ["COMMANDS", "group", "main", "run"]
 
@@ -47,8 +48,6 @@ COMMANDS = {
 """Command name -> its line in the help. Kept here, so that the help imports no command."""
 
 _MODULES = {"list": "listing"}  # where the module is not called like the command
-
-_ISSUES = "https://github.com/spgraph/spgraph/issues"
 
 
 class _Group(click.Group):
@@ -227,7 +226,7 @@ def _internal(error: Exception) -> int:
         return 130
     where = _save_traceback("".join(traceback.format_exception(error)))
     first = (str(error).splitlines() or [""])[0]
-    say(f"internal error: {type(error).__name__}: {first[:60]} ({where})\n  remedy: report it at {_ISSUES}")
+    say(f"internal error: {type(error).__name__}: {first[:60]} ({where})\n  remedy: report it at {ISSUES}")
     return 4
 
 
@@ -239,6 +238,10 @@ def main() -> NoReturn:
     """Entry point of the `spgraph` command."""
     # As after Ctrl-C, what is finished is shown and arrays in shared memory are given back.
     signal.signal(signal.SIGTERM, _interrupt)
+    if (
+        not sys.warnoptions
+    ):  # what a library warns of is not for users: paths of its sources, lines of its code
+        warnings.simplefilter("ignore")
     try:
         status = run()
     except KeyboardInterrupt:  # a second one, while the first was dealt with

@@ -225,17 +225,15 @@ def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int,
             "nnz": packed.nnz,
             "arrays": arrays,
         }
-        out(
-            json.dumps({**facts, "meta": dict(packed.meta), "bytes": packed.stored_bytes}, default=str)
-        )
+        out_json({**facts, "meta": dict(packed.meta), "bytes": packed.stored_bytes}, indent=None)
         return
     width = console().width
     picture = draw_arrays(packed.arrays, packed.meta, packed.rows, most=most, width=width)
     size = f"{matrix.name}: {packed.rows:,} x {packed.cols:,}, {packed.nnz:,} nonzeros"
     each = f", {packed.stored_bytes / packed.nnz:.3g} bytes per nonzero" if packed.nnz else ""
-    out(f"{size}; {form} takes {human_bytes(packed.stored_bytes)}{each}\n")
+    out(f"{size}; {form} takes {human_bytes(packed.stored_bytes)}{each}\n\n")
     if picture:
-        out("\n".join(picture) + "\n")
+        out("\n".join(picture) + "\n\n")
     out("\n".join(list_arrays(packed.arrays, packed.meta, width)))
 
 

@@ -34,6 +34,7 @@ import numpy.typing as npt
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.device.base import Arg, Compiled, DeviceInfo, Dim, Limit
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipError
+from spgraph_bench.memory import available_memory
 from spgraph_bench.paths import cuda_dir
 from spgraph_bench.toolchain.cxx import chosen_sanitizers, find_compiler
 from spgraph_bench.toolchain.modules import (
@@ -528,16 +529,8 @@ class HostDevice:
         )
 
     def free_bytes(self) -> int:
-        """Memory that the system can still give, within the limit of the control group."""
-        with open("/proc/meminfo") as file:
-            free = next((int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable")), 0)
-        try:
-            limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-            if limit != "max":
-                free = min(free, int(limit) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
-        except (OSError, ValueError):
-            pass
-        return max(free, 0)
+        """Memory that the system can still give, within the limits of control groups and ulimit."""
+        return available_memory()
 
     def missing(self, feature: Literal["cooperative", "graphs"]) -> str | None:
         """Cooperative launches are emulated, graphs are not."""

@@ -7,14 +7,15 @@ with the graph and a readme). Nothing is written to disk.
 from __future__ import annotations
 
 import io
+import itertools
 import tarfile
 import zipfile
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 
+from spgraph_bench.errors import InputError
 from spgraph_bench.readers.common import (
     CERTAIN,
     LIKELY,
@@ -31,6 +32,8 @@ from spgraph_bench.readers.common import (
 __all__ = ["parse", "sniff"]
 
 NAME = "archive"
+_MOST_MEMBERS = 10_000
+_Info = TypeVar("_Info")
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ def sniff(head: bytes, name: str) -> int:
     title="archive (SuiteSparse, KONECT, NetworkRepository)",
     suffixes=(".tar.gz", ".tgz", ".tar.bz2", ".tar", ".zip"),
     sniff=sniff,
+    binary=True,
 )
 def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     """Entries of NAME/NAME.mtx (or .rb, ...), of the only ``out.*``, or of the only matrix in the archive.
@@ -73,14 +77,17 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     progress("looking into the archive", None)
     try:
         member, content = _from_zip(data, suffixes) if data.head(2) == b"PK" else _from_tar(data, suffixes)
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-        raise data.error(f"the archive is damaged ({_shown(str(error))})", remedy="fetch it again") from None
+    except (InputError, MemoryError):
+        raise
     except RecursionError:
         raise data.error("the archive's headers are nested without end", remedy="fetch it again") from None
     except (RuntimeError, NotImplementedError) as error:  # zipfile: a password, an unknown compression
         raise data.error(
             f"the archive cannot be read ({_shown(str(error))})", remedy="unpack it and name the file in it"
         ) from None
+    except Exception as error:  # tarfile, zipfile and zlib each have their own for a damaged file
+        why = _shown(str(error)) or type(error).__name__
+        raise data.error(f"the archive is damaged ({why})", remedy="fetch it again") from None
     place = f"{data.place}:{_shown(member.name)}"
     if len(content) < member.size:
         raise data.error(f"{_shown(member.name)} in the archive is cut off", remedy="fetch it again")
@@ -104,7 +111,7 @@ def _from_tar(data: Input, suffixes: set[str]) -> tuple[_Member, bytes]:
 
         files = [
             _Member(info.name, info.size, reading(info))
-            for info in tar.getmembers()
+            for info in _members(data, tar)
             if info.isreg() and not info.issparse()
         ]
         return _taken(data, files, suffixes)
@@ -122,9 +129,20 @@ def _from_zip(data: Input, suffixes: set[str]) -> tuple[_Member, bytes]:
 
             return read
 
-        infos = [info for info in archive.infolist() if not info.is_dir()]
+        infos = [info for info in _members(data, archive.infolist()) if not info.is_dir()]
         files = [_Member(info.filename, info.file_size, reading(info)) for info in infos]
         return _taken(data, files, suffixes)
+
+
+def _members(data: Input, found: Iterable[_Info]) -> list[_Info]:
+    """All members; InputError where there are more than any archive of one matrix has."""
+    members = list(itertools.islice(found, _MOST_MEMBERS + 1))
+    if len(members) > _MOST_MEMBERS:
+        raise data.error(
+            f"the archive has more than {_MOST_MEMBERS:,} members",
+            remedy="unpack it and name the file that you want",
+        )
+    return members
 
 
 def _taken(data: Input, files: Sequence[_Member], suffixes: set[str]) -> tuple[_Member, bytes]:

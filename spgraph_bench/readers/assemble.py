@@ -272,10 +272,11 @@ def _check(raw: RawEntries, options: ReadOptions, source: Source) -> None:
         )
     _check_range(raw, raw.row, raw.rows, "row", source)
     _check_range(raw, raw.col, raw.cols, "column", source)
-    # One counting pass holds two offset arrays; the sorted copies come on top.
+    # One counting pass holds two offset arrays; the sorted copies come on top. Any use of the matrix takes as
+    # much again for its rows and columns.
     per_entry = 4 + (0 if raw.values is None else raw.values.itemsize)
     sides = 2 if raw.symmetry != "general" or options.symmetrize else 1
-    needed = 8 * 2 * (raw.rows + raw.cols) + (1 + sides) * per_entry * len(raw.row)
+    needed = 28 * (raw.rows + raw.cols) + (1 + sides) * per_entry * len(raw.row)
     require_memory(
         needed, f"a matrix of {raw.rows:,} x {raw.cols:,} with {len(raw.row):,} entries", source.text
     )

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Duplicates, Finding, Symmetry
+from spgraph_bench.memory import available_memory, require_memory
 
 __all__ = [
     "CERTAIN",
@@ -155,6 +156,8 @@ class Reader:
     suffixes: tuple[str, ...]
     sniff: Callable[[bytes, str], int]
     parse: Callable[[Input, ReadOptions, Progress], RawEntries]
+    binary: bool = False
+    """Not text: what reading takes is for the parser to say."""
 
 
 _READERS: dict[str, Reader] = {}
@@ -163,7 +166,12 @@ Parse = Callable[[Input, ReadOptions, Progress], RawEntries]
 
 
 def reader(
-    name: str, *, title: str, suffixes: tuple[str, ...], sniff: Callable[[bytes, str], int]
+    name: str,
+    *,
+    title: str,
+    suffixes: tuple[str, ...],
+    sniff: Callable[[bytes, str], int],
+    binary: bool = False,
 ) -> Callable[[Parse], Parse]:
     """Register the decorated function as the parser of a format and return it unchanged.
 
@@ -174,6 +182,7 @@ def reader(
     suffixes : usual suffixes, lower case with the dot; for lists and messages only.
     sniff : ``sniff(head, name)`` scores the first 64 KiB of the decompressed content and the file name
         (lower case, without compression suffix) from :data:`NO` to :data:`CERTAIN`; the highest score wins.
+    binary : the format is not text.
 
     The parser raises InputError (best by ``data.error``) for anything wrong in the input, calls progress at
     least every half second or so, and leaves mirroring, merging and values to ``assemble``. ValueError at
@@ -183,7 +192,7 @@ def reader(
     def enter(parse: Parse) -> Parse:
         if name in _READERS:
             raise ValueError(f"reader {name!r} is registered twice")
-        _READERS[name] = Reader(name, title, suffixes, sniff, parse)
+        _READERS[name] = Reader(name, title, suffixes, sniff, parse, binary)
         return parse
 
     return enter
@@ -205,28 +214,6 @@ def is_archive(head: bytes) -> bool:
     return head[257:262] == b"ustar" or (
         head.startswith((b"PK\3\4", b"PK\5\6")) and b".npy" not in head[:512]
     )
-
-
-def available_memory() -> int:
-    """Bytes of memory that can be taken without swapping (2^62 where the system does not say)."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return 1 << 62
-
-
-def require_memory(needed: int, what: str, place: str, remedy: str | None = None) -> None:
-    """InputError if `needed` bytes for `what` are more than there is, before anything is allocated."""
-    if needed > (there := available_memory()):
-        raise InputError(
-            f"{what} needs {needed / 2**30:,.1f} GiB of memory, {there / 2**30:,.1f} GiB are available",
-            remedy=remedy or "use a machine with more memory",
-            place=place,
-        )
 
 
 def without_false(

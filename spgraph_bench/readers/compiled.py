@@ -19,6 +19,7 @@ import itertools
 import platform
 import shlex
 import threading
+import weakref
 from collections.abc import Callable
 from mmap import mmap
 from pathlib import Path
@@ -32,7 +33,7 @@ from spgraph_bench.errors import SpgraphError
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.readers.matrix_market_text import Body, Header
 
-__all__ = ["WORTH_BYTES", "WORTH_ENTRIES", "by_row", "library", "read_entries"]
+__all__ = ["WORTH_BYTES", "WORTH_ENTRIES", "by_row", "guard", "library", "read_entries", "was_cut"]
 
 WORTH_BYTES = 1 << 22
 """For less, finding and loading the library (10 ms; 0.25 s to compile it, once) takes what it saves."""
@@ -80,7 +81,38 @@ def library() -> ctypes.CDLL | None:
         pointer, pointer, pointer, count, integer, integer, pointer, pointer, pointer,
     ]  # fmt: skip
     found.spg_count.restype = found.spg_move.restype = None
+    found.spg_guard.argtypes, found.spg_guard.restype = [pointer, count], integer
+    found.spg_cut.argtypes, found.spg_cut.restype = [integer], integer
+    found.spg_unguard.argtypes, found.spg_unguard.restype = [integer], None
     return found
+
+
+_guards: weakref.WeakKeyDictionary[mmap, int] = weakref.WeakKeyDictionary()
+
+
+def guard(mapped: mmap) -> bool:
+    """See to it that the file behind `mapped` may be cut while it is read: what is gone reads as zeros.
+
+    Without this such a read ends the process by SIGBUS. False where it cannot be done: the file must not be
+    mapped then. `was_cut` tells afterwards.
+    """
+    found = library()
+    if found is None:
+        return False
+    view = np.frombuffer(mapped, np.uint8)
+    number = int(found.spg_guard(_at(view), len(view)))
+    if number < 0:
+        return False
+    _guards[mapped] = number
+    weakref.finalize(mapped, found.spg_unguard, number)
+    return True
+
+
+def was_cut(mapped: mmap) -> bool:
+    """Whether the file behind `mapped` is shorter than when it was mapped, or was for a moment."""
+    found = library()
+    cut = found is not None and mapped in _guards and bool(found.spg_cut(_guards[mapped]))
+    return cut or mapped.size() < len(mapped)
 
 
 def _most_threads() -> int:

@@ -70,13 +70,13 @@ _SUFFIXES = (
 _COMMENT = (b"#", b"%", b"//")
 _FIELD = re.compile(rb"[^\s,;]+")
 _KONECT = re.compile(rb"%\s*(sym|asym|bip|undirected|directed)\b\s*([a-z]*)", re.IGNORECASE)
-_KONECT_SIZES = re.compile(rb"%\s*(\d+)(?:\s+(\d+))?(?:\s+(\d+))?\s*")
+_KONECT_SIZES = re.compile(rb"%\s*(\d{1,18})(?:\s+(\d{1,18}))?(?:\s+(\d{1,18}))?\s*")
 _SNAP = re.compile(rb"#\s*(undirected|directed) graph", re.IGNORECASE)
 _SNAP_NODES = re.compile(rb"#.*\bnodes:\s*(\d{1,18})\b", re.IGNORECASE)
 _TIME = re.compile(rb"['\"]?(unix_?)?(time|timestamp|time_?stamp|date|datetime|ts|t)['\"]?", re.IGNORECASE)
 _DICT = re.compile(rb"\{([^{}\r\n]*)\}")
 _DICT_WEIGHT = re.compile(rb"['\"]weight['\"]\s*:\s*([^,\s]+)")
-_SNAP_EDGES = re.compile(rb"#.*\bedges:\s*(\d+)", re.IGNORECASE)
+_SNAP_EDGES = re.compile(rb"#.*\bedges:\s*(\d{1,18})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -306,8 +306,8 @@ def require_rows(data: Input, table: Table, vertices: int, base: int) -> None:
             line=table.line_of_id(vertices - 1 + base),
             remedy=HUGE,
         )
-    # Sorting the entries takes two offset arrays over rows and over columns.
-    require_memory(32 * vertices, f"a graph of {vertices:,} vertices", data.place, HUGE)
+    # Sorting the entries takes two offset arrays over rows and over columns, any use of it as much again.
+    require_memory(56 * vertices, f"a graph of {vertices:,} vertices", data.place, HUGE)
 
 
 def close_gaps(u: Ids, v: Ids) -> tuple[Ids, Ids, npt.NDArray[np.int64]]:

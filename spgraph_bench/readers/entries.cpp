@@ -3,7 +3,12 @@
 // Entries of a Matrix Market body are read, one in each line, by the strictest reading of the format. Whatever is
 // not plainly an entry in its bounds is left to the readers in Python, which know what to call it.
 
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <system_error>
 #include <type_traits>
@@ -120,3 +125,62 @@ SPG_EXPORT void spg_move(const std::int32_t* row, const std::int32_t* col, const
                              : (mirrored ? move_entries<false, true> : move_entries<false, false>);
     move(row, col, values, entries, negate, next, to_col, to_values);
 }
+
+// ---- mapped files that are cut while they are read --------------------------------------------------------------
+//
+// A page behind the new end of the file gives SIGBUS, which would end the process. The rest of the mapping is
+// replaced by zeros, and the reader is told afterwards.
+
+namespace {
+
+constexpr int kGuards = 64;
+
+struct Guard {
+    char* begin;  // null: free
+    std::size_t size;
+    volatile sig_atomic_t cut;
+};
+
+Guard guards[kGuards];
+struct sigaction before_us;
+bool installed = false;
+
+void on_bus_error(int number, siginfo_t* info, void*) {
+    char* const at = static_cast<char*>(info->si_addr);
+    for (Guard& guard : guards) {
+        if (!guard.begin || at < guard.begin || at >= guard.begin + guard.size) continue;
+        const std::uintptr_t page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+        char* const first = reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(at) / page * page);
+        const std::size_t rest = static_cast<std::size_t>(guard.begin + guard.size - first);
+        guard.cut = 1;
+        if (mmap(first, rest, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) return;
+    }
+    sigaction(number, &before_us, nullptr);  // not ours: the access is tried again, and ends as it would have
+}
+
+}  // namespace
+
+// Guards a mapping; the guard's number, or -1 where there is none left. Not to be called by two threads at a time.
+SPG_EXPORT int spg_guard(char* begin, std::int64_t size) {
+    if (!installed) {
+        struct sigaction ours = {};
+        ours.sa_sigaction = on_bus_error;
+        ours.sa_flags = SA_SIGINFO;
+        sigemptyset(&ours.sa_mask);
+        if (sigaction(SIGBUS, &ours, &before_us) != 0) return -1;
+        installed = true;
+    }
+    for (int k = 0; k < kGuards; ++k) {
+        if (guards[k].begin) continue;
+        guards[k].size = static_cast<std::size_t>(size);
+        guards[k].cut = 0;
+        guards[k].begin = begin;
+        return k;
+    }
+    return -1;
+}
+
+// Whether the guarded file was found cut.
+SPG_EXPORT int spg_cut(int guard) { return guards[guard].cut; }
+
+SPG_EXPORT void spg_unguard(int guard) { guards[guard].begin = nullptr; }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+import math
+import zipfile
+from typing import IO, Any
 
 import numpy as np
 
+from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Finding
 from spgraph_bench.readers.common import (
     CERTAIN,
@@ -16,12 +19,15 @@ from spgraph_bench.readers.common import (
     RawEntries,
     ReadOptions,
     reader,
+    require_memory,
     without_false,
 )
 
 __all__ = ["parse", "sniff"]
 
 NAME = "npz"
+_DEFLATE = 1032
+"""No byte of a deflated stream gives more."""
 
 
 def sniff(head: bytes, name: str) -> int:
@@ -29,7 +35,7 @@ def sniff(head: bytes, name: str) -> int:
     return CERTAIN if head.startswith(b"PK\3\4") and b".npy" in head[:512] else NO
 
 
-@reader(NAME, title="scipy npz", suffixes=(".npz",), sniff=sniff)
+@reader(NAME, title="scipy npz", suffixes=(".npz",), sniff=sniff, binary=True)
 def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     """Entries of a scipy.sparse .npz file of any format; InputError if it is none."""
     import scipy.sparse as sp
@@ -39,9 +45,16 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     progress("reading arrays", None)
     content = io.BytesIO(data.data[:])
     try:
+        _require_memory(content, data.place)
+        content.seek(0)
         with np.load(content, allow_pickle=False) as arrays:
             if "format" not in arrays.files:
                 raise ValueError(f"only arrays: {', '.join(arrays.files)}")
+            shape = arrays["shape"].ravel().tolist() if "shape" in arrays.files else []
+            if shape and all(isinstance(count, int) for count in shape):
+                # scipy counts the entries of each row of some formats on the way.
+                what = f"a matrix of {' x '.join(f'{count:,}' for count in shape)}"
+                require_memory(28 * sum(shape), what, data.place)
             matrix: Any = _of_other_precision(arrays)
         content.seek(0)
         matrix = sp.load_npz(content) if matrix is None else matrix
@@ -50,7 +63,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         if matrix.format in ("csr", "csc", "bsr"):
             matrix.check_format(full_check=True)  # the conversion trusts its offsets
         coo = matrix.tocoo()
-    except MemoryError:
+    except (MemoryError, InputError):
         raise
     except Exception as error:  # zip, zlib, numpy and scipy each have their own for a damaged file
         raise data.error(
@@ -87,6 +100,33 @@ def _of_other_precision(arrays: Any) -> Any:
         return sp.coo_array((data, tuple(places)), shape=tuple(shape))
     make: Any = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}[form]
     return make((data, arrays["indices"], arrays["indptr"]), shape=tuple(shape))
+
+
+def _require_memory(content: io.BytesIO, place: str) -> None:
+    """InputError where the arrays take more memory than there is; ValueError where their headers claim what is
+    not there. Nothing but headers is decompressed."""
+    total = most = 0
+    with zipfile.ZipFile(content) as archive:
+        for member in archive.infolist():
+            if member.file_size > _DEFLATE * member.compress_size + _DEFLATE:
+                raise ValueError(f"{member.filename} claims more bytes than its compression can hold")
+            if not member.filename.endswith(".npy"):
+                continue
+            with archive.open(member) as file:
+                version = np.lib.format.read_magic(file)
+                header = np.lib.format.read_array_header_1_0 if version == (1, 0) else _later_header
+                shape, _, dtype = header(file)
+                size = math.prod(shape) * dtype.itemsize
+                if min(shape, default=0) < 0 or size + file.tell() > member.file_size:
+                    raise ValueError(f"{member.filename} claims {size:,} bytes, and has {member.file_size:,}")
+            total += size
+            most = max(most, math.prod(shape))
+    # The arrays as they are, as entries, and what tells which places of a band are entries.
+    require_memory(2 * total + 40 * most, f"the arrays in it ({total:,} bytes)", place)
+
+
+def _later_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    return np.lib.format.read_array_header_2_0(file)
 
 
 def _first_line(error: Exception) -> str:

@@ -10,14 +10,15 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import IO, Any
 
 import numpy as np
 
-from spgraph_bench.errors import InputError, SpgraphError
+from spgraph_bench.errors import ISSUES, InputError, SpgraphError
 from spgraph_bench.matrix import Matrix, Source
+from spgraph_bench.memory import available_memory, require_memory
 from spgraph_bench.readers.common import (
     NO,
     Input,
@@ -25,14 +26,18 @@ from spgraph_bench.readers.common import (
     RawEntries,
     Reader,
     ReadOptions,
-    available_memory,
     is_archive,
 )
+from spgraph_bench.units import human_bytes
 
 __all__ = ["choose", "matrix_name", "open_input", "parse", "read_input", "unknown_format"]
 
 STDIN = "<stdin>"
+UNEXPECTED = "it cannot be read as"
+"""How a message begins that says that a reader failed in a way that is not its own; tests/fuzz looks for it."""
 _PIECE = 1 << 23
+_TELLING = 1 << 26  # so many bytes decompressed tell the rate
+_SURELY = 2  # by so much the estimate must be beyond what there is
 _COMPRESSIONS = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "xz": b"\xfd7zXZ\x00"}
 _COMPRESSED_SUFFIXES = {
     ".gz": "", ".bz2": "", ".xz": "", ".tgz": ".tar", ".tbz2": ".tar", ".txz": ".tar",
@@ -59,8 +64,11 @@ def read_input(path: str, options: ReadOptions, progress: Progress, readers: Map
         key = cache.key(raw_bytes, file_name, options) if cache.worth_looking(len(raw_bytes)) else None
         if key is not None and (kept := cache.load(key, name, source)) is not None:
             return _locatable(kept, path, options, readers)
-        data = _decompressed(raw_bytes, file_name, place, progress)
-        entries = parse(data, options, progress, readers)
+        try:
+            data = _decompressed(raw_bytes, file_name, place, progress)
+            entries = parse(data, options, progress, readers)
+        finally:
+            _require_whole(raw_bytes, place)
         _unload(data.data)
         source = replace(source, format=entries.format)
         matrix = assemble(entries, options, name, replace(source, text=place), progress)
@@ -68,7 +76,7 @@ def read_input(path: str, options: ReadOptions, progress: Progress, readers: Map
             matrix = replace(matrix, source=source)
     except MemoryError:
         raise InputError(
-            f"reading it needs more memory than the {available_memory() / 2**30:,.1f} GiB available",
+            f"reading it needs more memory than the {human_bytes(available_memory())} available",
             remedy="use a machine with more memory, or a part of the matrix",
             place=place,
         ) from None
@@ -123,7 +131,18 @@ def parse(data: Input, options: ReadOptions, progress: Progress, readers: Mappin
     chosen = choose(data, readers) if options.input_format is None else readers[options.input_format]
     if options.input_format is not None and is_archive(data.head()):
         chosen = readers["archive"]  # the format is that of the file in it
-    entries = chosen.parse(data, options, progress)
+    if not chosen.binary:  # an entry takes more bytes in memory than in text
+        size = len(data.data)
+        require_memory(3 * size // 2, f"reading {size:,} bytes of text", data.place)
+    try:
+        entries = chosen.parse(data, options, progress)
+    except (SpgraphError, MemoryError):
+        raise
+    except Exception as error:  # of the input all the same: its reader met what it does not expect
+        raise data.error(
+            f"{UNEXPECTED} {chosen.title} ({type(error).__name__}: {error})",
+            remedy=f"check the file; if it is sound, report this at {ISSUES}",
+        ) from error
     title = readers[entries.format].title if entries.format in readers else entries.format
     if options.relabel and not entries.relabelled:
         raise data.error(
@@ -212,7 +231,7 @@ def _load(path: str, progress: Progress) -> bytes | mmap.mmap:
                 return _not_empty(_slurp(file, path, "reading", progress), path)
             if os.fstat(file.fileno()).st_size == 0:
                 return _not_empty(b"", path)
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return _mapped(file, path, progress)
     except FileNotFoundError:
         raise InputError("there is no such file", remedy=_similar(path), place=path) from None
     except IsADirectoryError:
@@ -226,6 +245,27 @@ def _load(path: str, progress: Progress) -> bytes | mmap.mmap:
         raise InputError(
             f"cannot be read: {reason.lower()}", remedy="check the path and the disk", place=path
         ) from None
+
+
+def _mapped(file: IO[bytes], path: str, progress: Progress) -> bytes | mmap.mmap:
+    """A regular file that is not empty: read where it is small, else mapped, if it may be cut meanwhile."""
+    from spgraph_bench.readers.compiled import WORTH_BYTES, guard
+
+    if os.fstat(file.fileno()).st_size >= WORTH_BYTES:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if guard(mapped):
+            return mapped
+    return _not_empty(_slurp(file, path, "reading", progress), path)
+
+
+def _require_whole(data: bytes | mmap.mmap, place: str) -> None:
+    """InputError if the file was cut since it was mapped: what was read of it is worth nothing."""
+    from spgraph_bench.readers.compiled import was_cut
+
+    if isinstance(data, mmap.mmap) and was_cut(data):
+        raise InputError(
+            "the file was cut while it was read", remedy="wait until it is written, then read it", place=place
+        )
 
 
 def _similar(path: str) -> str:
@@ -245,15 +285,24 @@ def _not_empty(data: bytes, place: str) -> bytes:
     return data
 
 
-def _slurp(stream: IO[bytes], place: str, what: str, progress: Progress, size: int | None = None) -> bytes:
-    """Everything in `stream`, within available memory. `size`: of the compressed file behind it, if any."""
+def _slurp(
+    stream: IO[bytes], place: str, what: str, progress: Progress, read: Callable[[], float] | None = None
+) -> bytes:
+    """Everything in `stream`, within available memory.
+
+    `read`: which share of the compressed file behind it has been read, if there is one. A file that will be
+    much too large at the rate so far is refused early: a small one may decompress to more than any memory.
+    """
     out, limit = io.BytesIO(), available_memory()
     while piece := stream.read(_PIECE):
         out.write(piece)
         progress(what, None)
-        if out.tell() > limit:
+        size = out.tell()
+        expected = int(size / share) if read and size >= _TELLING and (share := read()) else size
+        if size > limit or expected > _SURELY * limit:
             raise InputError(
-                f"the content is larger than the {limit / 2**30:,.1f} GiB of memory available",
+                f"the content ({'about' if expected > size else 'over'} {human_bytes(expected)}) is larger than"
+                f" the {human_bytes(limit)} of memory available",
                 remedy="use a machine with more memory",
                 place=place,
             )
@@ -268,6 +317,10 @@ class _Counted(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def share(self) -> float:
+        """Which part has been read."""
+        return self.at / len(self.data)
 
     def readinto(self, buffer: Any) -> int:
         piece = self.data[self.at : self.at + len(buffer)]
@@ -295,19 +348,21 @@ def _decompressed(data: bytes | mmap.mmap, file_name: str, place: str, progress:
     kind = next((k for k, magic in _COMPRESSIONS.items() if data[: len(magic)] == magic), None)
     if kind is not None:
         opener: Any = {"gzip": gzip.GzipFile, "bzip2": bz2.BZ2File, "xz": lzma.LZMAFile}[kind]
-        stream = io.BufferedReader(_Counted(data, progress, "decompressing"), _PIECE)
+        counted = _Counted(data, progress, "decompressing")
+        stream = io.BufferedReader(counted, 1 << 16)
         file = opener(fileobj=stream) if kind == "gzip" else opener(stream)
         try:
-            data = _slurp(file, place, "decompressing", lambda what, fraction: None)
+            share = counted.share
+            data = _slurp(file, place, "decompressing", lambda what, fraction: None, share)
         except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
             what = "ends too early" if isinstance(error, EOFError) else f"is corrupted ({error})"
             raise InputError(
                 f"the {kind} compression {what}", remedy="fetch or copy the file again", place=place
             ) from None
         _not_empty(data, place)
-    if data[:3] == _UTF8_BOM:
+    if marked := data[:3] == _UTF8_BOM:
         data = data[3:]
         _not_empty(data, place)
     # scipy's reader takes paths in UTF-8 only; a file name may be any bytes.
-    mapped = kind is None and isinstance(data, mmap.mmap) and _is_utf8(place)
-    return Input(data, name, place, path=place if mapped else None)
+    on_disk = kind is None and not marked and _is_utf8(place) and os.path.isfile(place)
+    return Input(data, name, place, path=place if on_disk else None)

@@ -42,6 +42,7 @@ from spgraph_bench.measure.sampling import (
     sample_interleaved,
 )
 from spgraph_bench.measure.stopping import StoppingRule
+from spgraph_bench.memory import available_memory
 from spgraph_bench.problems import (
     CaseProblem,
     CheckResult,
@@ -64,6 +65,7 @@ from spgraph_bench.runner.children import (
     ChildrenLostError,
     children_of,
 )
+from spgraph_bench.runner.figures import conversion_bytes
 from spgraph_bench.runner.guard import checksum
 from spgraph_bench.runner.prepare import (
     Prepared,
@@ -616,8 +618,17 @@ class Bench:
             return f"inputs and outputs need {human_bytes(dense)}; device has {human_bytes(free)}"
         free -= dense
         params = {k: v for k, v in self._task.params.items() if k in form.tunables}
-        _, stats = self._matrix(cell.reorder)
-        return form.refuse(stats, free, np.dtype(cell.dtype).itemsize, self._task.force_format, **params)
+        csr, stats = self._matrix(cell.reorder)
+        size = np.dtype(cell.dtype).itemsize
+        if refused := form.refuse(stats, free, size, self._task.force_format, **params):
+            return refused
+        stored = form.predict_bytes(stats, size, np.dtype(self._task.offsets).itemsize, **params)
+        needed, there = conversion_bytes(stored, csr), available_memory()
+        if needed > there:
+            return (
+                f"{form.name}: converting takes {human_bytes(needed)} of host memory, of {human_bytes(there)}"
+            )
+        return None
 
     def _checked(self, variant: Variant, cell: Cell) -> Outcome:
         assert self._task is not None

@@ -27,6 +27,7 @@ from spgraph_bench.matrix import CSR, Matrix, Source, label_arrays
 from spgraph_bench.measure.floors import below_floor
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
+from spgraph_bench.memory import require_memory
 from spgraph_bench.paths import cache_dir
 from spgraph_bench.problems import Generated, ProductProblem, Reorderable, filled_options, get_problem
 from spgraph_bench.problems.traversal import pattern_is_symmetric
@@ -36,6 +37,7 @@ from spgraph_bench.results.record import Ceiling, Record, Samples
 from spgraph_bench.runner import guard
 from spgraph_bench.runner.bench import Cell, Outcome, Task
 from spgraph_bench.runner.children import DEFAULT_LIMITS
+from spgraph_bench.runner.figures import run_bytes
 from spgraph_bench.runner.prepare import defines_for, filled_params
 from spgraph_bench.runner.spool import Spool
 from spgraph_bench.runner.tuned import load_tuned
@@ -310,6 +312,7 @@ class _Run:
     def _prepare_arrays(self) -> None:
         """The task and every array the worker needs: the matrix, inputs and oracle in each value type."""
         settings, problem = self.settings, self.problem
+        self._require_memory()
         symmetric: bool | None = None
         if problem.is_graph:
             self.progress("looking whether the graph is undirected")
@@ -448,6 +451,18 @@ class _Run:
         }
         if new.csr.values is not None:
             self.arrays[f"{order}.values"] = new.csr.values
+
+    def _require_memory(self) -> None:
+        """Raises InputError where inputs, oracle and checks take more than there is, before they are made."""
+        if isinstance(self.problem, Generated):
+            return
+        csr, settings = self.matrix.csr, self.settings
+        options = filled_options(self.problem, settings.options)
+        needed = run_bytes(
+            self.problem.name, csr, options, len(settings.dtypes), len(set(settings.reorder) | {"none"})
+        )
+        what = f"{self.problem.name} on {csr.rows:,} x {csr.cols:,} with {csr.nnz:,} entries"
+        require_memory(needed, what, None)
 
     def _worker(self) -> Worker:
         """A worker that has the task."""

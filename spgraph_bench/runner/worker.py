@@ -20,11 +20,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Protocol
 
 import spgraph_bench
 from spgraph_bench.errors import SpgraphError
+from spgraph_bench.memory import available_memory, oom_kills
 from spgraph_bench.paths import temporary_dir
+from spgraph_bench.units import human_bytes
 
 __all__ = [
     "LocalWorker",
@@ -144,6 +147,7 @@ class _Process:
                 start_new_session=True,
             )
         self.pipe = Connection(ours.detach())
+        self.oom_kills = oom_kills()
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -258,6 +262,9 @@ class ProcessWorker:
         if code < 0:
             with contextlib.suppress(ValueError):
                 how = f"was ended by {signal.Signals(-code).name}"
+            if code == -signal.SIGKILL and oom_kills() > self._child.oom_kills:
+                now = human_bytes(available_memory())
+                return f"the worker process was ended by the kernel: out of memory ({now} are available now)"
         with contextlib.suppress(OSError, ValueError):
             self._errors.seek(0)
             lines = self._errors.read().decode(errors="replace").strip().splitlines()
@@ -326,6 +333,9 @@ def serve(fd: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        # Where memory runs out, the worker goes, not the parent, which says so.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("500")
     pipe = Connection(fd)
     outbox = _Outbox(pipe)
     from spgraph_bench.runner.bench import Bench

@@ -17,6 +17,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -195,6 +196,8 @@ def token_digest(path: Path, include_dirs: Sequence[Path] = (), without: Path | 
 # ---- compilers -------------------------------------------------------------------------------------------
 
 _identities: dict[str, str] = {}
+COMPILE_SECONDS = 300.0
+"""A compiler that takes longer hangs: the slowest kernel takes a tenth of it on one core."""
 _FULL = os.strerror(errno.ENOSPC)
 
 
@@ -300,6 +303,15 @@ def source_place(file: str, line: int | None = None) -> str:
     return f"{path.as_posix()}:{line}" if line else path.as_posix()
 
 
+def _kill_tree(pid: int) -> None:
+    """End a process and all that it started: a compiler is a program that runs others."""
+    with contextlib.suppress(OSError, ValueError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            _kill_tree(int(child))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
 def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = None) -> str:
     """Run a compiler and return its log; `source` ("spmv/x.cu") is the place of errors that have none.
 
@@ -307,18 +319,24 @@ def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = 
     """
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(
-            words,
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=_environment(),
-        )
+        with subprocess.Popen(
+            words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", env=_environment(),
+        ) as process:  # fmt: skip
+            try:
+                log = process.communicate(timeout=COMPILE_SECONDS)[0].strip()
+            except BaseException as error:
+                _kill_tree(process.pid)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise CompileError(
+                        f"{Path(words[0]).name} was ended after {COMPILE_SECONDS:g} s without a result",
+                        place=source,
+                        remedy="try it by hand; CXX names another compiler for C++, CUDA_HOME one for CUDA",
+                    ) from None
+                raise
     except OSError as error:
         raise CompileError(f"cannot run {words[0]}: {error.strerror}", place=source) from error
-    log = (done.stdout + done.stderr).strip()
-    if done.returncode == 0:
+    if process.returncode == 0:
         return log
     program = Path(words[0]).name
     if _FULL in log:  # the linker says it, and then that it failed
@@ -327,7 +345,11 @@ def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = 
         )
     first = first_error(log)
     if first is None:
-        ended = f"killed by signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+        ended = (
+            f"killed by signal {-process.returncode}"
+            if process.returncode < 0
+            else f"status {process.returncode}"
+        )
         last = log.splitlines()[-1] if log else "no output"
         raise CompileError(f"{program} failed ({ended}): {last}", place=source)
     raise CompileError(
