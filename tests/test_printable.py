@@ -146,7 +146,7 @@ def test_a_compilers_message_is_escaped(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_command_prints_by_the_terminals_functions_only() -> None:
     """``click.echo`` is for text that was made printable: each call with what it is given."""
     safe = {
-        "cli/terminal.py": {"message(text)", "printable(text)",
+        "cli/terminal.py": {"message(without_home(text))", "printable(text)",
                             "json_printable(json.dumps(value, indent=indent, default=str))"},
         "cli/main.py": {"error.format_message()"},  # the help, when there are no arguments
     }  # fmt: skip

@@ -115,6 +115,7 @@ def _complete_shell() -> int | None:
 def _save_traceback(text: str) -> str:
     """Where the traceback `text` was kept, or why it could not be."""
     from spgraph_bench.paths import cache_dir
+    from spgraph_bench.privacy import without_names
 
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     for kept in (True, False):
@@ -122,7 +123,8 @@ def _save_traceback(text: str) -> str:
             # A folder of our own in /tmp: a name that can be guessed there may be somebody's link.
             path = (cache_dir("tracebacks") if kept else Path(tempfile.mkdtemp(prefix="spgraph-"))) / name
             path.touch(0o600, exist_ok=False)
-            path.write_text(f"spgraph {__version__}, Python {sys.version}\n{sys.argv}\n\n{text}")
+            about = f"spgraph {__version__}, Python {sys.version}\n{sys.argv}\n\n{text}"
+            path.write_text(without_names(about), errors="backslashreplace")
         except (OSError, SpgraphError):
             continue
         return f"traceback in {path}"

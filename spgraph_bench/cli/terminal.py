@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.printable import json_printable, message, printable
+from spgraph_bench.privacy import without_home
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +29,7 @@ PLAIN_WIDTH = 100
 def say(text: str) -> None:
     """A message on stderr: at most two lines of 200 characters, without control characters."""
     with contextlib.suppress(OSError):  # stderr may be on the full disk
-        click.echo(message(text), err=True)
+        click.echo(message(without_home(text)), err=True)
 
 
 def note(text: str) -> None:

@@ -25,6 +25,7 @@ from spgraph_bench.device.cuda_driver import (
     set_limit,
 )
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
+from spgraph_bench.privacy import pseudonym
 from spgraph_bench.toolchain.modules import compiled
 from spgraph_bench.toolchain.nvcc import cubin_request, find_nvcc
 from spgraph_bench.units import human_bytes
@@ -287,7 +288,7 @@ class CudaDevice:
             l2_bytes=int(self._device.get_attribute(attributes.L2_CACHE_SIZE)),
             driver=_driver_version(),
             toolkit=find_nvcc().version,
-            uuid=gpu_uuid(self.index),
+            uuid=pseudonym("gpu", gpu_uuid(self.index)),
             extra={
                 "shared_bytes_per_block": int(
                     self._device.get_attribute(attributes.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)

@@ -171,7 +171,7 @@ def _visible(gpus: Iterable[Gpu], setting: str | None) -> tuple[Gpu, ...]:
         if entry.isdecimal():
             match = [g for g in there if g.index == int(entry)]
         elif entry.startswith("MIG-"):
-            match = [Gpu(f"MIG instance {entry}", entry)]
+            match = [Gpu("MIG instance", entry)]
         else:
             match = [g for g in there if entry and g.uuid.startswith(entry)]
         if not match:

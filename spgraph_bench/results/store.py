@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from spgraph_bench.errors import InputError, UsageError
 from spgraph_bench.printable import json_printable
+from spgraph_bench.privacy import without_names
 from spgraph_bench.results.record import SCHEMA, Record
 
 __all__ = ["DEFAULT_FOLDER", "RecordFile", "read_records", "to_json_lines"]
@@ -21,8 +23,24 @@ DEFAULT_FOLDER = Path("results")
 
 def to_line(record: Record) -> str:
     """`record` as one line of JSON, newline included."""
-    text = json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    kept = _without_names(record.to_json())
+    text = json.dumps(kept, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return json_printable(text) + "\n"
+
+
+def _without_names(value: Any) -> Any:
+    """`value` with every string in it as :func:`spgraph_bench.privacy.without_names` gives it."""
+    match value:
+        case str():
+            return without_names(value)
+        case dict():
+            return {key: _without_names(item) for key, item in value.items()}
+        case list() | tuple() if not value or not isinstance(
+            value[0], int | float
+        ):  # samples, by the thousand
+            return [_without_names(item) for item in value]
+        case _:
+            return value
 
 
 def to_json_lines(records: Iterable[Record]) -> str:
