@@ -150,7 +150,15 @@ def test_the_command_prints_by_the_terminals_functions_only() -> None:
                             "json_printable(json.dumps(value, indent=indent, default=str))"},
         "cli/main.py": {"error.format_message()"},  # the help, when there are no arguments
     }  # fmt: skip
-    makes_printable = ("render_result", "render_trace", "render_tuning", "to_json_lines", "histogram", "spy")
+    makes_printable = (
+        "comparison_table",
+        "render_result",
+        "render_trace",
+        "render_tuning",
+        "to_json_lines",
+        "histogram",
+        "spy",
+    )
     for path in (ROOT / "spgraph_bench" / "cli").glob("*.py"):
         allowed = safe.get(f"cli/{path.name}", set())
         source = path.read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from spgraph_bench.cli.options import ParameterType
-from spgraph_bench.cli.terminal import console, note, warn
+from spgraph_bench.cli.terminal import console, note, out, out_json, warn
 from spgraph_bench.errors import InputError, NothingRanError, UsageError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import data_dir
@@ -162,14 +162,12 @@ def _show(result: Comparison, form: str) -> None:
     from spgraph_bench.report.comparison import comparison_json, comparison_markdown, comparison_table
 
     if form == "json":
-        click.echo(json.dumps(comparison_json(result), ensure_ascii=False))
+        out_json(comparison_json(result), indent=None)
     elif form == "markdown":
-        click.echo(comparison_markdown(result))
+        out(comparison_markdown(result))
     else:
-        out = console()
-        click.echo(
-            comparison_table(result, out.width, out.is_terminal), nl=False, color=out.is_terminal or None
-        )
+        to = console()
+        click.echo(comparison_table(result, to.width, to.is_terminal), nl=False, color=to.is_terminal or None)
 
 
 def _kept(name: str) -> Path:
