@@ -51,6 +51,7 @@ def main() -> None:
         print("warning: there is a GPU, but no nvcc; see `spgraph doctor`", file=sys.stderr)
         return
     print(f"{driver.gpus[0].name} found: building PyCUDA for it, and installing peers ...", flush=True)
+    print("of these, mkl is under the Intel Simplified Software License, NVIDIA's wheels under the CUDA EULA")
     with tempfile.TemporaryDirectory() as home:
         # PyCUDA's build reads this file; spgraph uses nothing of curand, whose headers are often missing.
         settings = f"CUDA_ROOT = {str(toolkit)!r}\nCUDA_ENABLE_CURAND = False\n"

@@ -61,7 +61,8 @@ def _python_checks() -> Iterator[Check]:
     yield _package("matplotlib", "no picture files", needed=False, install="pip install 'spgraph[plot]'")
     yield _package("networkx", "no GML or GraphML", needed=False, install="pip install 'spgraph[graphs]'")
     if platform.machine().lower() in ("x86_64", "amd64"):  # there is none for others
-        yield _package("mkl", "no multi-threaded CPU peer for SpMV", needed=False, install="pip install mkl")
+        lacking = "no multi-threaded CPU peer for SpMV; its licence is Intel's (Simplified Software License)"
+        yield _package("mkl", lacking, needed=False, install="pip install mkl")
     if sys.version_info < (3, 14):  # nor is there of this, so far
         yield _package(
             "python-graphblas", "no multi-threaded CPU peer for graphs", needed=False,

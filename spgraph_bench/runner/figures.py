@@ -30,12 +30,12 @@ class _Figure:
     columns: tuple[int, int] = (0, 0)
 
 
-_TRAVERSAL = _Figure(72, 44, 120, 48)
+_TRAVERSAL = _Figure(72, 44, 160, 60)
 _FIGURES = {
-    "spmv": _Figure(40, 6, 140, 40),
-    "spmv-transposed": _Figure(48, 18, 140, 52),
-    "spmm": _Figure(16, 8, 60, 44, columns=(14, 56)),
-    "pagerank": _Figure(40, 20, 120, 48),
+    "spmv": _Figure(40, 6, 200, 56),
+    "spmv-transposed": _Figure(48, 18, 200, 64),
+    "spmm": _Figure(16, 8, 100, 60, columns=(14, 110)),
+    "pagerank": _Figure(40, 20, 160, 60),
 }
 
 

@@ -61,7 +61,7 @@ GENERAL = _Description(20, 40, 50)
 @functools.cache
 def _load() -> ctypes.CDLL | str:
     """The library, or why there is none."""
-    remedy = "pip install mkl"
+    remedy = "pip install mkl (Intel Simplified Software License)"
     try:
         files = metadata.files("mkl") or []
     except metadata.PackageNotFoundError:
