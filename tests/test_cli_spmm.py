@@ -70,7 +70,7 @@ def test_the_table_says_the_options() -> None:
         (["spmv", "--dtype", "float16"], "spmv does not come in float16", "float32, float64"),
         (
             ["spmm", "--param", "ell_block=8", "--dtype", "float16"],
-            "blocked-ell: ell_block=8 is not possible",
+            "blocked-ell: ell_block cannot be '8'",
             "16, 32",
         ),
     ],
