@@ -57,6 +57,7 @@ from spgraph_bench.runner.prepare import defines_for, prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.toolchain.modules import Compiled, Request, build_all
 from spgraph_bench.toolchain.nvcc import cubin_request
+from spgraph_bench.validate.base import kernels as validators
 from spgraph_bench.variants import select
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -149,6 +150,8 @@ def requests(runs: Sequence[Run], arch: str) -> list[Request]:
         for dtype in run.dtypes():
             for source in sources:
                 want(source, defines_for(dtype, np.int32))
+            for source, defines in validators(run.problem, dtype):
+                want(source, defines)
         with contextlib.suppress(SpgraphError):
             for record in read_records(run.path()):
                 for module in record.modules:
@@ -156,7 +159,8 @@ def requests(runs: Sequence[Run], arch: str) -> list[Request]:
                     if f"-arch={arch}" in options and (cuda_dir() / str(module["source"])).is_file():
                         given = [o[2:].partition("=") for o in options if o.startswith("-D")]
                         want(str(module["source"]), {name: value for name, _, value in given})
-    want("measure/clock.cu", {})
+    for path in (cuda_dir() / "measure").glob("*.cu"):
+        want(f"measure/{path.name}", {})
     return [cubin_request(source, dict(defines), arch) for source, defines in wanted]
 
 
