@@ -27,7 +27,7 @@ from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.results.traversal import case_medians, compare_traversals, cycles
 from spgraph_bench.variants import get_variant
 from spgraph_bench.variants.base import Launch
-from spgraph_bench.variants.bfs_cpu import levels_of_tree
+from spgraph_bench.variants.bfs.cpu import levels_of_tree
 
 A, SOURCES = graphs()["lattice"]
 LEVELS = plain_levels(A, 0)

@@ -23,7 +23,7 @@ from spgraph_bench.problems.pagerank import PageRank, power_iteration
 from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.variants import Variant, get_variant, variants
-from spgraph_bench.variants.pagerank import Chunks
+from spgraph_bench.variants.pagerank.kernels import Chunks
 
 MODES = [v for v in variants("pagerank") if v.kernel]
 _DRAW = np.random.default_rng(11)

@@ -275,7 +275,7 @@ def test_libraries_are_loaded_while_the_device_gets_ready(tmp_path: Path) -> Non
 def test_only_libraries_that_run_are_loaded() -> None:
     from spgraph_bench.variants import get_variant
     from spgraph_bench.variants.base import loaders
-    from spgraph_bench.variants.cusparse import load
+    from spgraph_bench.variants.cusparse_library import load
 
     peers = [get_variant("spmv", name) for name in ("cusparse-csr-1", "cusparse-coo-1", "scipy")]
     assert loaders(peers) == (load,)

@@ -29,7 +29,7 @@ from spgraph_bench.problems.base import Problem
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
-from spgraph_bench.variants.spmm import pieces
+from spgraph_bench.variants.spmm.kernels import pieces
 
 VARIANTS = variants("spmm")
 KERNELS = [v for v in VARIANTS if v.kernel]

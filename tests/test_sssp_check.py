@@ -395,9 +395,9 @@ def test_a_slow_library_is_asked_for_fewer_sources(monkeypatch: pytest.MonkeyPat
     from spgraph_bench.report import render
     from spgraph_bench.results.record import Record
     from spgraph_bench.runner.run import Session, Settings, run
-    from spgraph_bench.variants import sssp_cpu
+    from spgraph_bench.variants.sssp import cpu
 
-    monkeypatch.setattr(sssp_cpu, "_ENTRIES", 1)
+    monkeypatch.setattr(cpu, "_ENTRIES", 1)
     records: list[Record] = []
     modes = [get_variant("sssp", name) for name in ("scipy", "frontier", "auto")]
     with Session("host", in_process=True) as session:

@@ -18,7 +18,7 @@ from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.runner.prepare import prepare
-from spgraph_bench.variants import get_variant, traversal, variants
+from spgraph_bench.variants import get_variant, searches, variants
 from spgraph_bench.variants.grids import cooperative_shape, threads_for
 
 
@@ -118,7 +118,7 @@ def _prepare(name: str, problem_name: str, a: CSR) -> None:
 def test_more_edges_than_a_tally_counts_are_refused(variant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     a = graphs()["complete"][0]
     _prepare(variant.name, variant.problem, a)
-    monkeypatch.setattr(traversal, "EDGE_BITS", 11)  # the graph has 3,540 edges, 11 bits count 2,047
+    monkeypatch.setattr(searches, "EDGE_BITS", 11)  # the graph has 3,540 edges, 11 bits count 2,047
     most = "1,023" if variant.problem == "sssp" else "2,047"
     with pytest.raises(SkipError, match=f"in 11 bits: up to {most} edges, this graph has 3,540"):
         _prepare(variant.name, variant.problem, a)
@@ -128,6 +128,6 @@ def test_two_to_the_33_edges_are_one_too_many() -> None:
     def job(edges: int) -> Any:
         return SimpleNamespace(packed=SimpleNamespace(nnz=edges))
 
-    traversal.check_tally(job(2**33 - 1))
+    searches.check_tally(job(2**33 - 1))
     with pytest.raises(SkipError, match="up to 8,589,934,591 edges, this graph has 8,589,934,592"):
-        traversal.check_tally(job(2**33))
+        searches.check_tally(job(2**33))

@@ -3,7 +3,7 @@
 // Layout   see graph/levels.cuh; tally [4]: the last word is queue_found's.
 // Mapping  one launch per level, and one more where bottom-up turns to top-down (the queue has to be made again).
 //          Top-down: edges of the frontier cut into equal parts. Bottom-up: a warp per word of the bitmap.
-//          The host reads the tally back after each level and chooses (variants/bfs.py): to bottom-up when
+//          The host reads the tally back after each level and chooses (variants/bfs): to bottom-up when
 //          frontier edges x alpha > the looks it would take (levels.cuh) and growing, back when frontier < n / beta.
 //          Other rules to compare with: `rule`. The textbook's turns when frontier edges > unexplored edges / alpha.
 // Wins     on graphs of few levels, where one or two of them hold most edges: bottom-up looks at few of those.

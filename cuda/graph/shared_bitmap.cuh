@@ -8,7 +8,7 @@
 //          waits for in L2 is row_ptr and col of the frontier, nothing else.
 // Wins     over one_block.cuh where degrees are small and alike and the bitmap fits: lattices, meshes, roads, chains.
 // Loses    on rows of many edges (four lanes walk them), and where it is begun and ended often: the bitmap is copied
-//          in, and out again where the grid takes over. The host chooses it (variants/bfs.py), by the degrees.
+//          in, and out again where the grid takes over. The host chooses it (variants/bfs), by the degrees.
 #pragma once
 
 #include "one_block.cuh"

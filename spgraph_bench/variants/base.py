@@ -14,7 +14,7 @@ import pkgutil
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -390,14 +390,21 @@ def _load_plugin(path: str, number: int) -> None:
         ) from None
 
 
+def _import_all(package: ModuleType) -> None:
+    """Import the modules of `package` and of the packages in it, by name, so that they register variants."""
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        imported = importlib.import_module(module.name)
+        if module.ispkg:
+            _import_all(imported)
+
+
 def variants(problem: str | None = None) -> list[Variant]:
     """All variants (of one problem), in the order of registration, peers last."""
     global _loaded
     if not _loaded:
         import spgraph_bench.variants as package
 
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
+        _import_all(package)
         for number, path in enumerate(filter(None, os.environ.get(PLUGINS, "").split(os.pathsep))):
             _load_plugin(path, number)
         _loaded = True

@@ -8,7 +8,7 @@ import numpy as np
 
 from spgraph_bench.variants import Job, Launch, variant
 from spgraph_bench.variants.base import Limits, Sizes
-from spgraph_bench.variants.launch import per_case
+from spgraph_bench.variants.launch.kernels import per_case
 
 SOURCE = str(Path(__file__).resolve().parent.parent / "kernels" / "allocates.cu")
 BYTES = 1 << 20

@@ -11,10 +11,10 @@ import numpy as np
 from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.common import VALUES_DIFFER
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.variants import spmv
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
-from spgraph_bench.variants.spmv import ADAPTIVE, adaptive, changed, large
-from spgraph_bench.variants.spmv_transposed import turned
+from spgraph_bench.variants.spmv import kernels
+from spgraph_bench.variants.spmv.kernels import ADAPTIVE, adaptive, changed, large
+from spgraph_bench.variants.spmv.transposed import turned
 
 __all__: list[str] = []
 
@@ -95,25 +95,25 @@ def pattern_csr_16(job: Job) -> Launch:
          tunables=_tunables("coo-segmented"),
          about="as coo-segmented, one value for all entries")  # fmt: skip
 def pattern_coo(job: Job) -> Launch:
-    return spmv.coo_segmented(_bare(job, "val"))
+    return kernels.coo_segmented(_bare(job, "val"))
 
 
 @variant("spmv", "pattern-ell", format="pattern-ell", source="spmv/pattern_ell.cu", tunables=_tunables("ell"),
          about="as ell, one value for all entries")  # fmt: skip
 def pattern_ell(job: Job) -> Launch:
-    return spmv.ell(_bare(job, "val"))
+    return kernels.ell(_bare(job, "val"))
 
 
 @variant("spmv", "pattern-hyb", format="pattern-hyb", source="spmv/pattern_hyb.cu", tunables=_tunables("hyb"),
          about="as hyb, one value for all entries")  # fmt: skip
 def pattern_hyb(job: Job) -> Launch:
-    return spmv.hyb(_bare(job, "ell_val", "coo_val"))
+    return kernels.hyb(_bare(job, "ell_val", "coo_val"))
 
 
 @variant("spmv", "pattern-jds", format="pattern-jds", source="spmv/pattern_jds.cu", tunables=_tunables("jds"),
          about="as jds, one value for all entries")  # fmt: skip
 def pattern_jds(job: Job) -> Launch:
-    return spmv.jds(_bare(job, "val"))
+    return kernels.jds(_bare(job, "val"))
 
 
 @variant("spmv", "pattern-dia", format="pattern-dia", source="spmv/pattern_dia.cu", tunables=_DIA,

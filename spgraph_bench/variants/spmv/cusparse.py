@@ -17,7 +17,15 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import get_format
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.cusparse import OFFSET_TYPES, VALUE_TYPES, coo, csr, handle, missing, refusal
+from spgraph_bench.variants.cusparse_library import (
+    OFFSET_TYPES,
+    VALUE_TYPES,
+    coo,
+    csr,
+    handle,
+    missing,
+    refusal,
+)
 
 __all__: list[str] = []
 

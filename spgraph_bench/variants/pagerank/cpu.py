@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.bfs_cpu import no_graphblas
+from spgraph_bench.variants.bfs.cpu import no_graphblas
 
 __all__ = ["edge_order"]
 

@@ -18,7 +18,15 @@ import numpy.typing as npt
 from spgraph_bench.errors import SkipError
 from spgraph_bench.problems.spmm import sum_type
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.cusparse import OFFSET_TYPES, VALUE_TYPES, coo, csr, handle, missing, refusal
+from spgraph_bench.variants.cusparse_library import (
+    OFFSET_TYPES,
+    VALUE_TYPES,
+    coo,
+    csr,
+    handle,
+    missing,
+    refusal,
+)
 
 __all__: list[str] = []
 

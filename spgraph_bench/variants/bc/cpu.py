@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.bfs_cpu import no_graphblas
+from spgraph_bench.variants.bfs.cpu import no_graphblas
 
 __all__: list[str] = []
 

@@ -11,7 +11,15 @@ import time
 import numpy as np
 
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.mkl import CALLS, GENERAL, NOT_TRANSPOSED, Matrix, address, checked, missing
+from spgraph_bench.variants.mkl_library import (
+    CALLS,
+    GENERAL,
+    NOT_TRANSPOSED,
+    Matrix,
+    address,
+    checked,
+    missing,
+)
 
 __all__: list[str] = []
 

@@ -8,8 +8,8 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.units import human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.spmv import changed, differing
-from spgraph_bench.variants.traversal import needs_cooperative
+from spgraph_bench.variants.searches import needs_cooperative
+from spgraph_bench.variants.spmv.kernels import changed, differing
 
 __all__: list[str] = []
 

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.mkl import (
+from spgraph_bench.variants.mkl_library import (
     CALLS,
     GENERAL,
     NOT_TRANSPOSED,

@@ -14,7 +14,7 @@ from spgraph_bench.errors import LaunchError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape, threads_for
-from spgraph_bench.variants.traversal import BLOCK, EDGE_BITS, check_tally, needs_cooperative
+from spgraph_bench.variants.searches import BLOCK, EDGE_BITS, check_tally, needs_cooperative
 
 __all__: list[str] = []
 

@@ -11,7 +11,7 @@ from spgraph_bench.errors import LaunchError, UsageError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import GRID
-from spgraph_bench.variants.traversal import (
+from spgraph_bench.variants.searches import (
     BLOCK,
     EDGE_BITS,
     PARENTS,

@@ -1,0 +1,1 @@
+"""Betweenness centrality: ``kernels`` are ours, ``cpu`` the baselines on the host."""

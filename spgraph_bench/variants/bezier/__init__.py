@@ -1,0 +1,1 @@
+"""Points of Bezier curves: ``kernels`` are ours."""

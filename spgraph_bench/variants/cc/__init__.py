@@ -1,0 +1,1 @@
+"""Connected components: ``kernels`` are ours, ``cpu`` the baselines on the host."""

@@ -1,0 +1,1 @@
+"""Ways to launch: ``kernels`` are ours."""

@@ -1,0 +1,1 @@
+"""PageRank: ``kernels`` are ours, ``cpu`` the baselines on the host."""

@@ -1,0 +1,1 @@
+"""Quadtrees: ``kernels`` are ours."""

@@ -1,0 +1,1 @@
+"""Refinement of a field: ``kernels`` are ours."""

@@ -1,0 +1,1 @@
+"""SpMM: ``kernels`` are ours; ``cpu``, ``cusparse`` and ``mkl`` are libraries."""

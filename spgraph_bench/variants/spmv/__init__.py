@@ -1,0 +1,1 @@
+"""SpMV: ``kernels``, ``blocks``, ``binned`` ... are ours; ``cpu``, ``cusparse`` and ``mkl`` are libraries."""

@@ -1,0 +1,1 @@
+"""Shortest paths: ``kernels`` are ours, ``cpu`` the baselines on the host."""
