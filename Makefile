@@ -6,14 +6,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
 
-.PHONY: help setup demo test test-full test-variant lint type test-host test-sanitized test-fuzz test-compile test-gpu mutants \
+.PHONY: help setup demo test test-full test-variant lint type test-host test-sanitized test-races test-fuzz test-compile test-gpu mutants \
   suite reference clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo            a checked, timed SpMV table (on a GPU where one can be used)"
-	@echo "make test            all checks that need no GPU: lint, types, tests, sanitizer, nvcc"
-	@echo "make lint | type | test-host | test-sanitized | test-fuzz | test-compile    one of them"
+	@echo "make test            all checks that need no GPU: lint, types, tests, sanitizer, races, nvcc"
+	@echo "make lint | type | test-host | test-sanitized | test-races | test-fuzz | test-compile    one of them"
 	@echo "make test-full       the same, of every cross product all of it (weekly in CI)"
 	@echo "make test-variant V=csr-quad    what tests one variant"
 	@echo "make test-gpu        the tests that need a GPU"
@@ -38,7 +38,7 @@ $(READY): pyproject.toml scripts/install_gpu.py
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
-test: lint type test-host test-sanitized test-fuzz test-compile
+test: lint type test-host test-sanitized test-races test-fuzz test-compile
 
 # Tests cover pairs of what can be combined; here all of it (tests/proportion.py), and all modules for all architectures.
 test-full: export SPGRAPH_TESTS = full
@@ -63,6 +63,14 @@ test-host: $(READY)
 test-sanitized: $(READY)
 	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py \
 	  tests/test_readers_compiled.py
+
+# Every kernel with its defaults, on the matrices, graphs and other inputs that take it through most of its code, under the
+# race detector of the host device (docs/races.md). Planted faults are found by tests/test_races.py.
+RACES := (test_battery or test_counts_are_exact or test_one_value) and not float64 and not int64 and (every-length or hub \
+  or random-1025 or tridiagonal or lattice or skewed or one-long-row or one-above-a-tile or clustered or two-heaps \
+  or fronts or test_counts)
+test-races: $(READY)
+	SPGRAPH_HOST_SANITIZE=race $(BIN)/python -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py -k "$(RACES)"
 
 # Malformed and mutated inputs, each read in a process that may die of it; those that failed are kept in build/fuzz.
 FUZZ_SECONDS ?= 20

@@ -1,6 +1,6 @@
 // persistent: betweenness from one source, all levels forward and back in one cooperative launch.
 //
-// Layout   see graph/paths.cuh; barrier unsigned [1], see graph/sync.cuh; old_id: null where ids are the input's.
+// Layout   see graph/paths.cuh; barrier unsigned [1], see common/ordered.cuh; old_id: null where ids are the input's.
 //          stamps: 2 x `watched` steps, those of levels forward and back, see graph/stamps.cuh; codes 0 push, 4 gather,
 //          -1 the end.
 // Mapping  as many blocks as fit. A level's edges are cut into equal parts for all warps: forward the counts go out by

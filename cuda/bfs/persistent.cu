@@ -1,6 +1,6 @@
 // persistent: breadth-first search, all levels in one cooperative launch, a grid barrier after each.
 //
-// Layout   see graph/levels.cuh; one copy of the bitmap; barrier unsigned [1], see graph/sync.cuh.
+// Layout   see graph/levels.cuh; one copy of the bitmap; barrier unsigned [1], see common/ordered.cuh.
 //          trace int64 [2][trace_levels] interleaved: a time in ns and a code per level; only if trace_levels > 0.
 // Mapping  as many blocks as fit on the GPU at once; the edges of each frontier are cut into equal parts.
 // Wins     on many levels: about a microsecond for a barrier instead of a launch and a read-back by the host.

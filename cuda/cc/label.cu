@@ -11,7 +11,7 @@
 // Idea     the textbook's label propagation (hash-min); Yan and others, VLDB 2014.
 #include "../common/spg.cuh"
 #include "../graph/stamps.cuh"
-#include "../graph/sync.cuh"
+#include "../common/ordered.cuh"
 
 // Race: labels only fall, and atomicMin lets the least win. An old label that a thread reads is too high: then it
 // lowers less than it could, or finds nothing to do while the thread that lowered the label has said that something

@@ -13,40 +13,13 @@
 // as written only if it bears the epoch of this launch.
 #pragma once
 
-#include "spg.cuh"
+#include "ordered.cuh"
 
-typedef unsigned long long scan_word_t;  // epoch << 56 | flag << 54 | sum
+typedef word64_t scan_word_t;  // epoch << 56 | flag << 54 | sum
 
 #define SPG_SCAN_SUM (1ull << 54)     // of this tile alone
 #define SPG_SCAN_PREFIX (2ull << 54)  // of this tile and all before it
 #define SPG_SCAN_VALUE (SPG_SCAN_SUM - 1)
-
-// Words that other blocks write at the same time: relaxed accesses, scope of the GPU.
-#ifdef SPG_HOST
-template <class T> static inline T scan_load(const T* p) { return __ldcv(p); }  // yields, so that others get on
-template <class T> static inline void scan_store(T* p, T value) { *(volatile T*)p = value; }
-#else
-__device__ __forceinline__ unsigned scan_load(const unsigned* p)
-{
-    unsigned v;
-    asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p));
-    return v;
-}
-__device__ __forceinline__ scan_word_t scan_load(const scan_word_t* p)
-{
-    scan_word_t v;
-    asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(v) : "l"(p));
-    return v;
-}
-__device__ __forceinline__ void scan_store(unsigned* p, unsigned value)
-{
-    asm volatile("st.relaxed.gpu.u32 [%0], %1;" : : "l"(p), "r"(value));
-}
-__device__ __forceinline__ void scan_store(scan_word_t* p, scan_word_t value)
-{
-    asm volatile("st.relaxed.gpu.u64 [%0], %1;" : : "l"(p), "l"(value));
-}
-#endif
 
 // Sum of the values of this lane and those below it. All 32 lanes come.
 template <class T>
@@ -83,7 +56,7 @@ __device__ __forceinline__ unsigned start_order(unsigned* counter)
     SPG_SHARED_VAR(unsigned, ticket);
     if (threadIdx.x == 0) {
         ticket = atomicAdd(counter, 1u);
-        if (ticket == gridDim.x - 1) scan_store(counter, 0u);  // every block has its own by now
+        if (ticket == gridDim.x - 1) store_grid(counter, 0u);  // every block has its own by now
     }
     __syncthreads();
     return ticket;
@@ -121,7 +94,7 @@ __device__ __forceinline__ scan_turn take_turn(scan_word_t* state)
 // Thread 0 tells the others the sum of its block's tile.
 __device__ __forceinline__ void publish(scan_word_t* state, scan_turn turn, long long sum)
 {
-    scan_store(state + 1 + turn.tile, turn.epoch | (turn.tile == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
+    store_grid(state + 1 + turn.tile, turn.epoch | (turn.tile == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
 }
 
 // What this thread sees of the tile that it looks at first in look_back. Asked for while there is still something to
@@ -129,7 +102,7 @@ __device__ __forceinline__ void publish(scan_word_t* state, scan_turn turn, long
 __device__ __forceinline__ scan_word_t first_look(const scan_word_t* state, scan_turn turn)
 {
     const long long at = (long long)turn.tile - 1 - threadIdx.x;
-    return at >= 0 ? scan_load(state + 1 + at) : 0;
+    return at >= 0 ? load_grid(state + 1 + at) : 0;
 }
 
 // Sum of all tiles before this one, whose own is `sum` and was published; `seen` is this thread's first_look. All
@@ -149,8 +122,11 @@ __device__ __forceinline__ long long look_back(scan_word_t* state, scan_turn tur
         const long long at = last - threadIdx.x;
         scan_word_t word = epoch | SPG_SCAN_PREFIX;  // nothing comes before the first tile
         if (at >= 0) {
-            word = last == tile - 1 ? seen : scan_load(status + at);
-            while ((word ^ epoch) >> 56 != 0) word = scan_load(status + at);
+            word = last == tile - 1 ? seen : load_grid(status + at);
+            while ((word ^ epoch) >> 56 != 0) {
+                spin_pause();
+                word = load_grid(status + at);
+            }
         }
         const unsigned known = __ballot_sync(0xffffffffu, (word & SPG_SCAN_PREFIX) != 0);
         const int stop = known ? __ffs((int)known) - 1 : 31;  // the nearest tile that knows its prefix
@@ -170,6 +146,6 @@ __device__ __forceinline__ long long look_back(scan_word_t* state, scan_turn tur
         done = tell != 0;
     }
     if (threadIdx.x == 0 && tile > 0)
-        scan_store(status + tile, epoch | SPG_SCAN_PREFIX | (scan_word_t)(before + sum));
+        store_grid(status + tile, epoch | SPG_SCAN_PREFIX | (scan_word_t)(before + sum));
     return before;
 }

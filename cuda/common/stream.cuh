@@ -11,39 +11,40 @@
 #include <cstring>
 
 template <class T>
-static inline T spg_stream(const T* p)
+static __forceinline__ T spg_stream(const T* p)
 {
-    return *p;
+    return spg::hinted_load<SPG_READ_ONLY | SPG_L2>(p);
 }
 
 template <class T>
-static inline T spg_gather(const T* p)
+static __forceinline__ T spg_gather(const T* p)
 {
-    return *p;
+    return spg::hinted_load<SPG_READ_ONLY>(p);
 }
 
 template <class T>
-static inline T spg_stream_if(const T* p, bool wanted, T otherwise = T{})
+static __forceinline__ T spg_stream_if(const T* p, bool wanted, T otherwise = T{})
 {
-    return wanted ? *p : otherwise;
+    return wanted ? spg_stream(p) : otherwise;
 }
 
 template <class T>
-static inline T spg_gather_if(const T* p, bool wanted)
+static __forceinline__ T spg_gather_if(const T* p, bool wanted)
 {
-    return wanted ? *p : T{};
+    return wanted ? spg_gather(p) : T{};
 }
 
 template <int BYTES>
-static inline void spg_copy_async(void* shared, const void* global)
+static __forceinline__ void spg_copy_async(void* shared, const void* global)
 {
+    const spg::announced from(global, BYTES, SPG_READ | SPG_L2), to(shared, BYTES, SPG_WRITE);
     std::memcpy(shared, global, BYTES);
 }
 
-static inline void spg_copy_commit() {}
+static __forceinline__ void spg_copy_commit() {}
 
 template <int PENDING>
-static inline void spg_copy_wait()
+static __forceinline__ void spg_copy_wait()
 {
 }
 

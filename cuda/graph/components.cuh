@@ -17,7 +17,7 @@
 //          vertices share would be read there by every warp: three times slower in all on an H200.
 #pragma once
 
-#include "sync.cuh"
+#include "../common/ordered.cuh"
 
 // The root of v as far as this thread can see. Each vertex on the way is moved up to its grandparent (path halving), so
 // paths shorten by half with every walk. That is for short paths: on a lattice, whose paths are 1,000 vertices long

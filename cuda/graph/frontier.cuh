@@ -8,7 +8,7 @@
 // queue order without any scan: the edges of a frontier can be cut into equal parts at once (merge-path for free).
 #pragma once
 
-#include "sync.cuh"
+#include "../common/ordered.cuh"
 
 #define SPG_EDGE_BITS 33
 

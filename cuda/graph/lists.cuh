@@ -1,7 +1,7 @@
 // lists.cuh: a warp walks the lists of its lanes together.
 #pragma once
 
-#include "sync.cuh"
+#include "../common/ordered.cuh"
 
 // Calls visit(active, owner, position) for all positions from `e` to `end` of all lanes, 32 at a time, all lanes
 // together: `position` is in the list of lane `owner`. However uneven the lists are, all lanes have the same work.

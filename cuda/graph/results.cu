@@ -13,7 +13,7 @@
 //          vertices were not relabelled. Rows: row_ptr offset_t [n + 1], col int32 [nnz]; edges: row, col int32 [nnz].
 // Mapping  a thread per vertex; parents_rows: a warp per vertex; parents_edges: a thread per edge.
 #include "../common/spg.cuh"
-#include "sync.cuh"
+#include "../common/ordered.cuh"
 
 SPG_KERNEL restore(index_t n, const index_t* __restrict__ new_id, const value_t* __restrict__ level,
                    value_t* __restrict__ out)

@@ -3,6 +3,12 @@
 #pragma once
 
 #include "spg_runtime.hpp"
+#ifdef SPG_HOOKS
+#include "spg_known.hpp"
+#define SPG_TELL(what) what
+#else
+#define SPG_TELL(what)
+#endif
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -66,7 +72,7 @@ struct Fiber {
     bool started = false;
 };
 
-enum class Wait : unsigned char { none, barrier, grid, warp, active };
+enum class Wait : unsigned char { none, barrier, grid, warp, active, named };
 
 struct Thread {
     spg_thread_view view;
@@ -79,6 +85,11 @@ struct Thread {
     unsigned result, arrived, spins;
     int error;
     Wait wait;
+#ifdef SPG_HOOKS
+    race::Known known;                // beyond what its warp, block and grid know
+    race::Known heard;                // read from words that others released; a fence makes it known
+    race::Known fenced, fenced_here;  // what was known at the last fence, and at the last of the block's scope
+#endif
     unsigned warp() const { return view.rank / kWarp; }
     Warp& of() const;
     unsigned bit() const { return 1u << view.rank % kWarp; }
@@ -95,6 +106,10 @@ struct Meeting {
 struct Warp {
     unsigned alive, priority;
     std::vector<Meeting> meetings;
+#ifdef SPG_HOOKS
+    race::Known known;
+    race::Time met;  // when all lanes last met
+#endif
 };
 
 struct SharedArray {
@@ -110,6 +125,13 @@ struct SharedSet {
     size_t fixed_bytes = 0;
 };
 
+// bar.sync with a name, which some threads have reached.
+struct NamedBarrier {
+    int name;
+    unsigned threads;
+    std::vector<Thread*> here;
+};
+
 struct Block {
     spg_block_view view;
     Grid* grid;
@@ -120,6 +142,12 @@ struct Block {
     Thread* barrier;
     SharedSet* shared;
     unsigned long long serial;
+    std::vector<NamedBarrier> named;
+#ifdef SPG_HOOKS
+    race::Known known;
+    race::Time met;
+    unsigned number;  // in the launch
+#endif
 };
 
 inline Warp& Thread::of() const { return block->warps[warp()]; }
@@ -146,6 +174,12 @@ struct Grid {
     Grid* successor = nullptr;  // next in the same device-side stream
     std::pair<unsigned long long, const void*> stream{0, nullptr};
     bool in_stream = false;
+#ifdef SPG_HOOKS
+    race::Known known, after;  // what it knew when it began or last met, and what its children did
+    race::Time met;
+    unsigned number;  // in the launch
+    bool aliased;     // an array is both const __restrict__ and not
+#endif
 };
 
 pthread_mutex_t launch_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -42,20 +42,26 @@
 
 #define SPG_KERNEL extern "C" __attribute__((visibility("default"), used)) void
 // One heap block per declaration and live CUDA block, of exactly the array's size.
+#ifdef SPG_HOOKS  // findings name arrays
+#define SPG_SHARED_MEMORY(name, type, element) \
+    spg_named_shared(&spg_##name##_declared, sizeof(type), alignof(type), #name, sizeof(element))
+#define SPG_DYNAMIC_MEMORY(name, element) spg_named_dynamic_shared(#name, sizeof(element))
+#else
+#define SPG_SHARED_MEMORY(name, type, element) spg_shared(&spg_##name##_declared, sizeof(type), alignof(type))
+#define SPG_DYNAMIC_MEMORY(name, element) spg_dynamic_shared()
+#endif
 #define SPG_SHARED(type, name, count)                                         \
     static char spg_##name##_declared;                                        \
     typedef type spg_##name##_t[count];                                       \
-    spg_##name##_t& name = *static_cast<spg_##name##_t*>(                     \
-        spg_shared(&spg_##name##_declared, sizeof(spg_##name##_t), alignof(spg_##name##_t)))
+    spg_##name##_t& name = *static_cast<spg_##name##_t*>(SPG_SHARED_MEMORY(name, spg_##name##_t, type))
 #define SPG_SHARED_2D(type, name, rows, columns)                              \
     static char spg_##name##_declared;                                        \
     typedef type spg_##name##_t[rows][columns];                               \
-    spg_##name##_t& name = *static_cast<spg_##name##_t*>(                     \
-        spg_shared(&spg_##name##_declared, sizeof(spg_##name##_t), alignof(spg_##name##_t)))
+    spg_##name##_t& name = *static_cast<spg_##name##_t*>(SPG_SHARED_MEMORY(name, spg_##name##_t, type))
 #define SPG_SHARED_VAR(type, name)                                            \
     static char spg_##name##_declared;                                        \
-    type& name = *static_cast<type*>(spg_shared(&spg_##name##_declared, sizeof(type), alignof(type)))
-#define SPG_DYNAMIC_SHARED(type, name) type* const name = static_cast<type*>(spg_dynamic_shared())
+    type& name = *static_cast<type*>(SPG_SHARED_MEMORY(name, type, type))
+#define SPG_DYNAMIC_SHARED(type, name) type* const name = static_cast<type*>(SPG_DYNAMIC_MEMORY(name, type))
 
 #define threadIdx (const_cast<const uint3&>(spg_self->thread_idx))
 #define blockIdx (spg_self->block->block_idx)
@@ -230,25 +236,105 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
     return result;
 }
 
+// ---- announced accesses ---------------------------------------------------------------------------------
+
+namespace spg {
+
+// The shim's own reads and writes, told to the race detector and to the trace as what they stand for; what the
+// compiler's hooks see meanwhile does not count. Costs nothing where kernels are compiled without hooks.
+#ifdef SPG_HOOKS
+struct announced {
+    __forceinline__ announced(const volatile void* address, size_t bytes, unsigned what)
+    {
+        spg_access(address, (unsigned)bytes, what);
+        ++spg_quiet;
+        __asm__ volatile("" ::: "memory");  // the access, and its hook, stay between
+    }
+    __forceinline__ ~announced()
+    {
+        __asm__ volatile("" ::: "memory");
+        --spg_quiet;
+    }
+};
+#else
+struct announced {
+    announced(const volatile void*, size_t, unsigned) {}
+    ~announced() {}
+};
+#endif
+
+enum order { relaxed = 0, acquire = SPG_ACQUIRE, release = SPG_RELEASE, acq_rel = SPG_ACQUIRE | SPG_RELEASE };
+enum scope { gpu = 0, cta = SPG_CTA };
+
+template <unsigned what, class T> __forceinline__ T hinted_load(const T* address)
+{
+    const announced here(address, sizeof(T), SPG_READ | what);
+    return *address;
+}
+template <class T> __forceinline__ void hinted_store(T* address, T value)
+{
+    const announced here(address, sizeof(T), SPG_WRITE);
+    *address = value;
+}
+__forceinline__ void switch_point()
+{
+    if ((++spg_relaxed_loads & spg_switch_mask) == 0) spg_switch();
+}
+// A thread that is stopped at a relaxed access has read, and has not written yet: what another does meanwhile is what
+// an atomic would have kept out.
+template <order how, scope who, class T> __forceinline__ T ordered_load(const T* address)
+{
+    if (how == acquire) spg_yield();
+    T value;
+    {
+        const announced here(address, sizeof(T), SPG_READ | SPG_STRONG | how | who);
+        value = *(const volatile T*)address;
+    }
+    if (how != acquire) switch_point();
+    return value;
+}
+template <order how, scope who, class T> __forceinline__ void ordered_store(T* address, T value)
+{
+    switch_point();
+    const announced here(address, sizeof(T), SPG_WRITE | SPG_STRONG | how | who);
+    *(volatile T*)address = value;
+}
+template <order how, scope who, class T> __forceinline__ T ordered_add(T* address, T value)
+{
+    spg_count_atomic(address, SPG_OTHER);  // an arrival, which takes no place
+    const announced here(address, sizeof(T), SPG_READ | SPG_WRITE | SPG_STRONG | how | who);
+    const T old = *address;
+    *address = (T)(old + value);
+    return old;
+}
+
+}  // namespace spg
+
 // ---- loads and stores with a cache hint -----------------------------------------------------------------
 
-#define SPG_LOAD(name) \
-    template <class T> static inline T name(const T* address) { return *address; }
-SPG_LOAD(__ldg) SPG_LOAD(__ldca) SPG_LOAD(__ldcg) SPG_LOAD(__ldcs) SPG_LOAD(__ldlu)
-template <class T> static inline T __ldcv(const T* address)
+#define SPG_LOAD(name, what) \
+    template <class T> static __forceinline__ T name(const T* address) { return spg::hinted_load<what>(address); }
+SPG_LOAD(__ldg, SPG_READ_ONLY) SPG_LOAD(__ldca, 0) SPG_LOAD(__ldcg, SPG_L2) SPG_LOAD(__ldcs, 0) SPG_LOAD(__ldlu, 0)
+template <class T> static __forceinline__ T __ldcv(const T* address)
 {
     spg_yield();
+    const spg::announced here(address, sizeof(T), SPG_READ | SPG_STRONG | SPG_L2);
     return *(const volatile T*)address;
 }
 #define SPG_STORE(name) \
-    template <class T> static inline void name(T* address, T value) { *address = value; }
+    template <class T> static __forceinline__ void name(T* address, T value) { spg::hinted_store(address, value); }
 SPG_STORE(__stwb) SPG_STORE(__stcg) SPG_STORE(__stcs) SPG_STORE(__stwt)
 
 // ---- fences, clocks -------------------------------------------------------------------------------------
 
-static inline void __threadfence() { spg_yield(); }
-static inline void __threadfence_block() { spg_yield(); }
-static inline void __threadfence_system() { spg_yield(); }
+#ifdef SPG_HOOKS
+#define SPG_FENCE(block_only) spg_fence(block_only)
+#else
+#define SPG_FENCE(block_only) ((void)0)
+#endif
+static inline void __threadfence() { SPG_FENCE(0), spg_yield(); }
+static inline void __threadfence_block() { SPG_FENCE(1), spg_yield(); }
+static inline void __threadfence_system() { SPG_FENCE(0), spg_yield(); }
 static inline void __nanosleep(unsigned) { spg_yield(); }
 static inline long long clock64() { return spg_nanoseconds(); }
 static inline int clock() { return (int)spg_nanoseconds(); }
@@ -397,18 +483,19 @@ SPG_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
 // ---- atomics --------------------------------------------------------------------------------------------
 
 // Threads switch only at waits and yields, so plain operations are atomic. Every one is counted.
-#define SPG_ATOMIC_AS(name, type, expression, kind)                           \
-    static inline type name(type* address, type value)                        \
+#define SPG_ATOMIC_AS(name, type, expression, kind, who)                      \
+    static __forceinline__ type name(type* address, type value)                     \
     {                                                                         \
         spg_count_atomic(address, kind);                                      \
+        const spg::announced here(address, sizeof(type), SPG_ATOMIC_ACCESS | (who)); \
         const type old = *address;                                            \
         *address = (type)(expression);                                        \
         return old;                                                           \
     }
-#define SPG_ATOMIC_OF(kind, name, type, expression)     \
-    SPG_ATOMIC_AS(name, type, expression, kind)         \
-    SPG_ATOMIC_AS(name##_block, type, expression, kind) \
-    SPG_ATOMIC_AS(name##_system, type, expression, kind)
+#define SPG_ATOMIC_OF(kind, name, type, expression)              \
+    SPG_ATOMIC_AS(name, type, expression, kind, 0)               \
+    SPG_ATOMIC_AS(name##_block, type, expression, kind, SPG_CTA) \
+    SPG_ATOMIC_AS(name##_system, type, expression, kind, 0)
 #define SPG_ATOMIC(name, type, expression) SPG_ATOMIC_OF(SPG_OTHER, name, type, expression)
 typedef unsigned long long spg_u64;
 typedef long long spg_i64;
@@ -442,15 +529,19 @@ SPG_ATOMIC(atomicXor, unsigned, old ^ value)
 SPG_ATOMIC(atomicXor, spg_u64, old ^ value)
 SPG_ATOMIC(atomicInc, unsigned, old >= value ? 0 : old + 1)
 SPG_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
-#define SPG_CAS_AS(name, type)                                        \
-    static inline type name(type* address, type compare, type value)  \
+#define SPG_CAS_AS(name, type, who)                                   \
+    static __forceinline__ type name(type* address, type compare, type value) \
     {                                                                 \
         spg_count_atomic(address, SPG_CLAIM);                         \
+        const spg::announced here(address, sizeof(type), SPG_ATOMIC_ACCESS | (who)); \
         const type old = *address;                                    \
         if (old == compare) *address = value;                         \
         return old;                                                   \
     }
-#define SPG_CAS(type) SPG_CAS_AS(atomicCAS, type) SPG_CAS_AS(atomicCAS_block, type) SPG_CAS_AS(atomicCAS_system, type)
+#define SPG_CAS(type)                            \
+    SPG_CAS_AS(atomicCAS, type, 0)               \
+    SPG_CAS_AS(atomicCAS_block, type, SPG_CTA)   \
+    SPG_CAS_AS(atomicCAS_system, type, 0)
 SPG_CAS(int)
 SPG_CAS(unsigned)
 SPG_CAS(spg_u64)
@@ -544,6 +635,7 @@ template <class T> struct naked<volatile T> { typedef typename naked<T>::type ty
 template <class T> struct naked<const volatile T> { typedef typename naked<T>::type type; };
 struct parameter {
     unsigned char kind, size, target_kind, target_size;
+    const unsigned char* all() const { return &kind; }
 };
 template <class T> struct describe {
     static constexpr parameter value{(unsigned char)kind<T>::value, sizeof(T), 0, 0};
@@ -570,6 +662,18 @@ template <class... P> inline export_entry entry(void (*kernel)(P...))
 }
 
 }  // namespace spg
+
+#ifdef SPG_HOOKS
+namespace spg {
+// Tells the runtime a kernel's name, the names of its parameters (comma after each), and which are const __restrict__.
+struct described {
+    described(const char* name, const export_entry& entry, const char* parameters, unsigned long long read_only)
+    {
+        spg_describe(name, entry.kernel, entry.parameters->all(), entry.count, parameters, read_only);
+    }
+};
+}  // namespace spg
+#endif
 
 #define SPG_LAUNCH(kernel, grid, block, shared_bytes, stream) \
     ::spg::child(#kernel, kernel, grid, block, shared_bytes, stream, SPG_HERE)

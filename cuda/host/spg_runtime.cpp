@@ -15,11 +15,14 @@
 //   - a block's threads meeting at different barriers in the source is an error (likewise)
 //   - so are lanes in a warp collective that name different operations, or a mask without the caller
 //   - reading from a lane that takes no part gives junk; shared and device memory start as junk
-// What it does not see: data races (threads switch only where they wait or yield), and spins that contain no
-// atomic, fence, sleep or clock: those never end, as nothing interrupts the spinner.
+// Threads switch only where they wait or yield: at atomics, fences, acquires, and, with a seed, relaxed loads. A spin
+// that contains none of these never ends, as nothing interrupts the spinner. Data races are found where kernels are
+// compiled with SPG_HOOKS, see spg_races.hpp.
 #include "spg_scheduler.hpp"
 
-__attribute__((visibility("default"))) spg_thread_view* spg_self = nullptr;  // extern "C" by its declaration
+// extern "C" by their declarations
+__attribute__((visibility("default"))) spg_thread_view* spg_self = nullptr;
+__attribute__((visibility("default"))) unsigned spg_relaxed_loads = 0, spg_switch_mask = 0xffff;
 
 // ---- called by kernels ----------------------------------------------------------------------------------
 
@@ -37,6 +40,7 @@ EXPORT void* spg_shared(const void* declaration, size_t bytes, size_t align)
     if (posix_memalign((void**)&memory, align < 16 ? 16 : align, bytes)) abort();
     memset(memory, kJunk, bytes);
     set->arrays.push_back({declaration, memory, bytes});
+    SPG_TELL(told::memory(memory, bytes, true, "shared memory", 1);)
     return memory;
 }
 
@@ -146,11 +150,63 @@ EXPORT unsigned spg_active_mask(spg_site site)
     return self()->result;
 }
 
+// A seed also stops a thread here now and then: until nothing else can run, as far behind as another can be, or until
+// its turn among those that are ready.
+EXPORT void spg_switch()
+{
+    Thread* t = self();
+    if (!t) return;
+    if (!seed) spinning.push_back(t);  // so many relaxed loads may be a spin
+    else if (draw(8)) return;
+    else if (draw(2)) spinning.push_back(t);
+    else make_ready(t);
+    dispatch();
+}
+
 EXPORT void spg_yield()
 {
     Thread* t = self();
-    if (!t || ++t->spins % kSpinsBeforeYield) return;
-    spinning.push_back(t);
+    if (!t) return;
+    if (++t->spins % kSpinsBeforeYield == 0) {
+        spinning.push_back(t);
+        dispatch();
+    } else if (seed) {
+        spg_switch();
+    }
+}
+
+EXPORT void spg_named_barrier(int name, unsigned threads, spg_site site)
+{
+    Thread* t = self();
+    Block* b = t->block;
+    if (name < 1 || name > 15 || threads == 0 || threads % kWarp) {
+        set_failure(kLaunchFailure, site, "%s: barrier %d for %u threads: names are 1 to 15, threads whole warps", b->grid->name.c_str(), name, threads);
+        abandon();
+    }
+    t->spins = 0;
+    t->what = "a named barrier";
+    t->site = site;
+    NamedBarrier* meeting = nullptr;
+    for (NamedBarrier& n : b->named)
+        if (n.name == name) meeting = &n;
+    if (!meeting) {
+        b->named.push_back({name, threads, {}});
+        meeting = &b->named.back();
+    }
+    if (meeting->here.empty()) meeting->threads = threads;
+    if (meeting->threads != threads) {
+        set_failure(kLaunchFailure, site, "%s: threads of %s meet at barrier %d for %u and for %u threads", b->grid->name.c_str(),
+                    block_name(b).c_str(), name, meeting->threads, threads);
+        abandon();
+    }
+    meeting->here.push_back(t);
+    if (meeting->here.size() == threads) {
+        SPG_TELL(told::team_meets(meeting->here);)
+        for (Thread* other : meeting->here) make_ready(other);
+        meeting->here.clear();
+    } else {
+        t->wait = Wait::named;
+    }
     dispatch();
 }
 
@@ -252,6 +308,7 @@ EXPORT int spg_launch_child(const char* name, spg_call call, void* kernel, void*
     }
     g->arguments = g->pointers.data();
     g->parent = parent;
+    SPG_TELL(told::begin_grid(g); told::child(g, t);)
     ++pending;
     ++device->child_launches;
     if (order == SPG_TAIL) {
@@ -262,6 +319,7 @@ EXPORT int spg_launch_child(const char* name, spg_call call, void* kernel, void*
     if (order == SPG_STREAM) {
         g->in_stream = true;
         g->stream = {t->block->serial, stream};
+        SPG_TELL(told::into_stream(g);)
         Grid*& last = streams[g->stream];
         if (last) last->successor = g;
         else enqueue(g);
@@ -284,6 +342,7 @@ EXPORT void* spg_device_malloc(size_t bytes)
     memset(pointer, kJunk, bytes);
     heap[pointer] = bytes;
     heap_used += bytes;
+    SPG_TELL(told::memory(pointer, bytes, false, "", 1);)
     return pointer;
 }
 
@@ -294,6 +353,7 @@ EXPORT void spg_device_free(void* pointer)
     if (at == heap.end()) spg_trap("free() of what malloc() did not give", {nullptr, 0});
     heap_used -= at->second;
     heap.erase(at);
+    SPG_TELL(told::freed(pointer);)
     free(pointer);
 }
 
@@ -320,14 +380,21 @@ EXPORT SPG_NOINLINE int spg_launch(const char* name, spg_call call, void* kernel
     } else if (grid.x && grid.y && grid.z) {
         ++device->kernel_launches;
         random_state = seed;
+#ifdef SPG_HOOKS
+        spg_switch_mask = seed ? 0 : 0xff;  // accesses are slow, and so are spins
+#else
+        spg_switch_mask = seed ? 0 : 0xffff;
+#endif
         Grid* g = new_grid(name, call, kernel, grid, block, shared);
         g->arguments = arguments;
         g->cooperative = cooperative;
+        SPG_TELL(told::begin_launch(); told::begin_grid(g);)
         enqueue(g);
         {
             FaultGuard guard;
             run_all();
         }
+        SPG_TELL(told::end_launch();)
         if (failure) clean_up();
     }
     const int result = failure;
@@ -344,16 +411,25 @@ EXPORT void* spg_alloc(size_t bytes)
     void* pointer;
     if (posix_memalign(&pointer, 256, bytes ? bytes : 1)) return nullptr;
     memset(pointer, kJunk, bytes);
+    SPG_TELL(pthread_mutex_lock(&launch_lock); told::memory(pointer, bytes, false, "", 1); pthread_mutex_unlock(&launch_lock);)
 #ifdef SPG_ASAN
     if (!bytes) __asan_poison_memory_region(pointer, 1);
 #endif
     return pointer;
 }
 
-EXPORT void spg_free(void* pointer) { free(pointer); }
+EXPORT void spg_free(void* pointer)
+{
+    SPG_TELL(pthread_mutex_lock(&launch_lock); told::freed(pointer); pthread_mutex_unlock(&launch_lock);)
+    free(pointer);
+}
 
 #ifdef SPG_ASAN
 namespace {
 __attribute__((constructor)) void watch() { __asan_set_error_report_callback(on_report); }
 }
+#endif
+
+#ifdef SPG_HOOKS
+#include "spg_hook_calls.hpp"
 #endif

@@ -5,6 +5,29 @@
 
 #include <stddef.h>
 
+#ifdef SPG_HOOKS  // names of their own, so that a process can have the plain runtime and this one
+#define spg_self spg_hooked_self
+#define spg_shared spg_hooked_shared
+#define spg_dynamic_shared spg_hooked_dynamic_shared
+#define spg_dynamic_shared_bytes spg_hooked_dynamic_shared_bytes
+#define spg_barrier spg_hooked_barrier
+#define spg_named_barrier spg_hooked_named_barrier
+#define spg_grid_barrier spg_hooked_grid_barrier
+#define spg_warp spg_hooked_warp
+#define spg_active_mask spg_hooked_active_mask
+#define spg_count_atomic spg_hooked_count_atomic
+#define spg_yield spg_hooked_yield
+#define spg_relaxed_loads spg_hooked_relaxed_loads
+#define spg_switch_mask spg_hooked_switch_mask
+#define spg_switch spg_hooked_switch
+#define spg_trap spg_hooked_trap
+#define spg_nanoseconds spg_hooked_nanoseconds
+#define spg_launch_child spg_hooked_launch_child
+#define spg_last_error spg_hooked_last_error
+#define spg_device_malloc spg_hooked_device_malloc
+#define spg_device_free spg_hooked_device_free
+#endif
+
 struct uint3 {
     unsigned x, y, z;
 };
@@ -50,6 +73,19 @@ struct spg_lane {
 
 enum spg_warp_op { SPG_WARP_SYNC, SPG_WARP_SHUFFLE, SPG_WARP_BALLOT, SPG_WARP_MATCH, SPG_WARP_GATHER };
 
+// What an access is, for the race detector and the trace. Plain unless SPG_STRONG.
+enum spg_access_word : unsigned {
+    SPG_READ = 1,
+    SPG_WRITE = 2,
+    SPG_STRONG = 4,      // relaxed at least
+    SPG_ACQUIRE = 8,
+    SPG_RELEASE = 16,
+    SPG_CTA = 32,        // scope of the block, else of the GPU
+    SPG_READ_ONLY = 64,  // through the read-only cache (.nc)
+    SPG_L2 = 128,        // L1 does not answer, or does not keep it
+    SPG_ATOMIC_ACCESS = SPG_READ | SPG_WRITE | SPG_STRONG,
+};
+
 // A host device's settings and counters, owned by the host (ctypes mirrors it).
 struct spg_device {
     unsigned long long seed;           // 0: natural order
@@ -79,7 +115,11 @@ unsigned spg_active_mask(spg_site site);
 
 enum spg_atomic { SPG_OTHER, SPG_CLAIM, SPG_RESERVE };
 void spg_count_atomic(const volatile void* address, spg_atomic kind);
-void spg_yield();
+void spg_yield();  // in every loop that waits: lets others go on
+// Relaxed loads count here; each time that the count has no bit of the mask, another thread may go on.
+extern unsigned spg_relaxed_loads, spg_switch_mask;
+void spg_switch();
+void spg_named_barrier(int name, unsigned threads, spg_site site);  // bar.sync
 [[noreturn]] void spg_trap(const char* what, spg_site site);
 long long spg_nanoseconds();  // a monotonic clock; reading it yields
 
@@ -90,4 +130,14 @@ int spg_launch_child(const char* name, spg_call call, void* kernel, void** argum
 int spg_last_error(int clear);
 void* spg_device_malloc(size_t bytes);
 void spg_device_free(void* pointer);
+
+#ifdef SPG_HOOKS  // see spg_hooks.hpp
+void spg_access(const volatile void* address, unsigned bytes, unsigned what);
+void spg_fence(int block_only);
+extern int spg_quiet;
+void* spg_named_shared(const void* declaration, size_t bytes, size_t align, const char* name, size_t element);
+void* spg_named_dynamic_shared(const char* name, size_t element);
+void spg_describe(const char* name, const void* kernel, const unsigned char* parameters, int count, const char* names,
+                  unsigned long long read_only);
+#endif
 }

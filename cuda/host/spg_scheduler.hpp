@@ -2,6 +2,9 @@
 #pragma once
 
 #include "spg_fibers.hpp"
+#ifdef SPG_HOOKS
+#include "spg_told.hpp"
+#endif
 
 namespace {
 
@@ -62,6 +65,7 @@ void release_barrier(Block* b)
                     b->grid->name.c_str(), b->ended, b->count, block_name(b).c_str(), t->what);
         return;
     }
+    SPG_TELL(told::block_barrier(b);)
     const unsigned predicates = b->predicates, arrived = b->waiting;
     b->barrier = nullptr;
     b->waiting = b->predicates = 0;
@@ -101,6 +105,7 @@ void check_grid_barrier(Grid* g)
         return;
     }
     ++device->barriers;
+    SPG_TELL(told::grid_barrier(g);)
     g->barrier = nullptr;
     g->waiting = 0;
     while (t) {
@@ -149,6 +154,7 @@ void check_meetings(Warp& w, Thread* me)
             ++i;
             continue;
         }
+        SPG_TELL(told::meeting(w, m);)
         finish_meeting(m);
         for (unsigned j = 0; j < kWarp; ++j)
             if (m.here >> j & 1 && m.lanes[j] != me) make_ready(m.lanes[j]);
@@ -182,7 +188,11 @@ void finish_active(Thread* first)
 
 void free_shared(SharedSet* set)
 {
-    for (SharedArray& a : set->arrays) free(a.memory);
+    for (SharedArray& a : set->arrays) {
+        SPG_TELL(told::freed(a.memory);)
+        free(a.memory);
+    }
+    SPG_TELL(if (set->dynamic) told::freed(set->dynamic);)
     free(set->dynamic);
     delete set;
 }
@@ -196,6 +206,7 @@ void complete(Grid* g)
         if (!g->tails.empty()) {
             Grid* tail = g->tails.front();
             g->tails.pop_front();
+            SPG_TELL(told::follow(g, tail);)
             ++g->open_children;
             enqueue(tail);
             return;
@@ -203,8 +214,12 @@ void complete(Grid* g)
         if (g->in_stream) {
             auto at = streams.find(g->stream);
             if (at != streams.end() && at->second == g) streams.erase(at);
-            if (g->successor) enqueue(g->successor);
+            if (g->successor) {
+                SPG_TELL(told::follow(g, g->successor);)
+                enqueue(g->successor);
+            }
         }
+        SPG_TELL(told::complete(g);)
         for (SharedSet* set : g->free_shared) free_shared(set);
         Grid* parent = g->parent;
         grids[g->slot] = grids.back();
@@ -236,6 +251,7 @@ void start_block(Grid* g)  // the first of startable
     b->count = g->block.x * g->block.y * g->block.z;
     b->begun = b->ended = b->waiting = b->predicates = 0;
     b->barrier = nullptr;
+    b->named.clear();
     b->serial = ++serials;
     unsigned long long start, step;
     shuffle(b->count, start, step);
@@ -254,13 +270,21 @@ void start_block(Grid* g)  // the first of startable
             // Exact size: AddressSanitizer's red zone begins where the launch's bytes end.
             if (posix_memalign((void**)&b->shared->dynamic, 16, g->shared)) abort();
             memset(b->shared->dynamic, kJunk, g->shared);
+            SPG_TELL(told::memory(b->shared->dynamic, g->shared, true, "dynamic shared memory", 1);)
         }
     } else {
         b->shared = g->free_shared.back();
         g->free_shared.pop_back();
-        for (SharedArray& a : b->shared->arrays) memset(a.memory, kJunk, a.bytes);
-        if (g->shared) memset(b->shared->dynamic, kJunk, g->shared);
+        for (SharedArray& a : b->shared->arrays) {
+            memset(a.memory, kJunk, a.bytes);
+            SPG_TELL(told::reused(a.memory, a.bytes);)
+        }
+        if (g->shared) {
+            memset(b->shared->dynamic, kJunk, g->shared);
+            SPG_TELL(told::reused(b->shared->dynamic, g->shared);)
+        }
     }
+    SPG_TELL(if (!told::begin_block(b)) set_failure(kTooLarge, {nullptr, 0}, "%s: more blocks in a launch than this mode can tell apart (4,194,303)", g->name.c_str());)
     live.push_back(b);
     live_threads += b->count;
     fresh.push_back(b);
@@ -303,12 +327,14 @@ Thread* begin_thread(Block* b)
     t->wait = Wait::none;
     current->thread = t;
     spg_self = &t->view;
+    SPG_TELL(told::begin_thread(t);)
     return t;
 }
 
 void end_thread(Thread* t)
 {
     Block* b = t->block;
+    SPG_TELL(told::end_thread(t);)
     current->thread = nullptr;
     spg_self = nullptr;
     ++b->ended;
@@ -361,6 +387,13 @@ void report_standstill()
                 const unsigned missing = m.mask & b->warps[w].alive & ~m.here;
                 set_failure(kLaunchFailure, first->site, "%s: lanes 0x%08x of warp %zu of %s never reached %s with mask 0x%08x",
                             b->grid->name.c_str(), missing, w, block_name(b).c_str(), m.what, m.mask);
+                return;
+            }
+    for (Block* b : live)
+        for (const NamedBarrier& n : b->named)
+            if (!n.here.empty()) {
+                set_failure(kLaunchFailure, n.here[0]->site, "%s: only %zu of %u threads of %s reached barrier %d",
+                            b->grid->name.c_str(), n.here.size(), n.threads, block_name(b).c_str(), n.name);
                 return;
             }
     for (Grid* g : grids)

@@ -13,7 +13,7 @@
 //          the rest (null without weights). teleport value_t [n], or null: 1 / n everywhere. totals double [8]: for
 //          iteration k two words at 2 (k % 3), the L1 norm of what changed and the rank of dangling vertices, and at 6
 //          and 7 the same of the start; the last two must be 0 at a launch and are left so. barrier unsigned [1], see
-//          graph/sync.cuh. outcome double [2]: iterations done, and the last change.
+//          common/ordered.cuh. outcome double [2]: iterations done, and the last change.
 //          new_id int32 [n] and out value_t [n]: where the graph was renumbered, the ranks by the input's ids.
 //          trace double [2 traced] interleaved: when iteration k ended, in ns, and its change; only if traced > 0,
 //          and one more pair at first: when the first began.
@@ -25,7 +25,7 @@
 // Idea     Page, Brin, Motwani and Winograd, 1999; Langville and Meyer, "Deeper inside PageRank", 2004 (dangling
 //          vertices); persistent threads as in bfs/persistent.cu.
 #pragma once
-#include "../graph/sync.cuh"
+#include "../common/ordered.cuh"
 
 enum { LOSE = 0, SPREAD = 1, KEEP = 2 };
 

@@ -128,7 +128,7 @@ __device__ __forceinline__ void sort_by_digit(int n, int pass, int shift, const 
         sum += of_warp;
     }
     unsigned* mine = state.status + (long long)pass * gridDim.x * SPG_DIGITS + digit_of_mine;
-    scan_store(mine + (long long)tile * SPG_DIGITS, (tile == 0 ? SPG_DIGIT_PREFIX : SPG_DIGIT_SUM) | sum);
+    store_grid(mine + (long long)tile * SPG_DIGITS, (tile == 0 ? SPG_DIGIT_PREFIX : SPG_DIGIT_SUM) | sum);
     unsigned total;
     const unsigned in_tile = block_exclusive_sum(sum, total);
     const unsigned in_all = block_exclusive_sum(state.counters[pass * SPG_DIGITS + digit_of_mine], total);
@@ -139,16 +139,19 @@ __device__ __forceinline__ void sort_by_digit(int n, int pass, int shift, const 
         unsigned word[SPG_LOOK_AT_ONCE];
 #pragma unroll
         for (int k = 0; k < SPG_LOOK_AT_ONCE; ++k)
-            word[k] = at - k >= 0 ? scan_load(mine + (at - k) * SPG_DIGITS) : SPG_DIGIT_PREFIX;
+            word[k] = at - k >= 0 ? load_grid(mine + (at - k) * SPG_DIGITS) : SPG_DIGIT_PREFIX;
 #pragma unroll
         for (int k = 0; k < SPG_LOOK_AT_ONCE; ++k) {
             if (known) continue;
-            while (word[k] < SPG_DIGIT_SUM) word[k] = scan_load(mine + (at - k) * SPG_DIGITS);
+            while (word[k] < SPG_DIGIT_SUM) {
+                spin_pause();
+                word[k] = load_grid(mine + (at - k) * SPG_DIGITS);
+            }
             before += word[k] & SPG_DIGIT_VALUE;
             known = word[k] >= SPG_DIGIT_PREFIX;
         }
     }
-    if (tile > 0) scan_store(mine + (long long)tile * SPG_DIGITS, SPG_DIGIT_PREFIX | (before + sum));
+    if (tile > 0) store_grid(mine + (long long)tile * SPG_DIGITS, SPG_DIGIT_PREFIX | (before + sum));
     first[digit_of_mine] = in_tile;
     move[digit_of_mine] = in_all + before - in_tile;
     __syncthreads();

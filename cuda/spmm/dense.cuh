@@ -38,7 +38,7 @@ static_assert(sizeof(piece_t) <= 16, "no load is wider than 16 bytes");
 #ifdef SPG_HOST
 static inline piece_t load_piece(const value_t* p, bool there) {
     piece_t r = {};
-    if (there) r = *reinterpret_cast<const piece_t*>(p);
+    if (there) r = spg::hinted_load<SPG_READ_ONLY>(reinterpret_cast<const piece_t*>(p));
     return r;
 }
 #else

@@ -22,7 +22,7 @@
 // Idea     Beamer, Asanovic and Patterson, "Reducing PageRank communication via propagation blocking", IPDPS 2017;
 //          chunks, and two teams that hand them over by counters, are ours.
 #include "quad.cuh"
-#include "../graph/sync.cuh"
+#include "../common/ordered.cuh"
 
 // Quads that a multiplying thread has under way, less one.
 #ifndef SPG_STAGES
@@ -40,7 +40,7 @@
 #ifdef SPG_HOST
 typedef int policy_t;
 static inline policy_t evict_first() { return 0; }
-static inline ushort4 stream_sums(const ushort4* p, policy_t) { return *p; }
+static inline ushort4 stream_sums(const ushort4* p, policy_t) { return spg_stream(p); }
 template <int BYTES>
 static inline void copy_once(void* shared, const void* global, policy_t)
 {
@@ -167,44 +167,25 @@ __device__ __forceinline__ void add_extras(int extras, const unsigned short* __r
     }
 }
 
-// A barrier for one of the two teams. `meeting` is its word in shared memory, for the host device.
-__device__ __forceinline__ void team_barrier(int team, int threads, unsigned* meeting)
-{
-#ifdef SPG_HOST
-    const unsigned all = (atomicAdd(meeting + team, 1u) / threads + 1) * threads;
-    while ((int)(load_acquire(meeting + team) - all) < 0) {
-    }
-#else
-    asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(threads) : "memory");
-#endif
-}
-
 // Waits until all blocks have said so, and makes what they wrote before visible to the whole team.
-__device__ __forceinline__ void wait_for_all(const unsigned* flag, int team, int threads, int thread, unsigned* meeting)
+__device__ __forceinline__ void wait_for_all(const unsigned* flag, int team, int threads, int thread)
 {
     if (thread == 0)
         while (load_acquire(flag) < gridDim.x) {
         }
-    team_barrier(team, threads, meeting);
+    team_barrier(team, threads);
 }
 
 // Says that this block's team is done with a chunk.
-__device__ __forceinline__ void say_done(unsigned* flag, int team, int threads, int thread, unsigned* meeting)
+__device__ __forceinline__ void say_done(unsigned* flag, int team, int threads, int thread)
 {
-    team_barrier(team, threads, meeting);
+    team_barrier(team, threads);
     if (thread == 0) add_release(flag, 1);
 }
 
 // Says that this block has read a chunk's products, so that others may overwrite them. All threads have passed a
 // barrier since they read; the release orders their reads, too, before the count.
-__device__ __forceinline__ void say_read(unsigned* flag)
-{
-#ifdef SPG_HOST
-    add_release(flag, 1);
-#else
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(flag) : "memory");
-#endif
-}
+__device__ __forceinline__ void say_read(unsigned* flag) { add_release(flag, 1); }
 
 // A multiplying thread's way through its quads: tiles blockIdx.x, blockIdx.x + gridDim.x, ... of chunk 0, 1, ...
 struct quads_t {
@@ -281,7 +262,6 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
              const value_t* __restrict__ x, value_quad* product, unsigned* flags, value_t* y)
 {
     SPG_DYNAMIC_SHARED(value_quad, shared);
-    SPG_SHARED(unsigned, meeting, 2);
     const bool multiplies = threadIdx.x < multipliers;
     const int threads = multiplies ? multipliers : blockDim.x - multipliers;
     const int thread = multiplies ? threadIdx.x : threadIdx.x - multipliers;
@@ -294,10 +274,6 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
     index_t* const dest_slot = reinterpret_cast<index_t*>(col_slot - thread + SPG_STAGES * multipliers) + thread;
     value_t* const tile = reinterpret_cast<value_t*>(dest_slot - thread + SPG_STAGES * multipliers);
     value_t* const sums = tile + widest;
-#ifdef SPG_HOST
-    if (threadIdx.x < 2) meeting[threadIdx.x] = 0;
-    __syncthreads();
-#endif
     // Rows that lie in several bins are added up with atomics. Whoever adds has waited for all who multiply.
     if (multiplies)
         for (index_t i = blockIdx.x * threads + thread; i < split_rows; i += gridDim.x * threads) y[split_row[i]] = 0;
@@ -326,13 +302,13 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
         int take = 0, resident = -1;
         for (int c = 0; c < chunks; ++c) {
             value_quad* const target = product + (long long)(c % buffers) * 2 * most_groups;
-            if (c >= buffers) wait_for_all(added + c - buffers, 0, threads, thread, meeting);
+            if (c >= buffers) wait_for_all(added + c - buffers, 0, threads, thread);
             for (int t = blockIdx.x; t < tiles; t += gridDim.x) {
                 if (t != resident) {
                     const index_t begin = tile_col[t], width = tile_col[t + 1] - begin;
-                    team_barrier(0, threads, meeting);
+                    team_barrier(0, threads);
                     for (index_t i = thread; i < width; i += threads) tile[i] = x[begin + i];
-                    team_barrier(0, threads, meeting);
+                    team_barrier(0, threads);
                     resident = t;
                 }
                 const index_t* const bounds = start + (long long)c * tiles + t;
@@ -352,7 +328,7 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
                     take = take + 1 == SPG_STAGES ? 0 : take + 1;
                 }
             }
-            say_done(multiplied + c, 0, threads, thread, meeting);
+            say_done(multiplied + c, 0, threads, thread);
         }
         spg_copy_wait<0>();
     } else {
@@ -367,13 +343,13 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
         if (next.chunk < chunks)  // a block beyond the bins of every chunk has none
             ask_for_sums(to, next.quad + thread, next.stop, threads, sum, once);
         int set = 0, done = 0;  // chunks that this team is done with
-        team_barrier(1, threads, meeting);
+        team_barrier(1, threads);
         while (next.chunk < chunks) {
             const bin_t bin = next;
             for (; done < bin.chunk; ++done)
                 if (thread == 0) say_read(added + done);
             next.find(bin.chunk, chunks, bin.bin + gridDim.x, chunk_bin, bin_group, bin_row, extra_ptr);
-            if (ready[set] != gridDim.x) wait_for_all(multiplied + bin.chunk, 1, threads, thread, meeting);
+            if (ready[set] != gridDim.x) wait_for_all(multiplied + bin.chunk, 1, threads, thread);
             const value_quad* const source =
                 product + ((long long)(bin.chunk % buffers) * 2 * most_groups - 2LL * bin_group[chunk_bin[bin.chunk]]);
             value_t* const mine = sums + set * most_sums;
@@ -394,13 +370,13 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
             if (next.chunk < chunks) ask_for_sums(to, next.quad + thread, next.stop, threads, sum, once);
             if (thread == threads - 1)
                 ready[set ^ 1] = next.chunk < chunks ? load_acquire(multiplied + next.chunk) : 0;
-            team_barrier(1, threads, meeting);
+            team_barrier(1, threads);
             const bool shared_first = bin.first < 0, shared_last = bin.end < 0;
             const index_t first = shared_first ? ~bin.first : bin.first;
             const int rows = (shared_last ? ~bin.end : bin.end) - first;
             if (bin.extras > 0) {
                 add_extras(bin.extras, extra_row + bin.extra, mine + rows, mine, thread, threads);
-                team_barrier(1, threads, meeting);
+                team_barrier(1, threads);
             }
             for (int i = thread; i < rows; i += threads) {
                 const value_t total = mine[i];

@@ -57,7 +57,7 @@ __device__ __forceinline__ void publish_part(scan_word_t* parts, long long tile,
     unsigned bits[WORDS];
     memcpy(bits, &part, sizeof part);
 #pragma unroll
-    for (int w = 0; w < WORDS; ++w) scan_store(parts + tile * WORDS + w, 1ull << 32 | bits[w]);
+    for (int w = 0; w < WORDS; ++w) store_grid(parts + tile * WORDS + w, 1ull << 32 | bits[w]);
 }
 
 // Sum of the parts of tiles from `tile` on in steps of 32 below `end`: each is waited for, and taken away.
@@ -69,15 +69,18 @@ __device__ __forceinline__ value_t take_parts(scan_word_t* parts, long long tile
         for (int u = 0; u < SPG_PARTS; ++u)
 #pragma unroll
             for (int w = 0; w < WORDS; ++w)
-                word[u][w] = tile + 32 * u < end ? scan_load(parts + (tile + 32 * u) * WORDS + w) : 1ull << 32;
+                word[u][w] = tile + 32 * u < end ? load_grid(parts + (tile + 32 * u) * WORDS + w) : 1ull << 32;
 #pragma unroll
         for (int u = 0; u < SPG_PARTS; ++u) {
             unsigned bits[WORDS];
 #pragma unroll
             for (int w = 0; w < WORDS; ++w) {
                 scan_word_t* const at = parts + (tile + 32 * u) * WORDS + w;
-                while (word[u][w] == 0) word[u][w] = scan_load(at);
-                if (tile + 32 * u < end) scan_store(at, 0ull);
+                while (word[u][w] == 0) {
+                    spin_pause();
+                    word[u][w] = load_grid(at);
+                }
+                if (tile + 32 * u < end) store_grid(at, 0ull);
                 bits[w] = (unsigned)word[u][w];
             }
             value_t part;

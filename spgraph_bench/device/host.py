@@ -6,7 +6,7 @@ fibers. Results and event counts are exact and repeatable; times mean nothing fo
 What is checked beyond what a GPU checks: argument types of each launch, diverged barriers, threads that
 return before a barrier, warp collectives that do not match; with ``SPGRAPH_HOST_SANITIZE=address`` (see
 :func:`sanitizer_env`) every access outside a buffer, with ``undefined`` integer overflow, bad shifts and
-misaligned vector loads too.
+misaligned vector loads too; with ``race`` accesses of one address that nothing orders (docs/races.md).
 
 Kernels are built with ``-O2``; without ``-march=native`` and with ``-ffp-contract=off``, so that the cache
 can be shared between machines and every machine gives the same bits; with ``-fno-strict-aliasing``, because
@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.cores import usable_cores
+from spgraph_bench.device import races
 from spgraph_bench.device.base import Arg, Compiled, DeviceInfo, Dim, Limit
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipError
 from spgraph_bench.memory import available_memory
@@ -44,8 +45,8 @@ from spgraph_bench.toolchain.modules import (
     compiler_identity,
     run_compiler,
     source_digest,
-    source_place,
 )
+from spgraph_bench.toolchain.places import line_of
 
 __all__ = [
     "HostBuffer",
@@ -57,6 +58,11 @@ __all__ = [
     "sanitizer_env",
 ]
 
+# A call before each load and store: cuda/host/spg_hooks.hpp. Structures are copied whole, as nvcc does it.
+_HOOKS = (
+    "-DSPG_HOOKS", "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1", "-fno-tree-vectorize", "-fno-tree-sra",
+)  # fmt: skip
 _FLAGS = (
     "-std=c++17", "-O2", "-g1", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing",
     "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fvisibility=hidden",
@@ -94,7 +100,7 @@ def sanitizer_env(*sanitizers: str) -> dict[str, str]:
 
     Parameters
     ----------
-    sanitizers : "address", "undefined"; address alone by default.
+    sanitizers : "address", "undefined", "race"; address alone by default.
     """
     chosen = sanitizers or ("address",)
     env = {**os.environ, "SPGRAPH_HOST_SANITIZE": ",".join(chosen)}
@@ -116,7 +122,10 @@ def sanitizer_env(*sanitizers: str) -> dict[str, str]:
 
 def _options(sanitizers: tuple[str, ...]) -> list[str]:
     # Sources are named below cuda/, wherever that is: a cache may be shared between installations.
-    flags = [*_FLAGS, *(f"-fsanitize={s}" for s in sanitizers), f"-fdebug-prefix-map={cuda_dir()}=."]
+    checks = [f"-fsanitize={s}" for s in sanitizers if s != "race"]
+    flags = [*_FLAGS, *checks, f"-fdebug-prefix-map={cuda_dir()}=."]
+    if "race" in sanitizers:
+        flags += _HOOKS
     if "address" in sanitizers:
         flags.append("-fsanitize-recover=address")
     if "undefined" in sanitizers:  # a trap becomes a LaunchError with its line
@@ -132,9 +141,20 @@ def _identity(compiler: list[str]) -> str:
     return f"{compiler_identity(shlex.join(compiler))}\n{platform.machine()}"
 
 
+def _need_hooks(compiler: list[str]) -> None:
+    # clang has such hooks too, but moves accesses to other lines and takes none of g++'s parameters.
+    if "clang" in compiler_identity(shlex.join(compiler)).lower():
+        raise DeviceError(
+            f"{shlex.join(compiler)} has no hooks for races and traces", remedy="use g++: CXX=g++"
+        )
+
+
 def _runtime_request(sanitizers: tuple[str, ...]) -> Request:
     compiler, root = _need_compiler(), cuda_dir()
-    options = [*_options(()), *(["-DSPG_ASAN"] if "address" in sanitizers else [])]
+    told = {"address": "-DSPG_ASAN", "race": "-DSPG_HOOKS"}
+    options = [*_options(()), *(word for name, word in told.items() if name in sanitizers)]
+    if "race" in sanitizers:
+        _need_hooks(compiler)
 
     def make(target: Path) -> str:
         command: list[str | Path] = [
@@ -152,15 +172,19 @@ def _runtime_request(sanitizers: tuple[str, ...]) -> Request:
     return Request(parts, make, ".so", "host/spg_runtime.cpp")
 
 
-def module_request(source: str, defines: Mapping[str, str] | None = None) -> Request:
+def module_request(
+    source: str, defines: Mapping[str, str] | None = None, sanitizers: tuple[str, ...] | None = None
+) -> Request:
     """The request that has `source` ready before it is needed: for ``modules.build_all``.
 
     Parameters
     ----------
     source : a path below ``cuda/``, or an absolute one.
     defines : preprocessor definitions; "" defines a name without a value.
+    sanitizers : None: what SPGRAPH_HOST_SANITIZE names.
     """
-    compiler, sanitizers, root = _need_compiler(), chosen_sanitizers(), cuda_dir()
+    compiler, root = _need_compiler(), cuda_dir()
+    sanitizers = chosen_sanitizers() if sanitizers is None else sanitizers
     include_dirs = [root, root / "host/include"]
     options = _options(sanitizers)
     defined = [f"-D{name}={value}" for name, value in sorted((defines or {}).items())]
@@ -171,31 +195,58 @@ def module_request(source: str, defines: Mapping[str, str] | None = None) -> Req
         text = target.with_suffix(".ii")
         run_compiler([*compiler, *options, *words, "-E", "-x", "c++", source, "-o", text], source, cwd=root)
         code = text.read_text(errors="surrogateescape")
-        names = dict.fromkeys(_MARK.findall(code))
+        heads = {match[1]: match.end() for match in _MARK.finditer(code)}
         entries = "".join(
             f'extern "C" __attribute__((visibility("default"))) spg::export_entry spg_entry_{name};\n'
             f"spg::export_entry spg_entry_{name} = spg::entry({name});\n"
-            for name in names
+            for name in heads
         )
+        if "race" in sanitizers:
+            for name, start in heads.items():
+                called, read_only = _parameters(code, start)
+                entries += (
+                    f'static spg::described spg_described_{name}("{name}", spg_entry_{name}, '
+                    f'"{called}", {read_only}ull);\n'
+                )
         with text.open("a", errors="surrogateescape") as file:
             file.write(f"\n# 1 {json.dumps(source)}\n{entries}")
-        command: list[str | Path] = [
-            *compiler,
-            *options,
-            "-x",
-            "c++-cpp-output",
-            "-shared",
-            text,
-            "-o",
-            target,
-        ]
-        return run_compiler(command, source, cwd=root)
+        command: list[str | Path] = [*compiler, *options, "-x", "c++-cpp-output"]
+        if "race" not in sanitizers:
+            return run_compiler([*command, "-shared", text, "-o", target], source, cwd=root)
+        # Linked without -fsanitize=thread: the hooks are the runtime's.
+        code_of = target.with_suffix(".o")
+        log = run_compiler([*command, "-c", text, "-o", code_of], source, cwd=root)
+        return log + run_compiler([*compiler, "-shared", code_of, "-o", target], source, cwd=root)
 
     digest = source_digest(root / source, include_dirs)
     said = (Path(compiler[-1]).name, *_portable(options), *defined)
     return Request(
         (source, digest, *_portable(options), *defined, _identity(compiler)), make, ".so", source, said
     )
+
+
+def _parameters(code: str, start: int) -> tuple[str, int]:
+    """The names of parameters, a comma after each, and, as bits, which are ``const T* __restrict__``.
+
+    nvcc may read those through the read-only cache. `start` is where the parameter list begins in `code`.
+    """
+    depth, parts = 0, [""]
+    for c in code[start:]:
+        if c in ")]}>" and depth == 0:
+            break
+        depth += (c in "([{<") - (c in ")]}>")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    names, read_only = "", 0
+    for i, part in enumerate(parts):
+        found = re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)?$", part)
+        names += f"{found[1] if found and part.strip() != 'void' else ''},"
+        target, star, rest = part.rpartition("*")
+        if star and "__restrict" in rest and re.search(r"\bconst\b", target.rpartition("*")[2]):
+            read_only |= 1 << i
+    return names, read_only
 
 
 # ---- the runtime library ------------------------------------------------------------------------------
@@ -242,6 +293,8 @@ def _runtime(sanitizers: tuple[str, ...]) -> ctypes.CDLL:
     library.spg_message.restype = library.spg_place.restype = ctypes.c_char_p
     library.spg_alloc.argtypes, library.spg_alloc.restype = [size], pointer
     library.spg_free.argtypes, library.spg_free.restype = [pointer], None
+    if "race" in sanitizers:
+        library.spg_findings.restype = ctypes.c_char_p
     return library
 
 
@@ -438,7 +491,8 @@ class HostDevice:
 
     def __init__(self, seed: int = 0, *, strict: bool = True) -> None:
         _need_compiler()
-        self._library = _runtime(chosen_sanitizers())
+        self._sanitizers = chosen_sanitizers()
+        self._library = _runtime(self._sanitizers)
         self._settings = _Settings(seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict)
         self._failure: LaunchError | None = None
         self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], HostModule] = {}
@@ -457,7 +511,7 @@ class HostDevice:
             toolkit=version[1] if len(version) > 1 else "",
             extra={
                 "seed": int(self._settings.seed),
-                "sanitizers": list(chosen_sanitizers()),
+                "sanitizers": list(self._sanitizers),
                 "cores": usable_cores(),
             },
         )
@@ -466,7 +520,7 @@ class HostDevice:
         """Compile `source` (below ``cuda/``, or an absolute path), through the disk cache."""
         key = (source, tuple(sorted((defines or {}).items())))
         if key not in self._modules:
-            request = module_request(source, defines)
+            request = module_request(source, defines, self._sanitizers)
             path = build(request)
             describe = partial(compiled, request, path)
             self._modules[key] = HostModule(self, source, _load(path, source=source), describe)
@@ -506,10 +560,13 @@ class HostDevice:
             raise failure
 
     def _failed(self, code: int) -> None:
+        if "race" in self._sanitizers and (found := races.found(self._library.spg_findings())):
+            self._failure = races.error_of(*found)
+            return
         message = self._library.spg_message().decode(errors="replace")
-        place = _line_of(self._library.spg_place().decode(errors="replace"))
+        place = line_of(self._library.spg_place().decode(errors="replace"))
         remedy = None
-        if "invalid memory access" in message and "address" not in chosen_sanitizers():
+        if "invalid memory access" in message and "address" not in self._sanitizers:
             remedy = "SPGRAPH_HOST_SANITIZE=address names the line"
         error = LaunchError(message, remedy=remedy, place=place)
         if code in _REFUSED:
@@ -554,23 +611,6 @@ class HostDevice:
 
     def close(self) -> None:
         self._modules.clear()
-
-
-def _line_of(place: str) -> str | None:
-    """``file:line`` as it is, ``library+0xoffset`` as addr2line (of binutils, as the linker is) tells it."""
-    library, plus, offset = place.rpartition("+0x")
-    if plus:
-        try:
-            ask = ["addr2line", "-e", library, f"0x{offset}"]
-            place = (
-                subprocess.run(ask, capture_output=True, text=True, timeout=10).stdout.split(" ")[0].strip()
-            )
-        except (OSError, subprocess.SubprocessError):
-            return None
-    if not place or "?" in place:
-        return None
-    file, _, line = place.rpartition(":")
-    return source_place(file, int(line)) if line.isdigit() else place
 
 
 def _cpu_name() -> str:

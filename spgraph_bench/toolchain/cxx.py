@@ -10,7 +10,7 @@ from spgraph_bench.errors import DeviceError
 
 __all__ = ["SANITIZERS", "chosen_sanitizers", "find_compiler"]
 
-SANITIZERS = ("address", "undefined")
+SANITIZERS = ("address", "undefined", "race")
 
 
 def find_compiler() -> list[str] | None:
@@ -25,10 +25,18 @@ def find_compiler() -> list[str] | None:
 
 
 def chosen_sanitizers() -> tuple[str, ...]:
-    """What SPGRAPH_HOST_SANITIZE names, of "address" and "undefined". Raises DeviceError for another name."""
+    """What SPGRAPH_HOST_SANITIZE names, of "address", "undefined" and "race".
+
+    Raises DeviceError for another name, and for "address" with "race".
+    """
     chosen = tuple(s.strip() for s in os.environ.get("SPGRAPH_HOST_SANITIZE", "").split(",") if s.strip())
     if unknown := [s for s in chosen if s not in SANITIZERS]:
         raise DeviceError(
-            f"SPGRAPH_HOST_SANITIZE has no {unknown[0]!r}", remedy=f"use {', '.join(SANITIZERS)}, or both"
+            f"SPGRAPH_HOST_SANITIZE has no {unknown[0]!r}",
+            remedy="use address, race or undefined, or one of the first two and undefined",
+        )
+    if "address" in chosen and "race" in chosen:
+        raise DeviceError(
+            "SPGRAPH_HOST_SANITIZE cannot be both address and race", remedy="run once with each of them"
         )
     return chosen

@@ -74,7 +74,7 @@ typedef __half2 half2;
     static inline bool __hgt(type a, type b) { return a > b; }                                    \
     static inline bool __heq(type a, type b) { return a == b; }                                   \
     static inline bool __hisnan(type a) { return (float)a != (float)a; }                          \
-    SPG_ATOMIC_AS(atomicAdd, type, old + value)
+    SPG_ATOMIC_AS(atomicAdd, type, old + value, SPG_OTHER, 0)
 SPG_SMALL_FLOAT(__half)
 
 static inline __half __float2half(float x) { return __half(x); }
