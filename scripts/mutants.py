@@ -63,8 +63,9 @@ class Mutant:
         path.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
     def key(self) -> str:
-        """Changes with the entry and with the file."""
-        what = repr((self, (ROOT / self.file).read_bytes()))
+        """Changes with what is planted, with what is run, and with the file."""
+        planted = (self.file, self.old, self.new, self.tests, self.bench)
+        what = repr((planted, (ROOT / self.file).read_bytes()))
         return hashlib.sha256(what.encode()).hexdigest()[:16]
 
 
