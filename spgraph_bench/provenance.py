@@ -58,20 +58,24 @@ def code_hash() -> str:
 def commit() -> Commit:
     """The commit that the running code is of."""
     root = Path(spgraph_bench.__file__).resolve().parent.parent
+    found = Commit("", None)
     if (root / ".git").exists():
         try:
             name = _git(root, "rev-parse", "HEAD")
             changed = _git(root, "status", "--porcelain", "--", "spgraph_bench", "cuda")
-            return Commit(name, not changed)
+            found = Commit(name, not changed)
         except (OSError, subprocess.SubprocessError):
             pass  # no git, or it refuses: as without a repository
+    if found.clean:
+        return found
+    # A note is of these very files, whatever a repository that was copied with them says.
     try:
         path = cache_dir("commits") / f"{code_hash()}.json"
         if trusted(path):
             return Commit(str(json.loads(path.read_text(encoding="utf-8"))["commit"]), True)
     except (OSError, ValueError, KeyError, TypeError, SpgraphError):
         pass
-    return Commit("", None)
+    return found
 
 
 def note_commit() -> Path | None:
