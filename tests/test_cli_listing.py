@@ -19,7 +19,7 @@ from spgraph_bench.cli.main import run
 from spgraph_bench.cli.show import opening_comment
 from spgraph_bench.formats.base import formats
 from spgraph_bench.paths import configs_dir, cuda_dir
-from spgraph_bench.problems.base import Generated, problems
+from spgraph_bench.problems.base import problems
 from spgraph_bench.recipes import parse
 from spgraph_bench.variants.base import variants
 
@@ -138,6 +138,6 @@ def test_configs_parse(path: Path) -> None:
     for entry in config["run"]:
         command, problem, *rest = entry["args"]
         assert command == "bench"
-        if not isinstance(problems()[problem], Generated):
+        if problems()[problem].needs_matrix:
             parse(rest[0])
         assert run([*entry["args"], "--help"]) == 0

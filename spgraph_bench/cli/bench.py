@@ -25,7 +25,7 @@ from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError, UsageError
 
 if TYPE_CHECKING:
-    from spgraph_bench.problems import Generated
+    from spgraph_bench.problems import Problem
     from spgraph_bench.readers.common import ReadOptions
     from spgraph_bench.results.record import Record
     from spgraph_bench.variants.base import Variant
@@ -50,12 +50,12 @@ class _ProblemName(TextParam):
 @functools.cache
 def _problem_options() -> tuple[click.Option, ...]:
     """An option for each that a problem declares; problems may share a name."""
-    from spgraph_bench.problems import Configurable, problems
+    from spgraph_bench.problems import problems
 
     help_of: dict[str, list[str]] = {}
     takes: dict[str, list[str]] = {}
     for problem in problems().values():
-        for name, option in (problem.options if isinstance(problem, Configurable) else {}).items():
+        for name, option in problem.options.items():
             help_of.setdefault(name, []).append(f"{problem.name}: {option.about} [default: {option.default}]")
             between = option.between
             choices = "|".join(option.choices or ()) or "TEXT"
@@ -146,7 +146,7 @@ def command(
       spgraph bench spmv poisson2d:n=2048 --dtype both --variant 'csr*'
     """  # fmt: skip
     from spgraph_bench.device.probe import choose_device
-    from spgraph_bench.problems import Generated, get_problem
+    from spgraph_bench.problems import get_problem
 
     if hyb_k is not None:
         options = options.with_param("hyb_k", hyb_k)
@@ -154,7 +154,7 @@ def command(
         problem = _transposed(problem)
     _check_reorder(problem, reorder)
     wanted = get_problem(problem)
-    if isinstance(wanted, Generated):
+    if not wanted.needs_matrix:
         _refuse_input(wanted, argument, read_options)
         for flag, asked in (("--offsets", offsets != "auto"), ("--force-format", options.force_format)):
             if asked:
@@ -191,7 +191,7 @@ def command(
             if several and kind == "host" and "sources" not in own and own.get("source", -1) == -1:
                 own["sources"] = SOURCES[kind]
                 note(f"{SOURCES[kind]} sources, since kernels are emulated here (--sources)")
-        if isinstance(wanted, Generated):
+        if not wanted.needs_matrix:
             if kind == "host":
                 own = {**wanted.host_defaults, **own}
             matrix = generated_matrix(wanted, own)
@@ -243,7 +243,7 @@ def _transposed(problem: str) -> str:
     return name
 
 
-def _refuse_input(problem: Generated, argument: str | None, read_options: ReadOptions) -> None:
+def _refuse_input(problem: Problem, argument: str | None, read_options: ReadOptions) -> None:
     """Raises UsageError where something was given to read, but there is nothing to be read."""
     from spgraph_bench.readers.common import ReadOptions
 
@@ -258,27 +258,25 @@ def _refuse_input(problem: Generated, argument: str | None, read_options: ReadOp
 
 
 def _check_reorder(problem: str, orders: Sequence[str]) -> None:
-    from spgraph_bench.problems import Reorderable, get_problem
+    from spgraph_bench.problems import get_problem
 
-    if set(orders) != {"none"} and not isinstance(get_problem(problem), Reorderable):
+    if set(orders) != {"none"} and not get_problem(problem).axes:
         raise UsageError(f"{problem} cannot be reordered", remedy="leave --reorder out")
 
 
 def _default_of(problem: str, option: str) -> int | float | str | None:
     """The default of a problem's option, None where it has no such option."""
-    from spgraph_bench.problems import Configurable, get_problem
+    from spgraph_bench.problems import get_problem
 
-    found = get_problem(problem)
-    there = found.options.get(option) if isinstance(found, Configurable) else None
+    there = get_problem(problem).options.get(option)
     return there.default if there else None
 
 
 def _options_for(problem: str, given: Mapping[str, Any]) -> dict[str, int | float | str]:
     """The problem's own options that were given. Raises UsageError for bad or foreign ones."""
-    from spgraph_bench.problems import Configurable, get_problem
+    from spgraph_bench.problems import get_problem
 
-    wanted = get_problem(problem)
-    declared = wanted.options if isinstance(wanted, Configurable) else {}
+    declared = get_problem(problem).options
     found = {}
     for name, value in given.items():
         if value is None:

@@ -41,7 +41,7 @@ def load_matrix(
 
     if argument is not None and (argument == "-" or os.path.lexists(argument)):
         if problem is not None:
-            read_options = replace(read_options, parallel=getattr(get_problem(problem), "parallel", "sum"))
+            read_options = replace(read_options, parallel=get_problem(problem).parallel)
         with progress_on_stderr(f"reading {argument}") as progress:
             return readers.read(argument, read_options, progress)
     if argument is None:
@@ -70,10 +70,9 @@ def vertex_numbers(problem: str, options: Mapping[str, Any], matrix: Matrix) -> 
 
     Raises UsageError for one that `matrix` does not have.
     """
-    from spgraph_bench.problems import Configurable, get_problem
+    from spgraph_bench.problems import get_problem
 
-    found = get_problem(problem)
-    declared = found.options if isinstance(found, Configurable) else {}
+    declared = get_problem(problem).options
     return {
         name: matrix.vertex_index(value) if declared[name].vertex and isinstance(value, str) else value
         for name, value in options.items()

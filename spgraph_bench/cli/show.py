@@ -94,13 +94,12 @@ def _problem_of(name: str) -> dict[str, Any]:
     from spgraph_bench.variants.base import variants
 
     problem = problems()[name]
-    options = getattr(problem, "options", {})
     return {
         "name": name,
         "about": problem.title,
         "rate": problem.rate_unit,
         "value types": ", ".join(problem.dtypes),
-        "options": {n: f"{o.about} ({o.domain}) [{o.default_text}]" for n, o in options.items()},
+        "options": {n: f"{o.about} ({o.domain}) [{o.default_text}]" for n, o in problem.options.items()},
         "variants": ", ".join(v.name for v in variants(name)),
     }
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +18,7 @@ from spgraph_bench.matrix import CSR, Matrix, VertexLabels
 from spgraph_bench.parameters import Parameter, checked_values
 from spgraph_bench.problems.exact import Draw
 
-__all__ = [
-    "CaseProblem", "CheckResult", "Configurable", "Generated", "Problem", "ProductProblem", "Reorderable",
-    "SummedProblem", "VertexProblem", "Work", "filled_options", "get_problem", "problems", "register",
-]  # fmt: skip
+__all__ = ["CheckResult", "Problem", "Work", "filled_options", "get_problem", "problems", "register"]
 
 
 @dataclass(frozen=True)
@@ -53,23 +52,52 @@ class Work:
     """Bytes of x that are gathered if nothing is cached: nnz values (spmv)."""
 
 
-class Problem(Protocol):
-    """One problem, registered by its module."""
+class Problem(ABC):
+    """One problem, registered by its module; what it does not say itself is as it stands here."""
 
     name: str
     title: str
     rate_unit: str
-    """"GFLOP/s", "GTEPS", "Mpoints/s": counted in 10^9 or 10^6 by its first letter."""
+    """"GFLOP/s", "GTEPS", "Mpoints/s": operations, counted in 10^9 or 10^6 by its first letter."""
     outputs: tuple[str, ...]
     """Names of the output buffers, the first is the one variants fetch by default."""
     dtypes: tuple[str, ...]
     """Value types it comes in, the first is the default; one where a user has no choice."""
-    is_graph: bool
+    options: Mapping[str, Parameter] = MappingProxyType({})
+    """Options of its own, which may shape its inputs, outputs and work: see :meth:`configured`."""
+    host_defaults: Mapping[str, Any] = MappingProxyType({})
+    """Options with another default on the host device, where kernels are emulated: smaller sizes."""
+    needs_matrix: bool = True
+    """Whether it is about a matrix. If not, its inputs are made from its options, which stand in the
+    configured instance, and the seed; its variants read the format `none`, which packs nothing; `matrix` is
+    then of 0 x 0, named after problem and options; and :meth:`check` gets the inputs beside the oracle."""
+    is_graph: bool = False
     """Whether the matrix is an adjacency matrix, of which it must be known whether it is symmetric."""
+    parallel: Literal["sum", "min"] = "sum"
+    """What several entries at one place mean: their sum, or "min", the least of them."""
+    has_cases: bool = False
+    """Whether it is solved for several cases (sources) on one prepared matrix: then :meth:`check_case` is
+    asked, not :meth:`check`."""
+    adds_up: bool = False
+    """Whether its answer is made of the sum of all cases' outputs, by :meth:`total`."""
+    is_product: bool = False
+    """Whether it is a product with a matrix: it reads all of it, and is linear in x, so that it can be checked
+    with more than the user's numbers, by :meth:`scaled` and :meth:`exact`."""
 
-    # A problem may also say what it means by several entries at one place, unless by their sum:
-    # ``parallel = "min"``, parallel edges count with the least weight.
+    @property
+    def axes(self) -> Mapping[str, tuple[str, ...]]:
+        """What each axis of each input and output runs along; ``rows`` and ``cols`` are put in the order that
+        the matrix is put in before packing (``--reorder``). Empty: its matrix cannot be reordered."""
+        return MappingProxyType({})
 
+    def configured(self, options: Mapping[str, Any]) -> Problem:
+        """This problem with these options, defaults for the others. Raises UsageError for bad ones.
+
+        By default itself: the options matter to inputs and oracle only, which are given them.
+        """
+        return self
+
+    @abstractmethod
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
@@ -77,14 +105,18 @@ class Problem(Protocol):
 
         `options` are the problem's own (bfs: which sources), from ``Settings.options``.
         """
-        ...
+
+    def describe_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> str:
+        """The inputs in one line, for the head of the table of a problem without a matrix."""
+        return ""
 
     def output_arrays(
         self, matrix: Matrix, dtype: np.dtype[Any]
     ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-        """Shape and dtype of each output buffer (spmv: y)."""
-        ...
+        """Shape and dtype of each output buffer (spmv: y). None: each variant makes its own."""
+        return {}
 
+    @abstractmethod
     def oracle(
         self,
         matrix: Matrix,
@@ -93,27 +125,14 @@ class Problem(Protocol):
         **options: Any,
     ) -> dict[str, npt.NDArray[Any]]:
         """The slow, plain, double-precision answer and what the check needs, as named arrays."""
-        ...
 
+    @abstractmethod
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
     ) -> CheckResult:
         """Compare an output with the oracle, which for a graph also has its pattern, ``row_ptr`` and
-        ``col_idx``."""
-        ...
-
-    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work: ...
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """In :attr:`rate_unit`."""
-        ...
-
-
-@runtime_checkable
-class CaseProblem(Problem, Protocol):
-    """A problem that is solved for several cases (sources) on one prepared matrix."""
-
-    def cases(self, inputs: Mapping[str, npt.NDArray[Any]]) -> int: ...
+        ``col_idx``, and without a matrix the inputs. `output` is as the variant's ``Launch.output`` gives it:
+        an array, or several by name."""
 
     def check_case(
         self,
@@ -124,8 +143,8 @@ class CaseProblem(Problem, Protocol):
         oracle: Mapping[str, npt.NDArray[Any]],
     ) -> tuple[CheckResult, bool]:
         """The outcome, and whether the oracle knows this case; if not, only a validator tells whether the
-        answer is right (:mod:`spgraph_bench.validate`)."""
-        ...
+        answer is right (:mod:`spgraph_bench.validate`). By default no oracle knows any."""
+        return CheckResult(True), False
 
     def describe_case(
         self,
@@ -135,24 +154,25 @@ class CaseProblem(Problem, Protocol):
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
     ) -> dict[str, Any]:
-        """What a record keeps of a case: at least "source" and "edges"."""
-        ...
+        """What a record keeps of a case: of a search at least "source" and "edges"."""
+        return {}
 
-
-@runtime_checkable
-class VertexProblem(Problem, Protocol):
-    """A problem whose answer is something about every vertex: it can be written to a file and summed up."""
+    def total(self, added: npt.NDArray[Any], inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """The answer to all cases from the sum of their outputs, where a problem :attr:`adds_up`: what
+        :meth:`columns` and :meth:`summary` get as output."""
+        return added
 
     def columns(
         self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
     ) -> dict[str, npt.NDArray[Any]]:
         """What `output` says of each vertex: arrays ``[n]`` by the name of their column (pagerank: rank).
+        None where the answer is not one of vertices.
 
         The first is the one that a file with room for one value per vertex gets (.mtx). NaN, infinities and
         negative integers mean that there is no value. The columns ``parent`` and ``predecessor`` hold
         vertices, counted from 0.
         """
-        ...
+        return {}
 
     def summary(
         self,
@@ -174,64 +194,7 @@ class VertexProblem(Problem, Protocol):
         facts : what ``Launch.facts`` told of the run (pagerank: iterations).
         ids : what the input calls each vertex, see :func:`spgraph_bench.matrix.called`.
         """
-        ...
-
-
-@runtime_checkable
-class SummedProblem(CaseProblem, Protocol):
-    """A problem whose answer is made of the sum of all cases' outputs."""
-
-    def total(self, added: npt.NDArray[Any], inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """What :class:`VertexProblem`'s methods get as output; `added` is the sum over the cases."""
-        ...
-
-
-@runtime_checkable
-class Configurable(Problem, Protocol):
-    """A problem with options of its own, which shape its inputs, outputs and work."""
-
-    options: Mapping[str, Parameter]
-
-    def configured(self, options: Mapping[str, Any]) -> Problem:
-        """This problem with these options, defaults for the others. Raises UsageError for bad ones."""
-        ...
-
-
-@runtime_checkable
-class Generated(Configurable, Protocol):
-    """A problem without a matrix: its inputs are made from its options and the seed.
-
-    Its variants read the format `none`, which packs nothing. `matrix` is then of 0 x 0, named after problem
-    and options. Options stand in the configured instance. :meth:`check` gets the inputs beside the oracle,
-    all by their names, and `output` as the variant's ``Launch.output`` gives it: an array, or several by
-    name.
-    """
-
-    host_defaults: Mapping[str, Any]
-    """Options with another default on the host device, where kernels are emulated: smaller sizes."""
-
-    def describe_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> str:
-        """The inputs in one line, for the head of the table."""
-        ...
-
-    def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
-        """The work model, in place of :meth:`work`."""
-        ...
-
-
-@runtime_checkable
-class Reorderable(Problem, Protocol):
-    """A problem whose matrix may be put in another order before packing (``--reorder``)."""
-
-    @property
-    def axes(self) -> Mapping[str, tuple[str, ...]]:
-        """What each axis of each input and output runs along: ``rows`` and ``cols`` are put in that order."""
-        ...
-
-
-@runtime_checkable
-class ProductProblem(Problem, Protocol):
-    """A product with a matrix: linear in x, so that it can be checked with more than the user's numbers."""
+        return {}
 
     def scaled(
         self,
@@ -240,13 +203,25 @@ class ProductProblem(Problem, Protocol):
         factor: float,
     ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
         """Inputs with x times `factor`, a power of two or its negative, and their oracle, without computing
-        it again: scaling by powers of two does not round."""
-        ...
+        it again: scaling by powers of two does not round. By default both as they are."""
+        return dict(inputs), dict(oracle)
 
     def exact(self, csr: CSR, dtype: np.dtype[Any], draw: int) -> Draw | str:
         """Small integers for values and x whose sums are exact (see :mod:`spgraph_bench.problems.exact`), or
         why there are none for this matrix and type."""
-        ...
+        return f"{self.name} is no product"
+
+    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
+        """The work model of a problem that needs a matrix. By default nothing can be said before a run."""
+        return Work(0, 0, packed.stored_bytes, 0)
+
+    def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
+        """The work model of one without a matrix."""
+        return Work(0, 0, 0, 0)
+
+    def rate(self, work: Work, seconds: float) -> float:
+        """In :attr:`rate_unit`."""
+        return work.operations / seconds / (1e9 if self.rate_unit.startswith("G") else 1e6)
 
 
 def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int | float | str]:
@@ -254,8 +229,7 @@ def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int 
 
     Raises UsageError for a bad value; names that are not declared are left out.
     """
-    declared = problem.options if isinstance(problem, Configurable) else {}
-    return checked_values("", declared, given)
+    return checked_values("", problem.options, given)
 
 
 _PROBLEMS: dict[str, Problem] = {}
@@ -285,4 +259,4 @@ def problems() -> dict[str, Problem]:
 def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
     """The problem called `name` with `options`; KeyError if there is none, UsageError for a bad option."""
     found = problems()[name]
-    return found.configured(options) if options and isinstance(found, Configurable) else found
+    return found.configured(options) if options else found

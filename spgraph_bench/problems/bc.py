@@ -174,6 +174,7 @@ class BC(SourceProblem):
     name = "bc"
     title = "betweenness centrality: dependencies on a vertex, summed over sources"
     outputs: tuple[str, ...] = ("dependency",)
+    adds_up = True
     dtypes: tuple[str, ...] = ("float64",)
     options: Mapping[str, Parameter] = MappingProxyType(
         {

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
+from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 
 __all__ = [
     "LEAST", "MOST", "Bezier", "check_points", "chosen_curves", "curve_points", "draw_curves",
@@ -199,7 +198,7 @@ def check_points(
     )
 
 
-class Bezier:
+class Bezier(Problem):
     """Input ``control`` float32 ``[curves, 3, 2]``; output a mapping: ``count`` int32 ``[curves]``,
     ``points`` float32 ``[.., 2]`` of the curves that are checked, ``uniform`` bool: every curve has 256
     points by design."""
@@ -209,7 +208,7 @@ class Bezier:
     rate_unit = "Gpoints/s"
     outputs: tuple[str, ...] = ("points",)
     dtypes: tuple[str, ...] = ("float32",)
-    is_graph = False
+    needs_matrix = False
     options: Mapping[str, Parameter] = MappingProxyType(
         {
             "curves": Parameter(10_000, "curves", between=(1, 10**7)),
@@ -231,12 +230,6 @@ class Bezier:
     ) -> dict[str, npt.NDArray[Any]]:
         """See :func:`draw_curves`."""
         return {"control": draw_curves(seed, self.curves, self.straight, self.bent)}
-
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-        """None: variants differ in the memory they take."""
-        return {}
 
     def oracle(
         self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **_: Any
@@ -265,18 +258,10 @@ class Bezier:
             f"{needed.max()}; {(needed <= LEAST + 1).mean():.1%} need 8 or 9"
         )
 
-    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
-        """Nothing: it depends on the inputs, see :meth:`work_of`."""
-        return Work(0, 0, 0, 0)
-
     def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
         """Control points read and the points that are needed written, once each."""
         points = int(oracle["needed"].sum(dtype=np.int64))
         return Work(points, inputs["control"].nbytes + 8 * points, inputs["control"].nbytes, 0)
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """10^9 points written per second, needed or not."""
-        return work.operations / seconds / 1e9
 
 
 register(Bezier())

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
-from spgraph_bench.problems.base import CheckResult, Work, register
+from spgraph_bench.problems.base import CheckResult, Problem, Work, register
 from spgraph_bench.problems.traversal import check_square, has_oracle, proper_degrees
 
 __all__ = ["CC", "check_labels", "least_labels", "plain_components"]
@@ -62,11 +62,12 @@ def check_labels(label: npt.NDArray[Any], right: Labels) -> CheckResult:
     return CheckResult(False, f"{said}, expected {int(right[v]):,}{other}", details)
 
 
-class CC:
+class CC(Problem):
     """Weakly connected components: directed edges count in both directions.
 
     No inputs; output ``label`` int32 ``[n]``: the least vertex of the component, by the ids of the packed
-    matrix. Vertices without edges are components of their own.
+    matrix. Vertices without edges are components of their own. A rate counts all edges of the graph, looked at
+    or not.
     """
 
     name = "cc"
@@ -156,10 +157,6 @@ class CC:
         """Edges of the graph (undirected ones once); bytes: the labels are written, each list begun."""
         edges = packed.nnz // 2 if packed.meta.get("undirected") else packed.nnz
         return Work(edges, 0, packed.stored_bytes, 0)
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """GTEPS: 1e9 edges of the graph per second, looked at or not."""
-        return work.operations / seconds / 1e9
 
 
 register(CC())

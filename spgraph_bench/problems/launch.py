@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
+from spgraph_bench.problems.base import CheckResult, Problem, filled_options, register
 
 __all__ = ["SUMS", "LaunchCost", "item_values"]
 
@@ -38,7 +37,7 @@ def _geometric(first: int, factor: int, last: int) -> list[int]:
     return values
 
 
-class LaunchCost:
+class LaunchCost(Problem):
     """Tasks that are launched, run after run: a case is a number of tasks and their size.
 
     First 1, 10, 100, ... up to `launches` tasks without any items, then 1,000 (or `launches`) tasks of 64,
@@ -52,7 +51,8 @@ class LaunchCost:
     rate_unit = "Mlaunches/s"
     outputs: tuple[str, ...] = ("result",)
     dtypes: tuple[str, ...] = ("float32",)
-    is_graph = False
+    needs_matrix = False
+    has_cases = True
     options: Mapping[str, Parameter] = MappingProxyType(
         {
             "launches": Parameter(10_000, "most tasks in a run", between=(1, 10**6)),
@@ -91,9 +91,6 @@ class LaunchCost:
         sums = np.concatenate(([0], np.cumsum(item_values(self.largest), dtype=np.uint64))).astype(np.uint64)
         return {"sums": inputs["tasks"].astype(np.uint64) * sums[inputs["items"]]}
 
-    def cases(self, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
-        return len(inputs["tasks"])
-
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]
     ) -> CheckResult:
@@ -125,18 +122,6 @@ class LaunchCost:
         return (
             f"{len(inputs['tasks'])} cases, up to {self.launches:,} tasks, up to {self.largest:,} items each"
         )
-
-    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
-        """Nothing to be counted: the cases tell the tasks."""
-        return Work(0, 0, 0, 0)
-
-    def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
-        """As :meth:`work`."""
-        return Work(0, 0, 0, 0)
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """10^6 tasks per second."""
-        return work.operations / seconds / 1e6
 
 
 def _exact(output: npt.NDArray[Any], tasks: int, total: int) -> CheckResult:

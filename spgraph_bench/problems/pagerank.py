@@ -19,7 +19,7 @@ from spgraph_bench.errors import InputError, UsageError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
+from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 from spgraph_bench.problems.sssp import WALK_FAULTS, refuse_weights
 from spgraph_bench.problems.traversal import check_square, has_oracle
 
@@ -223,7 +223,7 @@ def read_personalization(path: Path, matrix: Matrix) -> Vector:
     return weight
 
 
-class PageRank:
+class PageRank(Problem):
     """Ranks of all vertices, by the power iteration.
 
     Output ``rank`` [n]. Input ``teleport`` [n], where the walk jumps to and starts, only with a
@@ -234,6 +234,8 @@ class PageRank:
     Iterations end when sum |new rank - old rank| (L1) is at most the tolerance, which is not scaled by n. A
     step shortens L1 distances by the damping d, so the ranks are then within d / (1 - d) times the tolerance
     of where the iteration leads to.
+
+    A rate counts an edge in every iteration.
     """
 
     name = "pagerank"
@@ -418,10 +420,6 @@ class PageRank:
         chances = packed.nnz * value if self.values["weighted"] == "yes" and not packed.pattern else 0
         compulsory = sum(int(a.nbytes) for a in used) + 4 * n * value + chances
         return Work(packed.nnz, compulsory, packed.stored_bytes + chances, packed.nnz * value)
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """GTEPS: 1e9 edges per second, an edge counted in every iteration."""
-        return work.operations / seconds / 1e9
 
 
 register(PageRank())

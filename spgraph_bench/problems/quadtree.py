@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
+from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 
 __all__ = [
     "CODE_DEPTH",
@@ -195,7 +194,7 @@ def check_tree(
     return CheckResult(True, "", facts=facts)
 
 
-class Quadtree:
+class Quadtree(Problem):
     """Input ``points`` float32 ``[n, 2]`` in [0, 1); output a mapping: ``nodes`` int32 ``[nodes, 4]``,
     ``order`` int32 ``[n]``, see cuda/quadtree/tree.cuh."""
 
@@ -204,7 +203,7 @@ class Quadtree:
     rate_unit = "Mpoints/s"
     outputs: tuple[str, ...] = ("nodes",)
     dtypes: tuple[str, ...] = ("float32",)
-    is_graph = False
+    needs_matrix = False
     options: Mapping[str, Parameter] = MappingProxyType(
         {
             "points": Parameter(1_000_000, "points", between=(1, 5 * 10**7)),
@@ -231,12 +230,6 @@ class Quadtree:
         """See :func:`draw_points`."""
         return {"points": draw_points(seed, self.points, self.shape)}
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-        """None: the number of nodes is not known before."""
-        return {}
-
     def oracle(
         self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **_: Any
     ) -> dict[str, npt.NDArray[Any]]:
@@ -262,19 +255,11 @@ class Quadtree:
         leaves = f"leaves of at most {self.leaf:,} or at depth {self.depth}"
         return f"{self.points:,} points, {lie[self.shape]}; {leaves}"
 
-    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
-        """Nothing: it depends on the inputs, see :meth:`work_of`."""
-        return Work(0, 0, 0, 0)
-
     def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
         """Points read, order and nodes (16 bytes each) written, once each."""
         points = len(inputs["points"])
         nodes = 1 + 4 * int(oracle["split"].sum())
         return Work(points, 12 * points + 16 * nodes, 8 * points, 0)
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """10^6 points per second."""
-        return work.operations / seconds / 1e6
 
 
 register(Quadtree())

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
+from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 
 __all__ = ["BASE", "Refine", "check_cells", "draw_fronts", "field_values", "refined_cells"]
 
@@ -117,7 +116,7 @@ def _word(cell: int) -> str:
     return f"cell {cell - 4**depth} of depth {depth}" if depth >= 0 and cell > 0 else f"code {cell}"
 
 
-class Refine:
+class Refine(Problem):
     """Input ``fronts`` float64 ``[fronts, 5]``; output ``cells`` uint32: those that are not split, in any
     order; codes as cuda/refine/field.cuh has them."""
 
@@ -126,7 +125,7 @@ class Refine:
     rate_unit = "Mcells/s"
     outputs: tuple[str, ...] = ("cells",)
     dtypes: tuple[str, ...] = ("float64",)
-    is_graph = False
+    needs_matrix = False
     options: Mapping[str, Parameter] = MappingProxyType(
         {
             "fronts": Parameter(16, "circular fronts of the field: work per cell", between=(1, 1000)),
@@ -150,12 +149,6 @@ class Refine:
         """See :func:`draw_fronts`."""
         return {"fronts": draw_fronts(seed, self.fronts)}
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-        """None: the number of cells is not known before."""
-        return {}
-
     def oracle(
         self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **_: Any
     ) -> dict[str, npt.NDArray[Any]]:
@@ -174,18 +167,10 @@ class Refine:
             f"varies by more than {self.tolerance:g}"
         )
 
-    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
-        """Nothing: it depends on the inputs, see :meth:`work_of`."""
-        return Work(0, 0, 0, 0)
-
     def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
         """Cells are written once; the fronts are few."""
         cells = len(oracle["right"])
         return Work(cells, 4 * cells + inputs["fronts"].nbytes, inputs["fronts"].nbytes, 0)
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """10^6 cells per second."""
-        return work.operations / seconds / 1e6
 
 
 register(Refine())

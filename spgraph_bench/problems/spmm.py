@@ -15,7 +15,7 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.problems.base import CheckResult, Work, filled_options, register
+from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 from spgraph_bench.problems.exact import MOST, Draw, Ranges, choose_ranges, key_of, row_sums, small_x
 from spgraph_bench.problems.summation import BOUND_FACTOR, TENSOR_CORE_FACTOR, judge
 from spgraph_bench.stats import row_ranges
@@ -38,14 +38,14 @@ def sum_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return np.dtype(np.float32) if found == np.dtype(np.float16) else found
 
 
-class SpMM:
+class SpMM(Problem):
     """Y = A X.
 
     Input ``x`` of the run's value type, output ``y`` of :func:`sum_type`. Row-major: ``x`` ``[cols, k]``,
     ``y`` ``[rows, k]``; column-major: ``x`` ``[k, cols]``, ``y`` ``[k, rows]``. X has the same numbers in
     both. The oracle takes A and X as the kernel gets them, that is rounded to the value type (in float16 runs
     to half precision, after which their products are exact in float32), so that the bound speaks of summation
-    only.
+    only. A run's operations are 2 nnz k.
     """
 
     name = "spmm"
@@ -53,7 +53,7 @@ class SpMM:
     rate_unit = "GFLOP/s"
     outputs: tuple[str, ...] = ("y",)
     dtypes: tuple[str, ...] = ("float32", "float64", "float16")
-    is_graph = False
+    is_product = True
     options: Mapping[str, Parameter] = MappingProxyType(
         {
             "k": Parameter(32, "columns of X and Y", between=(1, 512)),
@@ -211,13 +211,13 @@ class SpMM:
         oracle: Mapping[str, npt.NDArray[Any]],
         factor: float,
     ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
-        """See :class:`spgraph_bench.problems.base.ProductProblem`."""
+        """See :class:`spgraph_bench.problems.base.Problem`."""
         x, absax = inputs["x"], oracle.get("absax", oracle["r"])
         changed = {"r": oracle["r"] * factor, "absax": absax * abs(factor)}
         return {**inputs, "x": x * x.dtype.type(factor)}, {**oracle, **changed}
 
     def exact(self, csr: CSR, dtype: np.dtype[Any], draw: int) -> Draw | str:
-        """See :class:`spgraph_bench.problems.base.ProductProblem`.
+        """See :class:`spgraph_bench.problems.base.Problem`.
 
         X is made of a few drawn columns b (:data:`_BASES`, more from k = 256 on) and numbers t: column j is
         b_(j mod 8) + j / 8, so that the expected Y takes nine passes over the entries and not k. No two
@@ -273,10 +273,6 @@ class SpMM:
             stored_bytes=packed.stored_bytes,
             gathered_bytes=packed.nnz * self.k * value,
         )
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """GFLOP/s: 2 nnz k / t."""
-        return work.operations / seconds / 1e9
 
 
 def _add_up(

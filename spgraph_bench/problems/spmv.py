@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import CheckResult, Work, register
+from spgraph_bench.problems.base import CheckResult, Problem, Work, register
 from spgraph_bench.problems.exact import Draw, choose_ranges, key_of, row_sums, small_x
 from spgraph_bench.problems.summation import BOUND_FACTOR, judge
 from spgraph_bench.stats import row_ranges
@@ -19,11 +19,12 @@ from spgraph_bench.stats import row_ranges
 __all__ = ["BOUND_FACTOR", "SpMV"]
 
 
-class SpMV:
+class SpMV(Problem):
     """y = A x.
 
     Input ``x`` ``[cols]``, output ``y`` ``[rows]``, both of the run's value type. The oracle takes A and x as
-    the kernel gets them, that is rounded to the value type, so that the bound speaks of summation only.
+    the kernel gets them, that is rounded to the value type, so that the bound speaks of summation only. A run's
+    operations are 2 nnz.
     """
 
     name = "spmv"
@@ -31,7 +32,7 @@ class SpMV:
     rate_unit = "GFLOP/s"
     outputs: tuple[str, ...] = ("y",)
     dtypes: tuple[str, ...] = ("float32", "float64")
-    is_graph = False
+    is_product = True
     axes: Mapping[str, tuple[str, ...]] = MappingProxyType({"x": ("cols",), "y": ("rows",)})
 
     def inputs(
@@ -140,7 +141,7 @@ class SpMV:
         oracle: Mapping[str, npt.NDArray[Any]],
         factor: float,
     ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
-        """See :class:`spgraph_bench.problems.base.ProductProblem`."""
+        """See :class:`spgraph_bench.problems.base.Problem`."""
         x = inputs["x"]
         changed = {"r": oracle["r"] * factor, "absax": oracle["absax"] * abs(factor)}
         return {**inputs, "x": x * x.dtype.type(factor)}, {**oracle, **changed}
@@ -148,7 +149,7 @@ class SpMV:
     transposes = False
 
     def exact(self, csr: CSR, dtype: np.dtype[Any], draw: int) -> Draw | str:
-        """See :class:`spgraph_bench.problems.base.ProductProblem`."""
+        """See :class:`spgraph_bench.problems.base.Problem`."""
         lengths = np.bincount(csr.col_idx, minlength=csr.cols) if self.transposes else csr.row_lengths()
         ranges = choose_ranges(int(lengths.max(initial=0)), dtype)
         if isinstance(ranges, str):
@@ -178,10 +179,6 @@ class SpMV:
             stored_bytes=packed.stored_bytes,
             gathered_bytes=packed.nnz * value,
         )
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """GFLOP/s: 2 nnz / t."""
-        return work.operations / seconds / 1e9
 
 
 register(SpMV())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from spgraph_bench.formats.common import ranges
 from spgraph_bench.formats.graphs import transpose
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.problems.base import Work
+from spgraph_bench.problems.base import Problem
 from spgraph_bench.stats import row_blocks, row_ranges
 
 __all__ = [
@@ -65,19 +65,18 @@ SOURCE_OPTIONS: Mapping[str, Parameter] = MappingProxyType(
 """Options of problems that start from a vertex."""
 
 
-class SourceProblem:
+class SourceProblem(Problem):
     """What problems have in common that are solved from one source after another: a case is a source.
 
-    Input ``sources`` int32 ``[cases]``. A rate is 1e9 edges per second, of those that the source reaches.
+    Input ``sources`` int32 ``[cases]``. A rate is 1e9 edges per second, of those that the source reaches, each
+    counted once however often it is looked at (see results/traversal.py for several cases): no work model
+    knows them before a run, the cases hold them.
     """
 
     rate_unit = "GTEPS"
     is_graph = True
+    has_cases = True
     options: Mapping[str, Parameter] = SOURCE_OPTIONS
-
-    def configured(self, options: Mapping[str, Any]) -> Self:
-        """Itself: the options matter to inputs and oracle only, which are given them."""
-        return self
 
     def inputs(
         self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
@@ -85,18 +84,6 @@ class SourceProblem:
         """`options`: source, sources and component, see :func:`draw_sources`; others are left out."""
         own = {k: v for k, v in options.items() if k in ("source", "sources", "component")}
         return {"sources": draw_sources(matrix.csr, seed, **own)}
-
-    def cases(self, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
-        return len(inputs["sources"])
-
-    def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
-        """No operations and no compulsory bytes: both depend on the source; the cases hold the edges."""
-        return Work(0, 0, packed.stored_bytes, 0)
-
-    def rate(self, work: Work, seconds: float) -> float:
-        """GTEPS: 1e9 edges of the source's component per second, each counted once however often it is
-        looked at (see results/traversal.py for several cases)."""
-        return work.operations / seconds / 1e9
 
 
 def has_oracle(csr: CSR) -> bool:

@@ -43,17 +43,7 @@ from spgraph_bench.measure.sampling import (
 )
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.memory import available_memory
-from spgraph_bench.problems import (
-    CaseProblem,
-    CheckResult,
-    Generated,
-    Problem,
-    ProductProblem,
-    Reorderable,
-    SummedProblem,
-    VertexProblem,
-    get_problem,
-)
+from spgraph_bench.problems import CheckResult, Problem, get_problem
 from spgraph_bench.problems.exact import DRAWS, Draw, small_packed
 from spgraph_bench.problems.traversal import LevelWork, level_work, levels_of
 from spgraph_bench.results.record import Ceiling, Status
@@ -590,7 +580,7 @@ class Bench:
         over places; None if they are the same."""
         assert self._task is not None
         problem = get_problem(self._task.problem, self._task.options)
-        if cell.reorder == "none" or not isinstance(problem, Reorderable):
+        if cell.reorder == "none" or not problem.axes:
             return None
         axis, along = next((i, a) for i, a in enumerate(problem.axes[buffer]) if a in ("rows", "cols"))
         return self._arrays[f"{cell.reorder}.{along}"], axis
@@ -636,11 +626,11 @@ class Bench:
         prepared = self._prepared(variant, cell)
         launch, packed = prepared.launch, prepared.job.packed
         _, convert_ms = self._pack(variant, cell)
-        if isinstance(problem, Generated):
+        if problem.needs_matrix:
+            work = problem.work((self._task.rows, self._task.cols), packed)
+        else:
             inputs = self._named(f"in.{cell.dtype}.")
             work = problem.work_of(inputs, self._named(f"oracle.{cell.dtype}."))
-        else:
-            work = problem.work((self._task.rows, self._task.cols), packed)
         outcome = Outcome(
             "ok",
             bytes={
@@ -676,7 +666,7 @@ class Bench:
         """Run and compare with the oracle. Raises ChildrenLostError."""
         assert self._task is not None
         launch = prepared.launch
-        if isinstance(problem, CaseProblem):
+        if problem.has_cases:
             result = self._check_cases(problem, prepared, variant, cell, outcome)
         else:
             raw = self._run_once(prepared, variant, outcome)
@@ -739,7 +729,7 @@ class Bench:
             for number in range(2):
                 self._run_again(problem, prepared, variant, cell, number)
             outcome.check["verified"] = 2
-        if isinstance(problem, ProductProblem):
+        if problem.is_product:
             outcome.check["exact"] = self._exact_pass(problem, prepared, variant, cell)
 
     def _rerun(self, prepared: Prepared, variant: Variant) -> Any:
@@ -803,12 +793,12 @@ class Bench:
             clock.sample(launch, "hot")  # what was in the caches was another variant's
             prepared.runs += 1
         case, changed = 0, {}
-        if isinstance(problem, CaseProblem):
+        if problem.has_cases:
             case = self._case_after(prepared, number)
             if prepared.fresh:
                 inputs["sources"] = np.concatenate((inputs["sources"], prepared.fresh_sources))
             launch.select(case)
-        elif isinstance(problem, ProductProblem):
+        elif problem.is_product:
             given = inputs
             inputs, oracle = problem.scaled(inputs, oracle, FACTORS[number])
             changed = {name: array for name, array in inputs.items() if array is not given[name]}
@@ -847,7 +837,7 @@ class Bench:
         """Compare an `output` as the first one was. Raises WrongOutputError."""
         inputs = self._named(f"in.{cell.dtype}.") if inputs is None else inputs
         oracle = self._named(f"oracle.{cell.dtype}.") if oracle is None else oracle
-        if isinstance(problem, CaseProblem):
+        if problem.has_cases:
             result, _, _ = self._judge_case(problem, cell, case, output, inputs, oracle)
         else:
             result = self._judge(problem, cell, self._in_own_order(problem, cell, output), oracle)
@@ -855,7 +845,7 @@ class Bench:
             raise WrongOutputError(f"wrong after {prepared.runs:,} runs: {result.message}")
 
     def _exact_pass(
-        self, problem: ProductProblem, prepared: Prepared, variant: Variant, cell: Cell
+        self, problem: Problem, prepared: Prepared, variant: Variant, cell: Cell
     ) -> dict[str, Any]:
         """Run on small integers and compare bit for bit; what the record keeps. Raises WrongOutputError."""
         assert self._task is not None
@@ -889,7 +879,7 @@ class Bench:
             ranges.append([draw.ranges.values, draw.ranges.x])
         return {"draws": DRAWS, "values_to": ranges[0][0], "x_to": ranges[0][1], "type": str(dtype)}
 
-    def _draw(self, problem: ProductProblem, cell: Cell, number: int) -> Draw | str:
+    def _draw(self, problem: Problem, cell: Cell, number: int) -> Draw | str:
         """Draw `number` for this type, the same for all variants and formats."""
         assert self._csr is not None
         if (cell.dtype, number) not in self._draws:
@@ -994,7 +984,7 @@ class Bench:
             told["by_oracle"] = 1
             if problem.is_graph:
                 oracle = oracle | {name: self._arrays[f"csr.{name}"] for name in ("row_ptr", "col_idx")}
-            if isinstance(problem, Generated):
+            if not problem.needs_matrix:
                 oracle = oracle | self._named(f"in.{cell.dtype}.")
             result = problem.check(output, oracle, np.dtype(cell.dtype))
         if validator is None or not result.ok:
@@ -1004,7 +994,7 @@ class Bench:
         return replace(checked, details=details)
 
     def _check_cases(
-        self, problem: CaseProblem, prepared: Prepared, variant: Variant, cell: Cell, outcome: Outcome
+        self, problem: Problem, prepared: Prepared, variant: Variant, cell: Cell, outcome: Outcome
     ) -> CheckResult:
         """Run and check every case."""
         assert self._csr is not None
@@ -1032,10 +1022,10 @@ class Bench:
                 which = f"case {case + 1} of {launch.cases}{source}"
                 return CheckResult(False, f"{which}: {result.message}", {**told, **result.details})
             found.append(facts)
-            if isinstance(problem, SummedProblem):
+            if problem.adds_up:
                 added = output if added is None else added + output
             if case == 0:
-                if not isinstance(problem, SummedProblem):
+                if not problem.adds_up:
                     self._sum_up(problem, launch, cell, output, outcome)
                 if launch.trace is not None:
                     self._trace(launch, prepared, levels_of(output), outcome)
@@ -1048,7 +1038,7 @@ class Bench:
                     outcome.inspected = sum(work.inspected(launch.every_level, k, nnz) for k in range(depth))
                 elif self._task is not None and self._task.trace and launch.steps is not None:
                     self._watch(launch, variant, outcome)
-        if isinstance(problem, SummedProblem) and added is not None:
+        if problem.adds_up and added is not None:
             self._sum_up(problem, launch, cell, problem.total(added, inputs), outcome)
         outcome.cases = tuple(found)
         launch.select(0)
@@ -1056,7 +1046,7 @@ class Bench:
 
     def _judge_case(
         self,
-        problem: CaseProblem,
+        problem: Problem,
         cell: Cell,
         case: int,
         output: Any,
@@ -1130,15 +1120,13 @@ class Bench:
         times = int(facts.get("iterations", 1))
         outcome.operations *= times
         outcome.bytes |= {name: outcome.bytes[name] * times for name in ("compulsory", "gathered")}
-        if not isinstance(problem, VertexProblem):
-            return
         self._emit(("stage", f"summing up {cell.key}", False))
         inputs = self._named(f"in.{cell.dtype}.")
         outcome.result = problem.summary(
             output, facts, self._csr, inputs, self._named(f"oracle.{cell.dtype}."), self._vertex_labels()
         )
         if self._task.keep_answer and self._answer is None:
-            self._answer = problem.columns(output, self._csr, inputs)
+            self._answer = problem.columns(output, self._csr, inputs) or None
 
     def _vertex_labels(self) -> VertexLabels:
         """What the input calls each vertex."""

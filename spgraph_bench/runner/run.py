@@ -29,7 +29,7 @@ from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.memory import require_memory
 from spgraph_bench.paths import cache_dir
-from spgraph_bench.problems import Generated, ProductProblem, Reorderable, filled_options, get_problem
+from spgraph_bench.problems import Problem, filled_options, get_problem
 from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.reorder import reorder
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
@@ -180,7 +180,7 @@ class Session:
             self.drop_worker()
 
 
-def generated_matrix(problem: Generated, options: Mapping[str, Any]) -> Matrix:
+def generated_matrix(problem: Problem, options: Mapping[str, Any]) -> Matrix:
     """What stands in for a matrix where `problem` has none: 0 x 0, named after the problem and its options.
 
     Its hash and what it was made from follow when the inputs are made. Raises UsageError for a bad option.
@@ -205,7 +205,7 @@ def run(
     """Check and time `variants` on `matrix`; `on_record` gets each record as its cell ends.
 
     `on_answer` gets the columns of the first right answer (of the first case), before anything is timed; the
-    arrays are gone after that. For problems that are a VertexProblem.
+    arrays are gone after that. For problems whose answer is one of vertices.
 
     Whatever happens to a cell is a record (ok, skipped, failed, wrong) with its reason. Raises DeviceError
     when the device cannot be used at all. On KeyboardInterrupt every cell without a record gets one, from
@@ -329,7 +329,7 @@ class _Run:
         for order in settings.reorder:
             if order != "none":
                 self._reorder(csr, order)
-        if isinstance(problem, Generated):
+        if not problem.needs_matrix:
             self._describe_inputs(problem)
         outputs: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {}
         for dtype in settings.dtypes:
@@ -360,7 +360,7 @@ class _Run:
             options=filled_options(problem, settings.options),
         )
 
-    def _describe_inputs(self, problem: Generated) -> None:
+    def _describe_inputs(self, problem: Problem) -> None:
         """Give the matrix that stands in for none the hash of the inputs, and say what they are."""
         dtype = problem.dtypes[0]  # whatever types are run, so that the same inputs have the same hash
         self.progress("making the inputs")
@@ -454,7 +454,7 @@ class _Run:
 
     def _require_memory(self) -> None:
         """Raises InputError where inputs, oracle and checks take more than there is, before they are made."""
-        if isinstance(self.problem, Generated):
+        if not self.problem.needs_matrix:
             return
         csr, settings = self.matrix.csr, self.settings
         options = filled_options(self.problem, settings.options)
@@ -698,7 +698,7 @@ class _Run:
         not read all of their graph, or read it again from the cache."""
         if self.ceiling is None or self.variants[cell.variant].where != "gpu":
             return None
-        if not isinstance(self.problem, ProductProblem):
+        if not self.problem.is_product:
             return None
         written = sum(
             math.prod(shape) * np.dtype(kind).itemsize
@@ -713,7 +713,6 @@ class _Run:
 
     def _unread_bytes(self, dtype: str) -> int:
         """Bytes of x that no entry of the matrix meets."""
-        assert isinstance(self.problem, Reorderable)
         x, csr = self.arrays[f"in.{dtype}.x"], self.matrix.csr
         if "rows" in self.problem.axes["x"]:
             unread = int(np.count_nonzero(csr.row_lengths() == 0))
