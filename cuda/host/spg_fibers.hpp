@@ -147,6 +147,7 @@ struct Block {
     race::Known known;
     race::Time met;
     unsigned number;  // in the launch
+    bool traced;
 #endif
 };
 
@@ -179,6 +180,7 @@ struct Grid {
     race::Time met;
     unsigned number;  // in the launch
     bool aliased;     // an array is both const __restrict__ and not
+    unsigned every;   // one in so many blocks is traced
 #endif
 };
 

@@ -9,8 +9,9 @@ namespace {
 
 inline void told_access(const volatile void* address, unsigned bytes, unsigned what, const void* code)
 {
-    if (current == &scheduler || !spg_self || hooks::own_stack((uintptr_t)address)) return;
-    race::access(self(), (uintptr_t)address, bytes, what, code);
+    if (!spg_self || (hooks::mode == hooks::trace && !self()->block->traced) || current == &scheduler || hooks::own_stack((uintptr_t)address)) return;
+    if (told::races()) race::access(self(), (uintptr_t)address, bytes, what, code);
+    else trace::access(self(), (uintptr_t)address, bytes, what, code);
 }
 inline void hook(const volatile void* address, unsigned bytes, unsigned what, const void* code)
 {
@@ -89,5 +90,40 @@ EXPORT const char* spg_findings()
         text += f.rule + "\t" + f.kernel + "\t" + f.array + "\t" + std::to_string(f.index) + "\t" + std::to_string(f.bytes) +
                 "\t" + std::to_string((int)f.shared) + "\t" + f.first + "\t" + f.first_place + "\t" + f.first_thread + "\t" +
                 f.second + "\t" + f.second_place + "\t" + f.second_thread + "\n";
+    return text.c_str();
+}
+
+EXPORT void spg_trace_reset(unsigned multiprocessors, size_t l1_bytes, size_t l2_bytes)
+{
+    pthread_mutex_lock(&launch_lock);
+    trace::reset(multiprocessors, l1_bytes, l2_bytes);
+    pthread_mutex_unlock(&launch_lock);
+}
+
+// All since the last reset. A line with tabs for each kernel: "kernel", name, launches, blocks, warps, threads, blocks that were traced; then for
+// each place in it "global" or "shared", number of the kernel, "library+0xoffset", what (spg_access_word), bytes of an
+// access, and the totals in the order of trace::Totals.
+EXPORT const char* spg_trace_text()
+{
+    static std::string text;
+    text.clear();
+    const auto number = [](unsigned long long n) { text += '\t' + std::to_string(n); };
+    for (const trace::Kernel& k : trace::kernels) {
+        text += "kernel\t" + k.name;
+        for (unsigned long long n : {k.launches, k.blocks, k.warps, k.threads, k.traced}) number(n);
+        text += '\n';
+    }
+    for (const trace::Place& p : trace::places)
+        for (const trace::Totals* t : {&p.global, &p.shared}) {
+            if (!t->requests) continue;
+            text += t == &p.global ? "global" : "shared";
+            number(p.kernel);
+            text += '\t' + hooks::place_of(p.code);
+            for (unsigned long long n :
+                 {(unsigned long long)p.what, (unsigned long long)p.bytes, t->requests, t->lanes, t->bytes, t->sectors, t->ideal,
+                  t->l1_hits, t->l2_hits, t->memory_sectors, t->passes, t->ideal_passes, t->addresses, t->most})
+                number(n);
+            text += '\n';
+        }
     return text.c_str();
 }

@@ -92,6 +92,7 @@ struct spg_device {
     unsigned long long pending_limit;  // device launches that may wait (cudaLimitDevRuntimePendingLaunchCount)
     unsigned long long heap_limit;     // bytes of device malloc
     unsigned long long strict;
+    unsigned long long traced;         // requests are counted in place of races (spg_trace.hpp)
     unsigned long long global_atomics, shared_atomics, kernel_launches, child_launches, barriers;
     // Of the global atomics: those by which one of several threads gets something (atomicCAS, atomicOr), and those that
     // take places from a counter (atomicAdd of integers). What is left are sums, least values, arrivals at barriers.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "spg_races.hpp"
+#include "spg_trace.hpp"
 
 namespace {
 namespace told {
@@ -29,29 +30,50 @@ void freed(void* begin)
 void begin_launch()
 {
     spg_quiet = 0;
+    hooks::mode = device->traced ? hooks::trace : hooks::races;
     if (races()) race::begin_launch();
+    else trace::begin_launch();
 }
 void begin_grid(Grid* g)
 {
     if (races()) race::begin_grid(g);
+    else trace::begin_grid(g);
 }
-bool begin_block(Block* b) { return races() ? race::begin_block(b) : true; }
+bool begin_block(Block* b)
+{
+    if (races()) return race::begin_block(b);
+    trace::begin_block(b);
+    return true;
+}
 void begin_thread(Thread* t)
 {
     if (races()) race::begin_thread(t);
 }
-void end_thread(Thread*) {}
+void end_thread(const Thread* t)
+{
+    if (!races() && t->of().alive == t->bit()) trace::flush(t->of(), t->block->number);  // the last of its warp
+}
 void block_barrier(Block* b)
 {
     if (races()) race::block_barrier(b);
+    else trace::flush_block(b);
 }
 void grid_barrier(Grid* g)
 {
-    if (races()) race::grid_barrier(g);
+    if (races()) {
+        race::grid_barrier(g);
+        return;
+    }
+    for (const Block* b : live)
+        if (b->grid == g) trace::flush_block(b);
 }
 void meeting(Warp& w, const Meeting& m)
 {
-    if (races() && m.op == SPG_WARP_SYNC) race::warp_meets(w, m.lanes, m.here);
+    if (!races()) {
+        if (m.here == w.alive) trace::flush(w, m.lanes[__builtin_ctz(m.here)]->block->number);
+    } else if (m.op == SPG_WARP_SYNC) {
+        race::warp_meets(w, m.lanes, m.here);
+    }
 }
 void team_meets(const std::vector<Thread*>& team)
 {

@@ -42,6 +42,7 @@ COMMANDS = {
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",
     "list": "Problems, formats, variants, recipes, readers and configs.",
     "show": "A variant, format, problem or recipe explained; a matrix in a format.",
+    "profile": "What each line of a kernel asks memory for, beside its source; no GPU is needed.",
     "generate": "Write the matrix of a recipe to a file.",
     "doctor": "What this machine has and lacks, and how to mend each lack.",
 }

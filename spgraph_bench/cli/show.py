@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from spgraph_bench.readers.common import ReadOptions
     from spgraph_bench.variants.base import Variant
 
-__all__ = ["command"]
+__all__ = ["command", "find_variant"]
 
 
-def _find(name: str, problem: str | None) -> Variant:
+def find_variant(name: str, problem: str | None) -> Variant:
     from spgraph_bench.variants.base import variants
 
     known = variants()
@@ -288,7 +288,7 @@ def command(
         )
     if not kinds or is_variant or problem is not None:
         try:
-            _show_variant(describe(_find(name, problem)), as_json)
+            _show_variant(describe(find_variant(name, problem)), as_json)
             return
         except UsageError as error:
             if kinds and problem is None and error.remedy:

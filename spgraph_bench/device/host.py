@@ -34,6 +34,7 @@ import numpy.typing as npt
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.device import races
 from spgraph_bench.device.base import Arg, Compiled, DeviceInfo, Dim, Limit
+from spgraph_bench.device.trace import KernelTrace, parse
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipError
 from spgraph_bench.memory import available_memory
 from spgraph_bench.paths import cuda_dir
@@ -260,7 +261,8 @@ class _Settings(ctypes.Structure):
         "reservations",
     )  # fmt: skip
     _fields_ = [
-        (name, ctypes.c_ulonglong) for name in ("seed", "pending_limit", "heap_limit", "strict", *_counters)
+        (name, ctypes.c_ulonglong)
+        for name in ("seed", "pending_limit", "heap_limit", "strict", "traced", *_counters)
     ]
 
 
@@ -294,7 +296,9 @@ def _runtime(sanitizers: tuple[str, ...]) -> ctypes.CDLL:
     library.spg_alloc.argtypes, library.spg_alloc.restype = [size], pointer
     library.spg_free.argtypes, library.spg_free.restype = [pointer], None
     if "race" in sanitizers:
-        library.spg_findings.restype = ctypes.c_char_p
+        library.spg_findings.restype = library.spg_trace_text.restype = ctypes.c_char_p
+        library.spg_trace_reset.argtypes = [ctypes.c_uint, size, size]
+        library.spg_trace_reset.restype = None
     return library
 
 
@@ -483,17 +487,20 @@ class HostDevice:
     seed : order of blocks, threads, released threads and child grids; 0 is the natural order.
     strict : report threads that return before a barrier their block reaches, and blocks that meet at
         different barriers, which many GPUs let pass.
+    traced : count the requests of warps to memory (:meth:`trace`), in place of any sanitizer.
 
     Raises DeviceError when there is no C++ compiler.
     """
 
     kind: Literal["host"] = "host"
 
-    def __init__(self, seed: int = 0, *, strict: bool = True) -> None:
+    def __init__(self, seed: int = 0, *, strict: bool = True, traced: bool = False) -> None:
         _need_compiler()
-        self._sanitizers = chosen_sanitizers()
+        self._sanitizers = ("race",) if traced else chosen_sanitizers()
         self._library = _runtime(self._sanitizers)
-        self._settings = _Settings(seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict)
+        self._settings = _Settings(
+            seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict, traced=traced
+        )
         self._failure: LaunchError | None = None
         self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], HostModule] = {}
 
@@ -560,7 +567,11 @@ class HostDevice:
             raise failure
 
     def _failed(self, code: int) -> None:
-        if "race" in self._sanitizers and (found := races.found(self._library.spg_findings())):
+        if (
+            "race" in self._sanitizers
+            and not self._settings.traced
+            and (found := races.found(self._library.spg_findings()))
+        ):
             self._failure = races.error_of(*found)
             return
         message = self._library.spg_message().decode(errors="replace")
@@ -608,6 +619,16 @@ class HostDevice:
     def reset_counters(self) -> None:
         for name in _Settings._counters:
             setattr(self._settings, name, 0)
+
+    def reset_trace(
+        self, multiprocessors: int = 132, l1_bytes: int = 192 << 10, l2_bytes: int = 50 << 20
+    ) -> None:
+        """Forget what was traced. The sizes are those of the modelled caches; the defaults are an H200's."""
+        self._library.spg_trace_reset(multiprocessors, l1_bytes, l2_bytes)
+
+    def trace(self) -> list[KernelTrace]:
+        """All kernels since :meth:`reset_trace`, of a device that is traced."""
+        return parse(self._library.spg_trace_text().decode(errors="replace"))
 
     def close(self) -> None:
         self._modules.clear()
