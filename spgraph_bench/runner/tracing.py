@@ -15,8 +15,7 @@ from spgraph_bench.device.trace import Counts, KernelTrace, Key, added
 from spgraph_bench.errors import SkipError, SpgraphError, UsageError
 from spgraph_bench.formats.base import get_format
 from spgraph_bench.matrix import Matrix
-from spgraph_bench.problems import Generated, filled_options, get_problem
-from spgraph_bench.problems.base import CaseProblem
+from spgraph_bench.problems import filled_options, get_problem
 from spgraph_bench.problems.traversal import pattern_is_symmetric
 from spgraph_bench.runner.prepare import prepare
 from spgraph_bench.stats import row_stats
@@ -50,7 +49,7 @@ def trace_variant(
         raise UsageError(
             f"{variant.name} has no kernel of its own", remedy="profile one of spgraph's kernels"
         )
-    if isinstance(problem, Generated):
+    if not problem.needs_matrix:
         raise UsageError(
             f"{variant.name} is of {variant.problem}, which has no matrix",
             remedy="profile a variant of a problem on a matrix (spmv, spmm, bfs, ...)",
@@ -73,7 +72,7 @@ def trace_variant(
     packed = form.pack(csr, value, np.dtype("int32"))
     outputs = problem.output_arrays(matrix, value)
     launch = prepare(device, variant, packed, inputs, outputs, params, options=options).launch
-    if isinstance(problem, CaseProblem):
+    if problem.has_cases:
         launch.select(0)
     launch.reset()
     device.synchronize()
@@ -140,11 +139,15 @@ def _worst(kernels: Sequence[KernelTrace]) -> Advice:
         ))))  # fmt: skip
     if atomics.requests:
         crowd = atomics.lanes_per_address
-        share = atomics.lanes / (moved.requests + atomics.lanes)
-        causes.append((share, Advice("atomics", (
-            f"Atomics cost most: {atomics.lanes:,} in all; on average {crowd:.1f} lanes of a warp meet at one address, "
-            f"at most {atomics.most}, and those are done one after another."
-        ))))  # fmt: skip
+        turns = atomics.lanes if crowd > 1.5 else atomics.requests  # lanes at one address take turns
+        meet = (
+            f"on average {crowd:.1f} lanes of a warp meet at one address, at most {atomics.most}, and those are done "
+            f"one after another"
+            if crowd > 1.5
+            else "most at addresses of their own"
+        )
+        words = f"Atomics cost most: {atomics.lanes:,} in all; {meet}."
+        causes.append((turns / (moved.requests + turns), Advice("atomics", words)))
     if shared.ideal_passes:
         extra = shared.passes - shared.ideal_passes
         causes.append((extra / (shared.passes + moved.requests), Advice("banks", (
