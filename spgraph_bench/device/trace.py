@@ -108,7 +108,10 @@ def _line(frames: list[Frame]) -> Frame:
 def parse(text: str) -> list[KernelTrace]:
     """The kernels in the order of their first launch, from ``spg_trace_text``."""
     rows = [line.split("\t") for line in text.splitlines()]
-    kernels = [KernelTrace(r[1], *map(int, r[2:7])) for r in rows if r[0] == "kernel"]
+    kernels = [
+        KernelTrace(name, int(launches), int(blocks), int(warps), int(threads), int(traced))
+        for _, name, launches, blocks, warps, threads, traced in (r for r in rows if r[0] == "kernel")
+    ]
     places = [r for r in rows if r[0] != "kernel"]
     frames = frames_of(r[2] for r in places)
     for space, kernel, place, what, _bytes, *numbers in places:
