@@ -4,14 +4,7 @@
 //          three words forward and two back. col_ptr, row: in-edges, the same arrays as row_ptr and col for undirected
 //          graphs. old_id: null where ids are the input's. stamps as in persistent.cu; codes 0 push, 1 pull, 2 one
 //          block, 3 scatter, 4 gather, -1 the end.
-// Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, E_k the edges of the
-//          frontier of level k, U those of vertices in no frontier yet:
-//            forward   few vertices of low degree        block 0 alone, the others wait (graph/paths_alone.cuh)
-//                      E_k alpha > U + n / 8             pull: unfound vertices look at all their in-edges
-//                      else                              push: counts go out by atomics
-//            back      few vertices of low degree        block 0 alone
-//                      undirected, E_k > beta E_(k+1)    scatter: the level after adds to this one by atomics
-//                      else                              gather: this level sums up the shares of the level after
+// Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers and the table below.
 // Wins     on graphs of few levels, where one level holds most edges and both its neighbours few: those edges are then
 //          never looked at, forward or back; and on thousands of small levels, which cost no grid barrier.
 // Loses    against persistent by what deciding costs.
@@ -19,6 +12,14 @@
 //          first parent here, since all of them count: so alpha is below 1, far below that of a search for levels.
 #include "../common/spg.cuh"
 #include "../graph/paths_alone.cuh"
+
+// How a level is done: E_k are the edges of the frontier of level k, U those of vertices in no frontier yet.
+//            forward   few vertices of low degree        block 0 alone, the others wait (graph/paths_alone.cuh)
+//                      E_k alpha > U + n / 8             pull: unfound vertices look at all their in-edges
+//                      else                              push: counts go out by atomics
+//            back      few vertices of low degree        block 0 alone
+//                      undirected, E_k > beta E_(k+1)    scatter: the level after adds to this one by atomics
+//                      else                              gather: this level sums up the shares of the level after
 
 SPG_KERNEL __launch_bounds__(1024, 1) bc_auto(index_t n, const index_t* __restrict__ source,
                                               const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,

@@ -8,10 +8,6 @@
 //          the tiles before where its points begin (scan.cuh). Then the points of the tile are cut into equal
 //          stretches, one for each warp, whatever curve they belong to: a lane per point, 32 points next to each
 //          other at a time. So a curve of 256 points costs 32 times one of 8, and no lane waits for a longer curve.
-//          A lane moves on from its curve by looking at where the next ones start; as each has 8 points or more, that
-//          is four looks at most.
-//          While the blocks before make up their sums, a block computes its first points, which are then in registers
-//          when it learns where they go: with some 150 blocks, waiting would be a good part of the time.
 // Wins     Wherever work per item is known once it has been looked at. The prefix sum takes the place of a launch.
 // Loses    To `uniform` when every curve needs 256 points: it counts in vain.
 // Idea     Flattening of nested parallelism (Blelloch, "Programming parallel algorithms", 1996).
@@ -20,6 +16,12 @@
 
 #define SPG_TILE_CURVES 256
 #define SPG_AHEAD 6  // points that a lane computes before it knows where they go
+
+// Details of the mapping.
+//          A lane moves on from its curve by looking at where the next ones start; as each has 8 points or more, that
+//          is four looks at most.
+//          While the blocks before make up their sums, a block computes its first points, which are then in registers
+//          when it learns where they go: with some 150 blocks, waiting would be a good part of the time.
 
 // `tile_curves` is at most 256 and at most the block.
 SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ control, int* __restrict__ count,

@@ -6,16 +6,18 @@
 //          trace as in persistent.cu; codes 0 top-down, 1 bottom-up, 2 one block, -1 the end.
 // Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, so no block has to
 //          be told: F vertices and E edges of the frontier, U edges of vertices not yet in any frontier.
-//            F and E small                               block 0 alone (graph/one_block.cuh, shared_bitmap.cuh)
-//            E growing, E x alpha more than the looks it    bottom-up over the bitmap
-//            would take (levels.cuh), until F < n / beta
-//            else                                        top-down, the frontier's edges cut into equal parts
 //          A level costs one grid barrier; turning from bottom-up costs one more, for the queue.
 // Wins     on every kind of graph that one of its parts wins on; that is what it is for.
 // Loses    against that part alone by what deciding costs: a few instructions and a load per level.
 // Idea     Beamer, Asanovic and Patterson, SC 2012; another rule for turning, by what either way would look at.
 #include "../common/spg.cuh"
 #include "../graph/shared_bitmap.cuh"
+
+// How a level is done: F vertices and E edges of the frontier, U edges of vertices not yet in any frontier.
+//            F and E small                               block 0 alone (graph/one_block.cuh, shared_bitmap.cuh)
+//            E growing, E x alpha more than the looks it    bottom-up over the bitmap
+//            would take (levels.cuh), until F < n / beta
+//            else                                        top-down, the frontier's edges cut into equal parts
 
 // `near` is dynamic shared memory as shared_bitmap.cuh lays it out where BITMAP says so, else null.
 template <bool BITMAP>

@@ -2,23 +2,25 @@
 //
 // Layout   as in frontier.cu. A block's own queue is dynamic shared memory for `places` vertices, at least blockDim.x.
 //          spills int32 [gridDim.x]: how often each block's queue was full, added to; not where it ends.
-// Mapping  one launch per level, a thread per vertex of the frontier. All threads of a block walk their edges in rounds.
-//          A thread finds one vertex a step at most, so a round takes as many steps as fit into the queue whatever is
-//          found: free places / threads that still have edges. In a step a vote tells how many lanes of a warp found a
-//          vertex, and one atomic in shared memory takes places for all of them. When not a single step fits, the block
-//          reserves its stretch of the global queue by one atomicAdd, copies, coalesced, and its own queue is empty
-//          again. What is left in the end goes the same way.
+// Mapping  one launch per level, a thread per vertex of the frontier. All threads of a block walk their edges in
+//          rounds. A thread finds one vertex a step at most, so a round takes as many steps as fit into the queue
+//          whatever is found: free places / threads that still have edges. In a step a vote tells how many lanes of a
+//          warp found a vertex, and one atomic in shared memory takes places for all of them. When not a single step
+//          fits, the block reserves its stretch of the global queue by one atomicAdd, copies, coalesced, and its own
+//          queue is empty again. What is left in the end goes the same way.
 // Wins     over frontier by the number of vertices a block gathers: that many fewer atomics on the one global counter.
 //          Larger blocks have larger queues (8 places a thread, unless told otherwise) and reserve less often.
 // Loses    where blocks find few vertices: two block barriers a round for nothing; and on hubs, whose thread keeps its
 //          block waiting.
-// Idea     Luo, Wong and Hwu, DAC 2010; the privatised queue of Kirk and Hwu's book. Theirs writes what does not fit
-//          straight to the global queue, an atomic each; emptied when full it stays private however much is found.
+// Idea     Luo, Wong and Hwu, DAC 2010; the privatised queue of Kirk and Hwu's book.
 #include "../common/spg.cuh"
 #include "../graph/begin.cuh"
 
-// One stretch of the global queue for the block's `held` vertices. All threads of the block call it, after a barrier; it
-// ends with one, and the queue is empty.
+// The queue of Luo, Wong and Hwu writes what does not fit straight to the global queue, an atomic each. Emptied when
+// full, this one stays private however much is found.
+
+// One stretch of the global queue for the block's `held` vertices. All threads of the block call it, after a barrier;
+// it ends with one, and the queue is empty.
 __device__ __forceinline__ void flush_queue(const index_t* local, int* held, int* stretch, int* found, index_t* out)
 {
     const int count = *held;

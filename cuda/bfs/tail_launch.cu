@@ -9,8 +9,8 @@
 // Loses    against a grid barrier (1 us) and a WHILE node, which decide the same without a launch; and the grid has one
 //          size for all levels.
 // Pool     a link waits only while its parent runs: two places are enough, however many levels there are.
-// Idea     CUDA programming guide, "CUDA dynamic parallelism", tail launches: since CUDA 12 a parent cannot wait for what
-//          it launched.
+// Idea     CUDA programming guide, "CUDA dynamic parallelism", tail launches: since CUDA 12 a parent cannot wait for
+//          what it launched.
 #include "../common/children.cuh"
 #include "../graph/levels.cuh"
 

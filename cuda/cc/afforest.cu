@@ -6,7 +6,17 @@
 //          piece int64 [pieces]: parts of long lists, vertex | which of the two lists << 31 | part << 32;
 //          state int32 [2]: the least vertex of the hub's component, the number of pieces; barrier unsigned [1].
 //          stamps: a step for each below, codes 0 to 6, see graph/stamps.cuh; the code -1 ends them.
-// Mapping  one cooperative launch, grid barriers between the steps:
+// Mapping  one cooperative launch, grid barriers between seven steps, which are listed below.
+// Wins     nearly everywhere: on rmat graphs it reads about two neighbours per vertex instead of all.
+// Loses    where the hub's component is not large: each edge is looked at from both ends then.
+// Idea     Sutton, Ben-Nun and Barak, "Optimizing parallel graph connectivity computation via subgraph sampling",
+//          IPDPS 2018; the first neighbour and the walks of Jaiganesh and Burtscher (ECL-CC), HPDC 2018.
+#include "../common/spg.cuh"
+#include "../graph/components.cuh"
+#include "../graph/lists.cuh"
+#include "../graph/stamps.cuh"
+
+// The steps, by the codes of their stamps.
 //            0 every block by itself: the hub, the most frequent end of 1,024 edges or fewer, picked by a hash. A
 //              thread per vertex: beneath its first neighbour, if that is smaller. No atomics.
 //            1 a thread per edge of the hub: its neighbours beneath it, wherever they were.
@@ -21,14 +31,6 @@
 //            6 a thread per vertex: up to its root; then the hub's component gets its least vertex for a label.
 // Skipping An edge is missed only if both of its ends skip it, each because it was seen in the hub's tree; then they
 //          are connected already. So every end must be able to see the edge: of a directed graph both lists are needed.
-// Wins     nearly everywhere: on rmat graphs it reads about two neighbours per vertex instead of all.
-// Loses    where the hub's component is not large: each edge is looked at from both ends then.
-// Idea     Sutton, Ben-Nun and Barak, "Optimizing parallel graph connectivity computation via subgraph sampling",
-//          IPDPS 2018; the first neighbour and the walks of Jaiganesh and Burtscher (ECL-CC), HPDC 2018.
-#include "../common/spg.cuh"
-#include "../graph/components.cuh"
-#include "../graph/lists.cuh"
-#include "../graph/stamps.cuh"
 
 // The value that is most frequent among those of all threads of the block, as far as counting each warp's own favourite
 // goes. Any value would be right; a frequent one saves work. At most 1,024 threads, all of them come.

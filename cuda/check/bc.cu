@@ -4,9 +4,9 @@
 // Layout   row_ptr offset_t [n + 1], col int32 [nnz]; level, predecessors int32 [n], paths double [n]: see search.cu;
 //          scale double [levels]: what of its counts a level passed on. most int32 [levels]: the most predecessors of a
 //          vertex of each level. dependency double [n], the answer; right double [n], what the equation makes of it, 0
-//          at first; successors int32 [1], the most of a vertex. counts uint64 [rules], least int32 [rules]. sums double
-//          [1] and pairs uint64 [1]: of dependencies, and of levels less one. arcs uint64 [1]: edges out of reached
-//          vertices, without loops.
+//          at first; successors int32 [1], the most of a vertex. counts uint64 [rules], least int32 [rules]. sums
+//          double [1] and pairs uint64 [1]: of dependencies, and of levels less one. arcs uint64 [1]: edges out of
+//          reached vertices, without loops.
 // Mapping  a thread per vertex, for edges a warp per vertex.
 #include "faults.cuh"
 

@@ -4,7 +4,8 @@
 // Layout   row_ptr offset_t [n + 1], col int32 [nnz]: out-edges; level, parent int32 [n], -1 where nothing was reached;
 //          parent null where only levels are checked. supported, adopted bytes [n], 0 at first: an edge leads to the
 //          vertex from the level above, and one from its parent. counts uint64 [rules], least int32 [rules].
-// Mapping  check_bfs_edges: a warp per vertex; the others: a thread per vertex. In this order: vertices, edges, support.
+// Mapping  check_bfs_edges: a warp per vertex; the others: a thread per vertex. In this order: vertices, edges,
+//          support.
 // Races    Marks are only ever set to 1.
 #include "faults.cuh"
 

@@ -1,8 +1,8 @@
 // pagerank.cu: one more step of PageRank in double, by scattering along out-edges, and what it changes.
 //
-// Layout   row_ptr offset_t [n + 1], col int32 [nnz]; weight double [nnz], null where all edges weigh the same; rank, jump
-//          double [n], jump null where the walk jumps to all vertices alike. largest uint64 [n]: the bits of a row's
-//          largest weight; total double [n]: a row's sum of weights over its largest (without weights its edges).
+// Layout   row_ptr offset_t [n + 1], col int32 [nnz]; weight double [nnz], null where all edges weigh the same; rank,
+//          jump double [n], jump null where the walk jumps to all vertices alike. largest uint64 [n]: the bits of a
+//          row's largest weight; total double [n]: a row's sum of weights over its largest (without weights its edges).
 //          got double [n], what edges bring; in_degree int32 [n]. All zero at first. sums double [4]: rank of vertices
 //          without a way out; change; rank; rank times roundings.
 // Mapping  a thread per vertex, for edges a warp per vertex.

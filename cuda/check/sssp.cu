@@ -2,9 +2,10 @@
 // says why they suffice.
 //
 // Layout   row_ptr offset_t [n + 1], col int32 [nnz], weight value_t [nnz], null where all edges weigh 1; length
-//          SPG_LENGTH [n]: int or float, as the weights, or double. limit: the longest one that is kept, if limited. grounded int32 [n], 0 at first: edges that are as
-//          long as they say lead from the source to the vertex. queue int32 [n] of vertices that were grounded in the
-//          last round, *tail of them. counts uint64 [rules], least int32 [rules].
+//          SPG_LENGTH [n]: int or float, as the weights, or double. limit: the longest one that is kept, if limited.
+//          grounded int32 [n], 0 at first: edges that are as long as they say lead from the source to the vertex. queue
+//          int32 [n] of vertices that were grounded in the last round, *tail of them. counts uint64 [rules], least
+//          int32 [rules].
 // Mapping  check_sssp_edges and check_sssp_spread: a warp per vertex; the others: a thread per vertex.
 // Order    vertices, edges; as long as check_sssp_ungrounded counts any: spread, from all vertices and then from those
 //          of the queue, until it adds none; then check_sssp_ungrounded with rules.

@@ -10,14 +10,14 @@
 // `children` is word64_t [6], the kernel argument that Job.children() gives: grids launched, launches refused for want
 // of room in the pool, launches that failed otherwise, the error of one of those, allocations, allocations that failed.
 // The counts only grow, by relaxed atomics; one is some nanoseconds, a launch 250 and more.
-//
+#pragma once
+#include "spg.cuh"
+
 // Order, as CUDA 12 and 13 have it: a parent cannot wait for its children. A fire-and-forget child may run at any time
 // from its launch until the parent as a whole completes, which it holds up; a tail launch runs after the parent and all
 // that it launched; launches into one stream (0: the block's own) run one after another. What a child reads it gets as
 // an argument or from global memory that was written before the launch by the thread that launches (or made visible to
 // it); of shared and local memory it sees nothing.
-#pragma once
-#include "spg.cuh"
 
 enum { SPG_LAUNCHED, SPG_REFUSED, SPG_FAILED, SPG_ERROR, SPG_ALLOCATED, SPG_UNALLOCATED };
 

@@ -9,8 +9,8 @@
 // order of their index, so blocks take their tile from a counter: a block's number is the order in which it started.
 // That costs a trip to L2 before anything else can begin.
 //
-// Nothing has to be cleared between launches: the counter also tells which launch this is (the epoch), and a word counts
-// as written only if it bears the epoch of this launch.
+// Nothing has to be cleared between launches: the counter also tells which launch this is (the epoch), and a word
+// counts as written only if it bears the epoch of this launch.
 #pragma once
 
 #include "ordered.cuh"
@@ -106,8 +106,8 @@ __device__ __forceinline__ scan_word_t first_look(const scan_word_t* state, scan
 }
 
 // Sum of all tiles before this one, whose own is `sum` and was published; `seen` is this thread's first_look. All
-// threads of a block of whole warps come, and each looks at a tile: in a grid of no more tiles than a block has threads,
-// one look is enough.
+// threads of a block of whole warps come, and each looks at a tile: in a grid of no more tiles than a block has
+// threads, one look is enough.
 __device__ __forceinline__ long long look_back(scan_word_t* state, scan_turn turn, long long sum, scan_word_t seen)
 {
     SPG_SHARED(long long, parts, 32);

@@ -4,6 +4,10 @@
 //          same root. Trees are joined at their roots, the higher root beneath the lower: vertices rank by their
 //          numbers, but one, `hub`, ranks lowest of all. So a root is the least vertex of its tree, or the hub; and
 //          when all edges are joined the least of its component, or the hub.
+#pragma once
+
+#include "../common/ordered.cuh"
+
 // Hub      Were all ranks numbers, large trees would grow everywhere and be joined in turn, and for each such join
 //          every thread that has an edge between the two would want to hook the same root at the same time. With a hub
 //          that most vertices are near to there is one large tree from the start, and what is hooked are small ones.
@@ -15,9 +19,6 @@
 //          or a root seem to be one that is hooked by now, which the compare-and-swap then finds out. Its own answer
 //          comes from L2, so nobody waits for a line in L1 to age. Were all reads to go to L2, the one root that most
 //          vertices share would be read there by every warp: three times slower in all on an H200.
-#pragma once
-
-#include "../common/ordered.cuh"
 
 // The root of v as far as this thread can see. Each vertex on the way is moved up to its grandparent (path halving), so
 // paths shorten by half with every walk. That is for short paths: on a lattice, whose paths are 1,000 vertices long

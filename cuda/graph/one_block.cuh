@@ -116,9 +116,10 @@ __device__ __forceinline__ unsigned thin_vertices(index_t n, offset_t edges_in_a
     return degrees;
 }
 
-// A queue of which the first SPG_NEAR vertices lie in shared memory (`near`) and the rest in global memory: all of it to
-// global memory, with the edge offsets that others need (to `near_start` as well, where that is given), and its tally.
-// A prefix sum of the degrees in queue order, by the first warp: the queue is short. By all threads of one block.
+// A queue of which the first SPG_NEAR vertices lie in shared memory (`near`) and the rest in global memory: all of it
+// to global memory, with the edge offsets that others need (to `near_start` as well, where that is given), and its
+// tally. A prefix sum of the degrees in queue order, by the first warp: the queue is short. By all threads of one
+// block.
 __device__ __forceinline__ word64_t publish_queue(unsigned count, const index_t* near, const offset_t* __restrict__ row_ptr,
                                                   index_t* queue, offset_t* start, offset_t* near_start)
 {

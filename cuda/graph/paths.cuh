@@ -9,6 +9,13 @@
 // Layout   level int32 [n]: -1 until found; paths {count, sum} float64 [n][2], both 0 until found, so that one sector
 //          answers for both; queue index_t [n], start offset_t [n]: the frontiers of all levels one after another, each
 //          as in frontier.cuh: vertices without out-edges are in none; tally word64_t [n + 3]: one for each level.
+#pragma once
+
+#include "levels.cuh"
+
+#define SPG_LARGE_COUNT 0x1p400
+#define SPG_DIVISION 0x1p-400
+
 // Numbers  Counts grow beyond any type: a lattice of 1,000 x 1,000 has 10^600 paths from corner to corner. They are
 //          float64, and scaled: once a level holds a count above 2^400, the next level divides what it passes on by
 //          2^400, which is exact. So all counts of a level are scaled alike, and backward the same levels multiply by
@@ -17,12 +24,6 @@
 //          never a wrong one.
 //          All terms are positive: nothing cancels, and relative errors only add up (see problems/bc.py).
 // Races    A count is added to by atomics while its level is being found, and read a barrier later; so with sums.
-#pragma once
-
-#include "levels.cuh"
-
-#define SPG_LARGE_COUNT 0x1p400
-#define SPG_DIVISION 0x1p-400
 
 struct alignas(16) path_sums {
     double count, sum;

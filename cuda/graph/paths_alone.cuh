@@ -122,8 +122,8 @@ __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, con
 }
 
 // Backward from level k down to level 1, while frontiers fit; returns the level it stopped before (0: all done), which
-// is the one that ends at queue[first]. A thread sums the shares of a vertex's successors, four at a time; the vertex that
-// it has in the level to come is fetched meanwhile.
+// is the one that ends at queue[first]. A thread sums the shares of a vertex's successors, four at a time; the vertex
+// that it has in the level to come is fetched meanwhile.
 __device__ __forceinline__ int gather_shares_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,
                                                    const index_t* __restrict__ col, const int* level,
                                                    path_sums* paths, const int* scale, const index_t* queue,

@@ -1,25 +1,13 @@
 // relax.cuh: relaxing the edges of a frontier, and the near and far piles of a search for shortest paths.
 //
-// Layout   dist     int32 [n]: the length found so far, as an ordered integer (see length_plus); `unreached` until found
-//          queued   int32 [n]: the last phase that the vertex was queued for; 0 before
-//          in_far   unsigned [ceil(n / 32)]: a bit per vertex that lies in the far pile
-//          queue    index_t [2][side], start offset_t [2][side], side = n + SPG_SPARE: the near piles, see frontier.cuh.
+// Layout   dist     int32 [n]: the length found so far, as an ordered integer (see length_plus); `unreached` until
+//          found queued   int32 [n]: the last phase that the vertex was queued for; 0 before in_far   unsigned [ceil(n
+//          / 32)]: a bit per vertex that lies in the far pile queue    index_t [2][side], start offset_t [2][side],
+//          side = n + SPG_SPARE: the near piles, see frontier.cuh.
 //                   Phase k reads queue k % 2 and tally k % 3, and writes those of k + 1.
 //          far      index_t [2][n]: after j splits far pile j % 2 is in use
 //          words    word64_t [6]: the tallies of three phases, then how many the far piles of three splits hold
 //          least    int32 [3]: the least length in a far pile when it was split off
-// Counters take turns by three: one is read, one is written, one is cleared. So one barrier a phase is enough.
-//
-// Lengths of one search only fall, and every length is that of some walk from the source. What a phase reads may be
-// older than what others write meanwhile, hence relaxed loads; an old length is too long at worst, and whoever lowered
-// it has queued the vertex again. So the end is the same in any order: no edge shortens anything any more. As adding a
-// weight, rounded or not, never turns the order of two lengths around, that end is one and the same to the last bit.
-//
-// With a cutoff, lengths of `limit` and more are dropped as soon as they are added up: what lies beyond stays unreached, and
-// nothing is relaxed from there.
-//
-// A vertex is queued once a phase: `queued` tells. It lies in the far pile once: its bit tells. When its length falls
-// below the threshold it is queued as near, and what then lies in the far pile is dropped when the pile is split.
 #pragma once
 
 #include "levels.cuh"
@@ -29,6 +17,19 @@
 #define SPG_STEPS 3          // edges that a lane relaxes at once
 #endif
 #define SPG_SPLIT 4          // entries of the far pile that a thread takes at once
+
+// Counters take turns by three: one is read, one is written, one is cleared. So one barrier a phase is enough.
+//
+// Lengths of one search only fall, and every length is that of some walk from the source. What a phase reads may be
+// older than what others write meanwhile, hence relaxed loads; an old length is too long at worst, and whoever lowered
+// it has queued the vertex again. So the end is the same in any order: no edge shortens anything any more. As adding a
+// weight, rounded or not, never turns the order of two lengths around, that end is one and the same to the last bit.
+//
+// With a cutoff, lengths of `limit` and more are dropped as soon as they are added up: what lies beyond stays
+// unreached, and nothing is relaxed from there.
+//
+// A vertex is queued once a phase: `queued` tells. It lies in the far pile once: its bit tells. When its length falls
+// below the threshold it is queued as near, and what then lies in the far pile is dropped when the pile is split.
 
 // Non-negative floats are ordered as their bits are, read as integers; so lengths are held, compared and lowered
 // (atomicMin) as integers. Sums of integers stop at 2^31 - 1, which is `unreached` and lowers nothing.
@@ -212,9 +213,9 @@ __device__ __forceinline__ word64_t reserve_block(word64_t mine, word64_t* total
     return before;
 }
 
-// Split j, which is phase k: of far pile j, what has come below `lower` since it was put there is done and dropped, what
-// lies below `upper` is queued for phase k + 1, and the rest is far pile j + 1. By all threads of `block` of `blocks`.
-// Nothing is relaxed meanwhile, so lengths stand still.
+// Split j, which is phase k: of far pile j, what has come below `lower` since it was put there is done and dropped,
+// what lies below `upper` is queued for phase k + 1, and the rest is far pile j + 1. By all threads of `block` of
+// `blocks`. Nothing is relaxed meanwhile, so lengths stand still.
 __device__ __forceinline__ void split_far(const weighted_graph& g, const search_piles& s, int k, int j, int lower,
                                           int upper, int block, int blocks)
 {

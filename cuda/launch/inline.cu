@@ -1,11 +1,12 @@
 // inline, flattened: no launches at all, to compare with: the same tasks by the threads that have them, or by all.
 //
 // Layout   result word64_t [2], see launch/task.cuh.
-// Mapping  inline: a thread per task, blocks of 128, which does all its items one after another; flattened: the items of
-//          all tasks cut into equal parts, a thread each, whichever task they belong to.
+// Mapping  inline: a thread per task, blocks of 128, which does all its items one after another; flattened: the items
+//          of all tasks cut into equal parts, a thread each, whichever task they belong to.
 // Wins     inline: on small tasks; flattened: nearly always, where the sizes of all tasks are known before the launch
 //          (here they are equal; else a prefix sum over them finds each thread its task).
-// Loses    inline: on large tasks, as one thread works where thousands could; flattened: on tasks that arise from tasks.
+// Loses    inline: on large tasks, as one thread works where thousands could; flattened: on tasks that arise from
+//          tasks.
 // Idea     inline: the loop that a launch would replace; flattened: Blelloch, "Programming parallel algorithms", 1996.
 #include "../common/spg.cuh"
 #include "task.cuh"

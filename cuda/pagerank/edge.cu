@@ -1,9 +1,9 @@
 // edge: PageRank; every edge adds what its source gives to its target, by an atomic.
 //
-// Layout   see power.cuh. row, col int32 [m]: source and target of each edge, sorted by source. x value_t [n]: what each
-//          vertex gives along an edge. sums double [n]. chance value_t [m]: see power.cuh.
-// Mapping  a thread per edge, every iteration: sources, targets and x are read in order, one atomic per edge. After a grid
-//          barrier a thread per vertex takes the sum, as in push.cu.
+// Layout   see power.cuh. row, col int32 [m]: source and target of each edge, sorted by source. x value_t [n]: what
+//          each vertex gives along an edge. sums double [n]. chance value_t [m]: see power.cuh.
+// Mapping  a thread per edge, every iteration: sources, targets and x are read in order, one atomic per edge. After a
+//          grid barrier a thread per vertex takes the sum, as in push.cu.
 // Wins     over push on hubs with many out-edges: the same work for every thread, whatever the degrees.
 // Loses    to pull: 8 bytes and an atomic per edge.
 // Idea     edge-centric graph processing: Roy, Mihailovic and Zwaenepoel, "X-Stream", SOSP 2013.

@@ -1,12 +1,5 @@
 // power.cuh: PageRank's power iteration in one cooperative launch: what all ways of adding up ranks share.
-//
 //   rank'[v] = (1 - d) teleport[v] + d (sum over edges u -> v of rank[u] / out-degree(u), + what dangling u give)
-//
-// Dangling vertices have no out-edge. Their rank is spread evenly (SPREAD), kept by themselves (KEEP) or lost (LOSE); with
-// SPG_JUMP it goes where the walk jumps to, in a module of its own: pull-hubs in double precision has no register left.
-//
-// With SPG_WEIGHTED an edge is taken with a chance of its own, weight / sum of its source's weights, in place of
-// 1 / out-degree; dangling is then what has no edge of a weight above 0.
 //
 // Layout   rank, share value_t [n]; share is 1 / out-degree, 0 of a dangling vertex, made once per graph by
 //          shares.cu; with weights it is 1 or 0, and chance value_t [edges], in the order of the mode's edges, has
@@ -15,17 +8,25 @@
 //          and 7 the same of the start; the last two must be 0 at a launch and are left so. barrier unsigned [1], see
 //          common/ordered.cuh. outcome double [2]: iterations done, and the last change.
 //          new_id int32 [n] and out value_t [n]: where the graph was renumbered, the ranks by the input's ids.
-//          trace double [2 traced] interleaved: when iteration k ended, in ns, and its change; only if traced > 0,
-//          and one more pair at first: when the first began.
 // Mapping  a kernel file adds up; it hands each vertex's sum to renew(), by one thread, and calls settle() when all
 //          vertices it was to do are done. Nothing is read by the host in between: every thread reads the change of
 //          the whole grid after the barrier and comes to the same verdict.
-// Sums     of change and of dangling rank are double, one atomic per block and word: their order, and so the last
-//          bits, differ from run to run.
 // Idea     Page, Brin, Motwani and Winograd, 1999; Langville and Meyer, "Deeper inside PageRank", 2004 (dangling
 //          vertices); persistent threads as in bfs/persistent.cu.
 #pragma once
 #include "../common/ordered.cuh"
+
+// Dangling vertices have no out-edge. Their rank is spread evenly (SPREAD), kept by themselves (KEEP) or lost (LOSE);
+// with SPG_JUMP it goes where the walk jumps to, in a module of its own: pull-hubs in double precision has no register
+// left.
+//
+// With SPG_WEIGHTED an edge is taken with a chance of its own, weight / sum of its source's weights, in place of
+// 1 / out-degree; dangling is then what has no edge of a weight above 0.
+//
+// Trace    trace double [2 traced] interleaved: when iteration k ended, in ns, and its change; only if traced > 0,
+//          and one more pair at first: when the first began.
+// Sums     of change and of dangling rank are double, one atomic per block and word: their order, and so the last
+//          bits, differ from run to run.
 
 enum { LOSE = 0, SPREAD = 1, KEEP = 2 };
 
@@ -160,8 +161,8 @@ struct power_iteration {
         trace[2 * k + 1] = moved;
     }
 
-    // The start: x gets what each vertex gives along an edge (null where nobody wants it), v's at place[v] (null: at v),
-    // and sums are set to 0 (null: none).
+    // The start: x gets what each vertex gives along an edge (null where nobody wants it), v's at place[v] (null: at
+    // v), and sums are set to 0 (null: none).
     __device__ __forceinline__ void begin(value_t* x, double* sums, const index_t* place = nullptr)
     {
         change = loose = 0;

@@ -4,17 +4,14 @@
 //          what each vertex gives along an edge, rank / out-degree, of the iteration before and of this one, in turn.
 //          chance value_t [m]: of each in-edge, see power.cuh; read in quads as they are.
 //          The row-block table of `tiles` tiles and its workspace are those of adaptive.cuh.
-// Mapping  the whole iteration is one cooperative launch. A block takes every gridDim.x-th tile of SPG_TILE vertices and
-//          edges, reads the edges in quads of 16 bytes, gathers x, adds up in shared memory. One grid barrier per
+// Mapping  the whole iteration is one cooperative launch. A block takes every gridDim.x-th tile of SPG_TILE vertices
+//          and edges, reads the edges in quads of 16 bytes, gathers x, adds up in shared memory. One grid barrier per
 //          iteration; the new rank, its x, the change and the dangling vertices' rank are made where the sum is.
 // Wins     on anything that does not fit below: no atomics on ranks, 4 bytes and one gather per edge, hubs are shared
 //          by several blocks.
 // Loses    on small graphs, where the table's look-ups and the barriers take longer than the edges.
-// Idea     Page and others, 1999; the division of work by Greathouse and Daga, SC 2014, and Merrill and Garland, PPoPP 2016.
-// Floors   (rmat20 symmetrised, float32, H200) bytes: 31.4 M x 4 + 1 M x 16 = 142 MB at 4.6 TB/s: 0.031 ms an iteration.
-//          Gathers: 31.4 M sectors of 32 bytes from L2 where L1 has them not: up to 0.22 ms; that is the bound.
-// Tuned    quads per thread at once: with four, as csr-adaptive has it, 64 registers do not hold what lives from tile to
-//          tile besides.
+// Idea     Page and others, 1999; the division of work by Greathouse and Daga, SC 2014, and Merrill and Garland, PPoPP
+//          2016.
 #ifndef SPG_DEPTH
 #define SPG_DEPTH 1
 #endif

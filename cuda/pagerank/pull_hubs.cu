@@ -2,30 +2,16 @@
 //            shared memory.
 //
 // Layout   see power.cuh. x0, x1 value_t [n + 1]: what each vertex gives along an edge, of the iteration before and of
-//          this one in turn, the most gathered first: vertex v's lies at place[v], or at v where place is null. x[n] is 0.
-//          edge unsigned [128 tiles]: for each in-edge, rows after one another, the place of its source's x; the top bit
-//          marks a row's last edge; n fills up the last tile. row_of int32: the vertices with in-edges, in that order;
-//          bare int32 [bares]: those without. Work is cut into chunks of tiles of 128 edges: tile_begin int32
-//          [chunks + 1]; first_row int32 [chunks], which row (as counted in row_of) a chunk's first edge belongs to; and
-//          of rows that lie in several chunks head_leader, head_pieces, tail_pieces int32 [chunks]: in which chunk the
-//          row begins that comes in, over how many chunks it and the row that goes on are spread (0: none comes in, or
-//          goes on). partial value_t [2 chunks], arrived unsigned [chunks], all 0, left as they were found.
+//          this one in turn, the most gathered first: vertex v's lies at place[v], or at v where place is null. x[n] is
+//          0. edge, row_of, bare, and the arrays of the chunks: below.
 // Mapping  one block per SM, with x[0 .. hubs) in its shared memory, copied there in each iteration. Warps take
 //          chunks, which are about equally much work, for themselves: no barrier but the one at an iteration's end.
-//          A lane reads four edges as 16 bytes, one tile ahead, and adds up their x. In a tile in which no row ends
-//          that is all. Otherwise a segmented scan over the lanes gives the sums of the rows that end; they are kept in
-//          shared memory and made into ranks by 32, a lane each. A row in several chunks is finished by the warp that
-//          comes last, which adds its pieces up always in the same order.
+//          A lane reads four edges as 16 bytes, one tile ahead, and adds up their x. Rows that end: below.
 // Wins     on skewed graphs: of rmat20's edges (symmetrised) 73 % come from the 40,000 busiest of a million vertices.
 //          Their x cost neither a sector of L2 nor a look-up in L1, which does one line a cycle.
 // Loses    to pull on small graphs, which L1 holds anyway, and where all vertices are alike (lattices).
-// Tuned    the number of x in shared memory against L1, which gets the rest; copies to shared memory all under way at
-//          once (one after the other they took a tenth of the time).
 // Idea     degree-ordered gathers: Balaji and Lucia, "When is graph reordering an optimization?", IISWC 2018; segmented
 //          sums with marked ends: Blelloch, Heroux and Zagha, 1993.
-// Floors   (rmat20 symmetrised, float32, H200) bytes of edges: 126 MB at 4.6 TB/s 0.027 ms. Sectors through L2: 126 MB
-//          and 8.5 M x 32 bytes that are not in shared memory: 0.085 ms if L1 has none of them. Operations: 245,000
-//          tiles x some 90 instructions of a warp: 0.024 ms.
 #include "../common/spg.cuh"
 #include "../common/stream.cuh"
 #include "power.cuh"
@@ -33,6 +19,20 @@
 #define TILE 128
 #define LAST 0x80000000u
 #define RING 256  // sums of a warp that wait: up to 31, and 128 more of one tile
+
+// Layout of the edges.
+//          edge unsigned [128 tiles]: for each in-edge, rows after one another, the place of its source's x; the top
+//          bit marks a row's last edge; n fills up the last tile. row_of int32: the vertices with in-edges, in that
+//          order; bare int32 [bares]: those without. Work is cut into chunks of tiles of 128 edges: tile_begin int32
+//          [chunks + 1]; first_row int32 [chunks], which row (as counted in row_of) a chunk's first edge belongs to;
+//          and of rows that lie in several chunks head_leader, head_pieces, tail_pieces int32 [chunks]: in which chunk
+//          the row begins that comes in, over how many chunks it and the row that goes on are spread (0: none comes in,
+//          or goes on). partial value_t [2 chunks], arrived unsigned [chunks], all 0, left as they were found.
+//
+// Rows that end. In a tile in which no row ends
+//          that is all. Otherwise a segmented scan over the lanes gives the sums of the rows that end; they are kept in
+//          shared memory and made into ranks by 32, a lane each. A row in several chunks is finished by the warp that
+//          comes last, which adds its pieces up always in the same order.
 
 // Once per graph: edges without marks, then the marks.
 SPG_KERNEL hubs_edges(long long places, long long m, index_t n, const index_t* __restrict__ in,

@@ -1,8 +1,8 @@
 // pull-naive: PageRank; a thread per vertex adds up what its in-edges bring.
 //
 // Layout   see power.cuh; in_ptr, in, x0, x1 and chance as in pull.cu.
-// Mapping  thread v, v + threads, ... walks through in-edges in_ptr[v] to in_ptr[v + 1] - 1, one after the other. The sum
-//          is double: a hub's hundred thousand floats, added one after the other, would lose three digits.
+// Mapping  thread v, v + threads, ... walks through in-edges in_ptr[v] to in_ptr[v + 1] - 1, one after the other. The
+//          sum is double: a hub's hundred thousand floats, added one after the other, would lose three digits.
 // Wins     on graphs of few and equal in-edges (lattices).
 // Loses    on hubs, whose thread keeps all others waiting at the barrier; and neighbouring threads read edges that lie
 //          a row apart.

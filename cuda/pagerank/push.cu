@@ -2,11 +2,12 @@
 //
 // Layout   see power.cuh. row_ptr offset_t [n + 1], col int32 [m]: targets of each vertex's out-edges. sums double [n].
 //          chance value_t [m]: see power.cuh.
-// Mapping  a warp per vertex, a lane per out-edge: one atomic per edge, nobody waits for its answer. After a grid barrier
-//          a thread per vertex takes the sum, and sets it to 0 for the next iteration; a second barrier ends it.
-//          The sums are double: the order of the additions differs from run to run, and shows only in digits that a
+// Mapping  a warp per vertex, a lane per out-edge: one atomic per edge, nobody waits for its answer. After a grid
+//          barrier a thread per vertex takes the sum, and sets it to 0 for the next iteration; a second barrier ends
+//          it. The sums are double: the order of the additions differs from run to run, and shows only in digits that a
 //          float does not have.
-// Wins     only where in-edges are not at hand (a directed graph in CSR), against turning the graph for a few iterations.
+// Wins     only where in-edges are not at hand (a directed graph in CSR), against turning the graph for a few
+//          iterations.
 // Loses    to pull everywhere else: an atomic in L2 for each edge instead of a load, and hubs' sums are queued for.
 // Idea     the scatter form of SpMV, y = A^T x; Besta and others, "To push or to pull", HPDC 2017.
 #include "../common/spg.cuh"

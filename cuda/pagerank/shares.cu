@@ -1,7 +1,8 @@
-// shares: once per graph, the part of its rank that each vertex gives along an edge: 1 / out-degree, 0 without out-edges.
+// shares: once per graph, the part of its rank that each vertex gives along an edge: 1 / out-degree, 0 without
+// out-edges.
 //
-// Layout   share value_t [n]. From rows: row_ptr offset_t [n + 1]. From edges: row int32 [m], the sources; degree unsigned
-//          [n], 0 at first.
+// Layout   share value_t [n]. From rows: row_ptr offset_t [n + 1]. From edges: row int32 [m], the sources; degree
+//          unsigned [n], 0 at first.
 // Mapping  a thread per vertex; count_edges: a thread per edge and an atomic.
 #include "../common/spg.cuh"
 

@@ -1,13 +1,5 @@
 // flattened.cu: a quadtree by sorting, in a fixed number of launches, without children and without levels.
 //
-// How      Sorted by Morton code, the points of any box are consecutive. So `order` is what the sort gives (radix.cuh),
-//          and the tree can be read off the codes, all nodes at once:
-//          - A node of depth d begins at i where codes i - 1 and i share fewer than d levels. It is split if it has more
-//            than `leaf` points, and so if codes i and i + leaf share at least d. Hence the split nodes that begin at i
-//            are those of depth shared(i - 1, i) + 1 to min(shared(i, i + leaf), depth - 1): `find_split` counts them
-//            and numbers them all by a prefix sum.
-//          - Split node r has its children at 1 + 4 r. Where they begin is found by searching the codes; which number a
-//            child that is split itself has, from where it begins.
 // Layout   point float2 [n]; nodes, order and the number of nodes, as tree.cuh has them.
 //          split int2 [..]: where a split node begins, and its depth; rank int [n]: number of the first split node
 //          that begins at each point; codes unsigned [n], sorted; total long long [1]: split nodes.
@@ -16,11 +8,20 @@
 // Wins     Any number and distribution of points; the time hardly depends on them. Bytes are the floor: 8 + 16 a pass
 //          and some 30 for the tree, a point.
 // Loses    To a tree that stops early in large leaves: the sort is complete where a few levels would have done.
-// Idea     Sorting: see radix.cuh. Trees from sorted codes: Karras, "Maximizing parallelism in the construction of BVHs,
-//          octrees, and k-d trees" (HPG 2012); the rule for buckets here follows from counting.
+// Idea     Sorting: see radix.cuh. Trees from sorted codes: Karras, "Maximizing parallelism in the construction of
+//          BVHs, octrees, and k-d trees" (HPG 2012); the rule for buckets here follows from counting.
 #include "radix.cuh"
 
 #define SPG_SPLIT_ITEMS 8
+
+// How      Sorted by Morton code, the points of any box are consecutive. So `order` is what the sort gives (radix.cuh),
+//          and the tree can be read off the codes, all nodes at once: - A node of depth d begins at i where codes i - 1
+//          and i share fewer than d levels. It is split if it has more
+//            than `leaf` points, and so if codes i and i + leaf share at least d. Hence the split nodes that begin at i
+//            are those of depth shared(i - 1, i) + 1 to min(shared(i, i + leaf), depth - 1): `find_split` counts them
+//            and numbers them all by a prefix sum.
+//          - Split node r has its children at 1 + 4 r. Where they begin is found by searching the codes; which number a
+//            child that is split itself has, from where it begins.
 
 SPG_KERNEL digit_histograms(int n, int shift, int passes, const float2* __restrict__ point,
                             unsigned* counters)

@@ -82,8 +82,8 @@ struct sort_state_t {
     unsigned *counters, *status;
 };
 
-// Pass `pass`, whose digits begin at bit `shift`. load(i) gives element i, store(i, element) puts it to its new place. A
-// block per tile.
+// Pass `pass`, whose digits begin at bit `shift`. load(i) gives element i, store(i, element) puts it to its new place.
+// A block per tile.
 template <class Load, class Store>
 __device__ __forceinline__ void sort_by_digit(int n, int pass, int shift, const sort_state_t& state, Load load, Store store)
 {
@@ -105,8 +105,8 @@ __device__ __forceinline__ void sort_by_digit(int n, int pass, int shift, const 
     }
     __syncthreads();
 
-    // The rank of each element among those of its digit in its warp: below 512, so two share a register, and four blocks
-    // fit on an SM instead of three.
+    // The rank of each element among those of its digit in its warp: below 512, so two share a register, and four
+    // blocks fit on an SM instead of three.
     unsigned ranks[SPG_SORT_ITEMS / 2];
 #pragma unroll
     for (int k = 0; k < SPG_SORT_ITEMS; ++k) {

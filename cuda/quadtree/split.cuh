@@ -1,7 +1,7 @@
 // split.cuh: a block deals the points of a node out to its four quadrants.
 //
-// Layout   pairs pair_t [2][n]: points of nodes that are yet to be split, in two buffers: those of depth d in buffer d % 2.
-//          The points of a leaf are not moved on: they go to `order`.
+// Layout   pairs pair_t [2][n]: points of nodes that are yet to be split, in two buffers: those of depth d in buffer d
+//          % 2. The points of a leaf are not moved on: they go to `order`.
 // Threads  All threads of a block, of whole warps, come to both functions; a warp takes 32 points at a time. Lanes with
 //          points of one quadrant find each other by votes, and one atomic in shared memory reserves places for them.
 #pragma once

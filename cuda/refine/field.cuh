@@ -1,25 +1,26 @@
 // field.cuh: the field, and what it means to refine a cell.
 //
 // Layout   front double [fronts][5]: x and y of a centre, a radius squared, a sharpness, an amplitude. The field is the
-//                sum of `fronts` circular fronts: s = ((x - cx)^2 + (y - cy)^2 - radius^2) * sharpness, cut off at -1 and
-//                1, gives amplitude * (1.5 s - 0.5 s^3): flat inside, flat outside, steep along the circle.
-//          cell  unsigned: 1 is the unit square; the children of c are 4 c + quadrant (1: right half, 2: upper half). So
+//                sum of `fronts` circular fronts: s = ((x - cx)^2 + (y - cy)^2 - radius^2) * sharpness, cut off at -1
+//                and 1, gives amplitude * (1.5 s - 0.5 s^3): flat inside, flat outside, steep along the circle.
+//          cell  unsigned: 1 is the unit square; the children of c are 4 c + quadrant (1: right half, 2: upper half).
+//          So
 //                a cell of depth d is a 1, then the d pairs of bits of its Morton code. Up to depth 15.
 //
 // A cell is split if it lies above depth SPG_BASE, or else if it lies above `depth` and the field varies by more than
 // `tolerance` over it: the largest less the smallest of its values at 3 x 3 places: corners, middles of sides, middle.
-//
+#pragma once
+
+#include "../common/spg.cuh"
+
+#define SPG_BASE 3  // the coarsest cells: 8 x 8
+
 // Everything is double precision, each operation rounded for itself and in one order (no fused multiply-add, hence the
 // __d..._rn): so every device and numpy get the same bits and split the same cells, with no cell at the edge of the
 // tolerance left to chance.
 //
 // The unit of work is a cell that is split: its four children are judged together, because their 4 x 9 places are only
 // 5 x 5 different ones. One warp does it, a lane per place.
-#pragma once
-
-#include "../common/spg.cuh"
-
-#define SPG_BASE 3  // the coarsest cells: 8 x 8
 
 struct field_t {
     int fronts;
@@ -53,8 +54,8 @@ __device__ __forceinline__ unsigned even_bits(unsigned v)
     return (v | v >> 8) & 0x0000ffffu;
 }
 
-// Which children of `cell`, which is to be split, are split themselves: bit q for child q, the same in all lanes. All 32
-// lanes come; `values` is for this warp alone, 25 doubles of shared memory.
+// Which children of `cell`, which is to be split, are split themselves: bit q for child q, the same in all lanes. All
+// 32 lanes come; `values` is for this warp alone, 25 doubles of shared memory.
 __device__ __forceinline__ unsigned children_to_split(const field_t& field, unsigned cell, double* values)
 {
     const int lane = threadIdx.x & 31, depth = depth_of(cell);

@@ -3,21 +3,16 @@
 // Layout   block_col int32 [block rows][width], -1 from a block row's last block on; block_val half
 //          [block rows][width][SPG_SIDE][SPG_SIDE], blocks filled up with 0.
 //          Row-major: x half [cols][k], y float [rows][k]. Column-major (SPG_COLUMN_MAJOR): x [k][cols], y [k][rows].
-// Mapping  A warp takes a block row and 16 * SPG_FRAGMENTS columns of Y, whose sums it keeps in float32 fragments.
-//          For every 16 columns of A it stages 16 rows of its piece of X in shared memory of its own (16 bytes a
-//          load where k, or cols if column-major, is a multiple of 8; zeros beyond the edges), while the next 16 are
-//          already on their way in registers, and their 16 columns of A too; then SPG_SIDE / 16 * SPG_FRAGMENTS
-//          products of 16 x 16 x 16. Blocks of A are read once by each warp, as whole lines. Neighbouring warps take neighbouring columns of one
-//          block row, so that A comes out of L1.
+// Mapping  A warp takes a block row and 16 * SPG_FRAGMENTS columns of Y, whose sums it keeps in float32 fragments. For
+//          every 16 columns of A it stages 16 rows of its piece of X in shared memory of its own (16 bytes a load where
+//          k, or cols if column-major, is a multiple of 8; zeros beyond the edges), while the next 16 are already on
+//          their way in registers, and their 16 columns of A too; then SPG_SIDE / 16 * SPG_FRAGMENTS products of 16 x
+//          16 x 16. Blocks of A are read once by each warp, as whole lines. Neighbouring warps take neighbouring
+//          columns of one block row, so that A comes out of L1.
 // Wins     where 16 x 16 blocks are well filled: a block takes one instruction where csr-row takes up to 256 rows of X.
 // Loses    on everything else: a block costs 512 bytes and 4,096 multiply-adds a fragment whatever is in it.
-// Numbers  Products of halves are exact in float32; sums are float32, cut off rather than rounded by the hardware
-//          (see problems/summation.py for the bound).
 // Idea     NVIDIA, "Accelerating matrix multiplication with block sparse format and tensor cores", 2021; wmma:
 //          CUDA C++ programming guide.
-// Floors   (k = 32, 100,000 block rows of 8 full blocks of 16; H200) memory: 410 MB of A, 102 of X, 205 of Y at
-//          4.4 TB/s: 0.16 ms. L2: each block takes 16 rows of X, 64 bytes each: 0.82 GB at some 5.5 TB/s, 0.15 ms.
-//          Tensor cores: 13 GFLOP, 0.02 ms.
 #include <cuda_fp16.h>
 #include <mma.h>
 
@@ -43,6 +38,9 @@
 #endif
 #define SPG_HALVES (SPG_SIDE / 16)
 #define SPG_WIDTH (16 * SPG_FRAGMENTS)
+
+// Numbers  Products of halves are exact in float32; sums are float32, cut off rather than rounded by the hardware
+//          (see problems/summation.py for the bound).
 
 using namespace nvcuda;
 

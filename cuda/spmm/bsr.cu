@@ -10,9 +10,6 @@
 //          instead of once for each, and 4 bytes of index serve a whole block.
 // Loses    on patterns that fill blocks badly: fill costs bytes and arithmetic like any entry.
 // Idea     Im and Yelick, "Optimizing sparse matrix computations for register reuse in SPARSITY", ICCS 2001.
-// Floors   (float32, k = 32, 3x3-block Poisson of 900^2: 4.05 M blocks, 2.43 M rows; H200) memory: 0.16 GB of A,
-//          0.31 of X, 0.31 of Y at 4.4 TB/s: 0.18 ms. L2: 4.05 M blocks x 3 rows of 128 bytes at some 5.5 TB/s:
-//          0.28 ms, less what L1 keeps; csr-row would move three times as much.
 #include "dense.cuh"
 #include "transpose.cuh"
 

@@ -12,11 +12,7 @@
 //          Column-major where neighbouring entries have neighbouring columns (bands, meshes).
 // Loses    on skewed rows: a warp waits for its longest row, the grid for a hub. Column-major with far columns: a
 //          gather moves 32 bytes for each value that is used.
-// Idea     Yang, Buluc and Owens, "Design principles for sparse matrix multiplication on the GPU", Euro-Par 2018
-//          (row splitting).
-// Floors   (float32, k = 32, uniform: 64 M nonzeros, 4 M rows, 16 each; H200) memory: 0.53 GB of A, 0.51 of X, 0.51
-//          of Y at 4.4 TB/s: 0.35 ms. L2: a row of X is 128 bytes for each nonzero, 8.2 GB at some 5.5 TB/s, if X
-//          does not fit (X is ten times the L2, so most comes from memory: 8.2 GB at 4.4 TB/s, 1.9 ms).
+// Idea     row splitting: Yang, Buluc, Owens, "Design principles for sparse matrix multiplication on the GPU", 2018.
 #include "dense.cuh"
 
 #ifndef SPG_SHARE

@@ -8,15 +8,10 @@
 //          takes SPG_ITEMS of them. A block of SPG_TEAMS teams stages its entries and row ends in shared memory,
 //          in whole lines. Lanes go over the columns, 16 bytes each (see dense.cuh); a team walks over its entries,
 //          SPG_AHEAD rows of X on their way at a time, across the ends of rows, and writes a row of Y at each end.
-//          A row that begins in one team and ends in another is added up in shared memory; one that leaves the
-//          block leaves its part in `carry`, which csr_tile_carry adds: one atomic per row, column and 32 blocks.
 // Wins     on short rows (loads run on across rows' ends) and on skewed ones (hubs are cut).
 // Loses    a little on even, long rows, where csr-row needs neither table nor shared memory.
 // Idea     Merrill and Garland, "Merge-based parallel sparse matrix-vector multiplication", SC 2016; for several
 //          columns Yang, Buluc and Owens, Euro-Par 2018 (merge-based SpMM), which cuts by nonzeros alone.
-// Floors   as csr-row's. Instructions: a nonzero takes a team two reads of shared memory, one load of X and four
-//          multiply-adds a lane and k = 32: 64 M x 8 lanes x some 12 instructions / 32 at 132 SMs x 4 a cycle of
-//          1.98 GHz: 0.2 ms. Carries: 1 row of Y in some thousand entries.
 #include "dense.cuh"
 #include "transpose.cuh"
 
@@ -25,6 +20,10 @@
 #endif
 #define SPG_TEAMS (SPG_BLOCK / SPG_LANES)
 #define SPG_STAGED (SPG_TEAMS * SPG_ITEMS)
+
+// Rows that are cut.
+//          A row that begins in one team and ends in another is added up in shared memory; one that leaves the
+//          block leaves its part in `carry`, which csr_tile_carry adds: one atomic per row, column and 32 blocks.
 
 // team_row[t]: how many rows end before item t * items of the merged list.
 SPG_KERNEL csr_tile_rows(index_t rows, long long total, index_t teams, index_t items,

@@ -10,9 +10,6 @@
 // Wins     column-major on meshes and bands, the layout that ELL is made for: every access of a warp is one line.
 // Loses    on rows of unequal length, whose padding is read; column-major with far columns, as csr-row does.
 // Idea     Bell and Garland, SC 2009 (ELL), with several right-hand sides.
-// Floors   (float32, k = 32, 5-point Poisson 2048^2, H200) memory: 0.17 GB of A, 0.54 of X, 0.54 of Y at 4.4 TB/s:
-//          0.28 ms. L2: 21 M nonzeros x 128 bytes of X at some 5.5 TB/s: 0.49 ms, of which L1 keeps a part
-//          (row-major: the three neighbours within a row of the mesh).
 #include "dense.cuh"
 
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) ell_rows(index_t rows, index_t slots, index_t k,

@@ -10,18 +10,6 @@
 //          of T. The block that finishes last adds the pieces up, always in the same order: no atomics on values, no
 //          zeroed y, one launch, the same bits every time.
 // Arrays   of entries begin on a boundary of 16 bytes. The row-block table is made once per matrix.
-//
-// What differs is how an entry is read. A kernel file gives a type with
-//   quad                          what is read of four neighbouring entries; its member value_quad p is for products
-//   quad load(long long e)        reads entries e .. e + 3, as data that is read once; e is a multiple of 4
-//   void multiply(quad& q)        gathers x and makes q.p their products. Where values are read they are read into p:
-//                                 registers for both, 16 of each, would not fit
-//   value_t product(long long e)  one entry's product
-//   value_t finish(value_t sum)   what is left to do to a row's sum
-// and what becomes of a row's sum is up to a second type, here called Rows (row_vector: y of y = A x), with
-//   held                          what else is needed for it
-//   held ask(index_t row)         asks memory for that, early
-//   void put(row, sum, held)      called once for each row, by the one thread that has its sum
 #pragma once
 #include "../common/prefetch.cuh"
 #include "quad.cuh"
@@ -52,6 +40,18 @@
 #ifndef SPG_DEPTH
 #define SPG_DEPTH 2
 #endif
+// What differs is how an entry is read. A kernel file gives a type with
+//   quad                          what is read of four neighbouring entries; its member value_quad p is for products
+//   quad load(long long e)        reads entries e .. e + 3, as data that is read once; e is a multiple of 4
+//   void multiply(quad& q)        gathers x and makes q.p their products. Where values are read they are read into p:
+//                                 registers for both, 16 of each, would not fit
+//   value_t product(long long e)  one entry's product
+//   value_t finish(value_t sum)   what is left to do to a row's sum
+// and what becomes of a row's sum is up to a second type, here called Rows (row_vector: y of y = A x), with
+//   held                          what else is needed for it
+//   held ask(index_t row)         asks memory for that, early
+//   void put(row, sum, held)      called once for each row, by the one thread that has its sum
+
 constexpr int SHARE = SPG_TILE / (4 * SPG_BLOCK);
 constexpr int DEPTH = SHARE < 1 ? 1 : SHARE > SPG_DEPTH ? SPG_DEPTH : SHARE;
 constexpr bool AHEAD = SPG_DEPTH > 1;

@@ -1,30 +1,30 @@
 // binned.cu: y = A x by propagation blocking, in two kernels that count as one SpMV.
 //
-// What a gather of x costs on a matrix without locality is not bytes of DRAM but sectors of L2: each of the
-// nnz reads moves 32 bytes through the L2 for 4 that are used, at some 4.6 TB/s on an H200. Here no gather
-// leaves an SM. The first kernel keeps a tile of x in shared memory and multiplies all nonzeros of the tile's
-// columns; the second adds up the products of a bin of rows, also in shared memory. What passes between them
-// is streamed, in 16-byte accesses.
-//
 // Layout   see formats/binned.py. Slots come in groups of 8 with one destination.
 // Mapping  multiply: an equal share of the groups for every block; two neighbouring threads take a group, four slots (a
 //          quad) each, so that all loads and stores of a warp are contiguous. sum: a block per bin, some threads per
 //          row.
 // Bytes    float32: multiply reads 4 (value) + 2 (column) + 0.5 (destination) and writes 4 (product) a slot; sum
 //          reads 4 + 2 (position): 16.5 in all, against 8 + 32 for a gather that finds nothing in L1.
-//          docs/notebook.md has the floors, and what each change was to bring and brought.
 // Wins     where x does not fit in L1 and columns jump (H200, uniform: 0.41 ms, gathering kernels 0.46).
 // Loses    where columns are local (banded, meshes), where a gather costs next to nothing, and on small matrices, for
 //          its two launches.
-// Idea     Beamer, Asanovic and Patterson, "Reducing PageRank communication via propagation blocking", IPDPS 2017 (CPU).
-//          Differences: destinations are fixed when packing, so no bin is filled with atomics, and a product finds its
-//          row by a 16-bit position instead of carrying its row along.
+// Idea     Beamer, Asanovic and Patterson, "Reducing PageRank communication via propagation blocking", IPDPS 2017
+//          (CPU). Differences: destinations are fixed when packing, so no bin is filled with atomics, and a product
+//          finds its row by a 16-bit position instead of carrying its row along.
 #include "quad.cuh"
 
 // Quads that a thread of the multiply kernel has under way, less one.
 #ifndef SPG_STAGES
 #define SPG_STAGES 4
 #endif
+// Why two kernels.
+// What a gather of x costs on a matrix without locality is not bytes of DRAM but sectors of L2: each of the
+// nnz reads moves 32 bytes through the L2 for 4 that are used, at some 4.6 TB/s on an H200. Here no gather
+// leaves an SM. The first kernel keeps a tile of x in shared memory and multiplies all nonzeros of the tile's
+// columns; the second adds up the products of a bin of rows, also in shared memory. What passes between them
+// is streamed, in 16-byte accesses.
+
 // Quads that a thread of the sum kernel loads before it uses the first.
 constexpr int DEPTH = 2;
 

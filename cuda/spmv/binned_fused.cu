@@ -1,10 +1,5 @@
 // binned_fused.cu: y = A x by propagation blocking, in one launch whose products never leave the L2.
 //
-// binned.cu is bound by DRAM, where half of what it moves are products: written by its first kernel, read by its
-// second. Here the rows come in chunks, small enough for the products of two of them to stay in the L2. Some of a
-// block's warps multiply one chunk while the others add up the products of the chunk before, so that loads are under
-// way all the time, and no block waits for the slowest one at a barrier of the whole grid.
-//
 // Layout   see formats/binned_chunks.py. As in binned.cu, slots come in groups of 8 with one destination; two
 //          neighbouring threads take a group, four slots (a quad) each.
 //          product value_quad [buffers][2 * most_groups]: chunk c is in buffer c mod `buffers`.
@@ -13,9 +8,6 @@
 // Mapping  a cooperative launch, one block on an SM. Block b keeps the columns of tiles b, b + grid, ... of x in
 //          shared memory (with as many SMs as tiles: one tile, for the whole launch), and multiplies their entries,
 //          chunk after chunk; it adds up every grid-th bin of a chunk, in shared memory.
-// Bytes    float32: 4 (value) + 2 (column) + 0.5 (destination) + 2 (sum) a slot from DRAM, 8 more (the product,
-//          there and back) that meet in the L2: 16.5 in all there. A CSR kernel moves 8 from DRAM and 32 (the sector
-//          that a gather of x takes) through the L2.
 // Policy   what is read once from DRAM is marked for early eviction, or it would push the products out of the L2.
 // Wins     where x does not fit in L1 and columns jump.
 // Loses    where columns are local, and on small matrices.
@@ -38,6 +30,16 @@
 
 // Loads and copies of what is read once: the L2 gives it up first.
 #ifdef SPG_HOST
+// Why one launch.
+// binned.cu is bound by DRAM, where half of what it moves are products: written by its first kernel, read by its
+// second. Here the rows come in chunks, small enough for the products of two of them to stay in the L2. Some of a
+// block's warps multiply one chunk while the others add up the products of the chunk before, so that loads are under
+// way all the time, and no block waits for the slowest one at a barrier of the whole grid.
+//
+// Bytes    float32: 4 (value) + 2 (column) + 0.5 (destination) + 2 (sum) a slot from DRAM, 8 more (the product,
+//          there and back) that meet in the L2: 16.5 in all there. A CSR kernel moves 8 from DRAM and 32 (the sector
+//          that a gather of x takes) through the L2.
+
 typedef int policy_t;
 static inline policy_t evict_first() { return 0; }
 static inline ushort4 stream_sums(const ushort4* p, policy_t) { return spg_stream(p); }

@@ -1,27 +1,17 @@
-// bsr-sliced: y = A x, A in blocks of SPG_ROWS x SPG_COLS, interleaved over slices of 32 block rows, a thread
-// per block row.
+// bsr-sliced: y = A x, A in blocks interleaved over slices of 32 block rows, a thread per block row.
 //
 // Layout   slice_ptr offset_t [slices + 1] (in places); length SPG_LENGTH [block rows]; base int32 [slices];
 //          block_col SPG_COLUMN [places], from the base of its slice on; wide [places * WIDE], units of
-//          16 bytes; rest [places * REST], the elements of each block that fill no unit. Within a slice the
-//          blocks are stored by their place k in their block row, then by lane: a run holds the k-th blocks of
-//          all block rows that have one. Of a run of n blocks from place s on, unit q of the block that comes
-//          l-th is at s * WIDE + q * n + l, element e of its rest at s * REST + e * n + l. Slices begin at
-//          multiples of 8 places: see formats/bsr.py. x [cols], y [rows].
+//          16 bytes; rest [places * REST], the elements of each block that fill no unit. Order: below.
 // Mapping  a warp takes a slice, a lane a block row. In step k the lanes that have a k-th block are counted by
 //          a ballot, which gives each its place: every read of a warp is one piece of up to 512 bytes, and
-//          there is no padding. SPG_AHEAD blocks of a lane are read before the first is used: one is enough
-//          with 64 warps on an SM, and more of them flood memory and leave it idle by turns.
+//          there is no padding. SPG_AHEAD blocks of a lane are read before the first is used.
 // Wins     where the pattern comes in small dense blocks (meshes with several unknowns a node): for 3 x 3
 //          blocks 38 bytes per 9 nonzeros instead of CSR's 72, at the speed of a plain copy.
 // Loses    where block rows of one slice differ much in length (lanes wait; no bytes are lost), and where
 //          blocks are badly filled.
 // Idea     BSR as in SPARSITY (Im and Yelick, ICCS 2001) in the order of SELL (Kreutzer et al., SIAM J. Sci.
 //          Comput. 2014); places by ballot instead of padding.
-// Floors   (3x3-block Poisson of 900^2, float32, H200) bytes: values 145.7 MB, columns 8.1, lengths and slices 1.0,
-//          x and y 19.4, in all 174 MB at 4.6 TB/s: 0.038 ms. Operations: a warp's step is 2 wide reads (4 wavefronts
-//          of 128 bytes each), 1 + 1 narrow ones, 3 reads of x of three lines each and some 40 instructions:
-//          about 20 cycles of L1 and 15 of issue; 126,600 steps on 132 SMs at 1.75 GHz: 0.011 ms.
 #include "../common/stream.cuh"
 
 #ifndef SPG_ROWS
@@ -43,6 +33,12 @@
 #ifndef SPG_LENGTH
 #define SPG_LENGTH unsigned char
 #endif
+
+// Order within a slice of blocks of SPG_ROWS x SPG_COLS. Within a slice the
+//          blocks are stored by their place k in their block row, then by lane: a run holds the k-th blocks of
+//          all block rows that have one. Of a run of n blocks from place s on, unit q of the block that comes
+//          l-th is at s * WIDE + q * n + l, element e of its rest at s * REST + e * n + l. Slices begin at
+//          multiples of 8 places: see formats/bsr.py. x [cols], y [rows].
 
 constexpr int SIZE = SPG_ROWS * SPG_COLS;
 constexpr int UNIT = 16 / (int)sizeof(value_t);  // elements of 16 bytes

@@ -10,12 +10,9 @@
 //          cannot be stored so, and those are the ones whose gathers cost most.
 // Idea     Kourtis, Goumas, Koziris, "Optimizing sparse matrix-vector multiplication using index and value
 //          compression", Computing Frontiers 2008; a base per group as in Monakov and Avetisyan's blocks.
-// Floors   (banded, 27 diagonals, 4 M rows, float32, H200) bytes: 108 M x 6 + 108 M / 32 + rows x 12 = 700 MB at
-//          4.6 TB/s: 0.152 ms (csr: 0.199). Operations: as csr-adaptive, 108 M products through shared memory
-//          (one word written, one read each: 0.03 ms) and their gathers through L1 (3.4 M warp reads: 0.03 ms).
 #include "values.cuh"
-// 48 registers: where this format fits, gathers are local, and more warps do better. Two quads of values of 8 bytes, their
-// x and two quads more need 64.
+// 48 registers: where this format fits, gathers are local, and more warps do better. Two quads of values of 8 bytes,
+// their x and two quads more need 64.
 #ifndef SPG_THREADS
 #ifdef SPG_ONE_VALUE
 #define SPG_THREADS 1280

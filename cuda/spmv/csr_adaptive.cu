@@ -9,10 +9,6 @@
 // Wins     nearly everywhere: reads are coalesced whatever the row lengths, and no block has much more to do
 //          than another.
 // Loses    a little on even rows, where ELL and its kin need neither the table nor shared memory.
-// Tuned    A block is over after about five round trips to memory, so it is their number that counts: the table
-//          holds the first entry too (one trip less), and row bounds are read before the products are there
-//          (another). docs/notebook.md has what was tried and did worse: entries one by one instead of four in 16
-//          bytes, blocks that stay and copy ahead, tiles for warps instead of blocks.
 // Idea     Greathouse and Daga, "Efficient sparse matrix-vector multiplication on GPUs using the CSR storage
 //          format", SC 2014 (CSR-Adaptive); Merrill and Garland, PPoPP 2016 (rows and entries count alike); the
 //          last block's sum as in NVIDIA's threadFenceReduction sample.

@@ -10,9 +10,6 @@
 //          What a thread has at its end belongs to a row that a later thread ends: a segmented scan in the
 //          warp gathers it, an atomic in shared memory hands it on. What a tile has at its end goes to
 //          carry; the second kernel adds it to y.
-// Shared   an element of the list is an entry, which has a product, or a row end, which has a sum: one array of
-//          TILE + 1 values holds both, the products first. Ends count from the tile's first entry, in 16 bits. That
-//          is 6 bytes an element in float32 and 10 in float64; what a block leaves is for L1, which gathers need.
 // Wins     on the wildest row lengths; its time depends on rows + nnz alone.
 // Loses    where rows are tame: searching, two passes through shared memory and a second launch.
 // Idea     Merrill and Garland, "Merge-based parallel sparse matrix-vector multiplication", SC 2016.
@@ -26,6 +23,10 @@
 #endif
 #define TILE (SPG_BLOCK * SPG_ITEMS)
 #define BEYOND (TILE + 1)  // the end of a row that goes on in the next tile
+// Shared   an element of the list is an entry, which has a product, or a row end, which has a sum: one array of
+//          TILE + 1 values holds both, the products first. Ends count from the tile's first entry, in 16 bits. That
+//          is 6 bytes an element in float32 and 10 in float64; what a block leaves is for L1, which gathers need.
+
 static_assert(BEYOND <= 0xffff, "ends of rows within a tile are kept in 16 bits");
 #define FULL_WARP 0xffffffffu
 

@@ -1,29 +1,16 @@
-// csr-segmented: y = A x, A in CSR, equal runs of entries to warps, segmented sums; rows that are cut are put together by
-// atomics or, where the matrix is small, passed on from tile to tile.
+// csr-segmented: y = A x, A in CSR, equal runs of entries to warps, segmented sums; cut rows are put together.
 //
-// Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols], y [rows], zeroed before the launch
-//          (that is part of the work, and of the timed run).
+// Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols], y [rows], zeroed before the launch.
 //          tile_row int32 [tiles + 1]: the first row that begins in each tile or after it, made once per matrix.
-//          With SPG_ONE_LAUNCH y need not be zeroed; parts scan_word_t [1 + tiles * WORDS], zero when made and left
-//          zero; the first word counts blocks.
 // Mapping  a warp takes a tile of 32 * SPG_STEPS consecutive entries, a lane per entry and step. Where they lie needs
 //          no look-up, so entries and table are asked for at once, and x and row offsets at once when those are
 //          there. Where a row begins in the tile, its number goes to the entry's place in shared memory (rows without
 //          entries begin nowhere). Then step by step a scan that stops at row begins leaves, in the last lane of each
 //          row, the sum of the row's entries; a row that goes on in the next step is carried there. Rows that lie in
 //          one tile are stored; of others each tile adds its part by an atomic.
-//          SPG_ONE_LAUNCH, for matrices so small that zeroing y is a good part of the time: each tile leaves its part
-//          of a row that goes on in `parts`, and the tile where the row ends waits for the parts, adds them up and
-//          takes them away again. It waits for tiles of lower number only, and a block's number is the order in which
-//          it started, by a ticket; SPG_INDEX_ORDER takes blockIdx, and so relies on blocks starting in that order,
-//          which no manual promises: it is there to time the ticket. Part and flag are in one word, so that a relaxed
-//          store publishes both.
 // Wins     where rows are of very different lengths: every warp has the same work whatever the rows are like, waits
 //          for no other warp, and little shared memory leaves L1 to x.
 // Loses    where rows are even: a kernel that gives rows to threads has less to do per entry.
-// Tuned    What an SM can miss in L1 at a time decides. Neighbouring entries in neighbouring lanes meet in one line of
-//          x where a row is long; four entries a lane in 16 bytes read A in fewer instructions, and lost on rmat
-//          graphs (docs/notebook.md, as what else was tried).
 // Idea     the segmented reduction of Bell and Garland, SC 2009; row numbers from row begins as in load-balancing
 //          search (Baxter, moderngpu, 2013).
 #include "../common/stream.cuh"
@@ -49,6 +36,17 @@
 #define FULL_WARP 0xffffffffu
 
 #ifdef SPG_ONE_LAUNCH
+// Zeroing y is part of the work, and of the timed run.
+//
+// Layout   With SPG_ONE_LAUNCH y need not be zeroed; parts scan_word_t [1 + tiles * WORDS], zero when made and left
+//          zero; the first word counts blocks.
+// Mapping  SPG_ONE_LAUNCH, for matrices so small that zeroing y is a good part of the time: each tile leaves its part
+//          of a row that goes on in `parts`, and the tile where the row ends waits for the parts, adds them up and
+//          takes them away again. It waits for tiles of lower number only, and a block's number is the order in which
+//          it started, by a ticket; SPG_INDEX_ORDER takes blockIdx, and so relies on blocks starting in that order,
+//          which no manual promises: it is there to time the ticket. Part and flag are in one word, so that a relaxed
+//          store publishes both.
+
 constexpr int WORDS = sizeof(value_t) / 4;  // flag << 32 | 32 bits of a part
 // Parts that a lane asks for at once.
 #define SPG_PARTS 4

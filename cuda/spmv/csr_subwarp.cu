@@ -9,8 +9,6 @@
 // Wins     on rows of about equal length, short or long: no idle lanes as in csr-vector, no scattered reads as
 //          in csr-scalar, many rows under way per warp.
 // Loses    on skewed rows: a warp waits for its longest row.
-// Tuned    A warp is over after three round trips to memory (row offsets, entries, x), whatever its size: the bytes
-//          it asks for in each decide the time. docs/notebook.md has the figures.
 // Idea     Reguly and Giles, "Efficient sparse matrix-vector multiplication on cache-based GPUs", InPar 2012.
 #include "../common/spg.cuh"
 #include "quad.cuh"

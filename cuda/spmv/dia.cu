@@ -8,8 +8,6 @@
 //          Groups are for dense blocks on diagonals of blocks: a group's rows have their columns in common.
 //          One row a thread: with four, x is read in steps of 16 bytes, four times as many L1 wavefronts.
 // dia-jit is compiled for the matrix (dia_fixed, SPG_DIAGS): its diagonals are constants.
-// Floors   (float32, H200) bytes: 27 diagonals of 4 M rows 464 MB, 5 of 2048^2 117 MB, at 4.6 TB/s 0.101 and 0.025 ms.
-//          What was slow was the end: the last rows went through their diagonals one by one (docs/notebook.md).
 // Wins     on stencils and bands, of numbers or of blocks: 4 bytes per nonzero instead of CSR's 8.
 // Loses    where diagonals have gaps, which are stored, read and multiplied (an Inf in x spreads).
 // Idea     Madsen, Rodrigue, Karush, 1976; on GPUs Bell and Garland, SC 2009.
@@ -125,8 +123,8 @@ __host__ __device__ constexpr int fixed_diag(int k) {
 constexpr int BATCHES = (COUNT + SPG_AHEAD - 1) / SPG_AHEAD;
 constexpr int BATCH = (COUNT + BATCHES - 1) / BATCHES;  // even batches: 27 diagonals are 14 and 13, not 16 and 11
 
-// The sum of a row from diagonal FIRST on; `x` is where its diagonal 0 meets x, `origin` the column there. INSIDE: so do
-// all others.
+// The sum of a row from diagonal FIRST on; `x` is where its diagonal 0 meets x, `origin` the column there. INSIDE: so
+// do all others.
 template <int FIRST, bool INSIDE>
 __device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t* x, long long origin, index_t cols,
                                              value_t sum) {
@@ -148,9 +146,9 @@ __device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t*
     return sum;
 }
 
-// SPG_LINES > 1: a block takes so many runs of neighbouring rows, SPG_STRIDE rows apart, where the farthest diagonals of
-// one run meet x in about the places that the main diagonal of the next one does: then they are in L1, and an SM asks L2
-// for x but once, not once for each far diagonal.
+// SPG_LINES > 1: a block takes so many runs of neighbouring rows, SPG_STRIDE rows apart, where the farthest diagonals
+// of one run meet x in about the places that the main diagonal of the next one does: then they are in L1, and an SM
+// asks L2 for x but once, not once for each far diagonal.
 #ifndef SPG_LINES
 #define SPG_LINES 1
 #define SPG_STRIDE 0

@@ -9,8 +9,6 @@
 //          double.
 // Loses    where the gather of x is the bound (large graphs): that stays as it is.
 // Idea     GraphBLAS's iso-valued matrices (Davis, "Algorithm 1037: SuiteSparse:GraphBLAS", ACM TOMS 2023).
-// Floors   (rmat22, float32, H200) bytes: 65.2 M x 4 + rows x 12 = 311 MB at 4.6 TB/s: 0.068 ms. Sectors: 65.2 M
-//          gathers of 32 bytes from L2 where L1 does not help, at 4.6 TB/s: up to 0.45 ms; that is the bound.
 #include "adaptive.cuh"
 
 struct pattern_entries {

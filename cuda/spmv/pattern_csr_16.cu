@@ -8,8 +8,5 @@
 //          precision, a sixth in double.
 // Loses    nothing against pattern-csr that is known; but what spans more than 65,536 columns cannot be stored so.
 // Idea     Kourtis, Goumas, Koziris, Computing Frontiers 2008; iso-valued matrices as in GraphBLAS (Davis, 2023).
-// Floors   (banded, 27 diagonals, 4 M rows, float32, H200) bytes: 108 M x 2 + 108 M / 32 + rows x 12 = 268 MB at
-//          4.6 TB/s: 0.058 ms. Operations: as csr-adaptive, products through shared memory (0.03 ms) and gathers
-//          through L1 (0.03 ms), of which nothing hides behind memory any more.
 #define SPG_ONE_VALUE
 #include "csr_16.cu"

@@ -1,5 +1,4 @@
-// pattern-dia: y = A x where all stored values are the same: diagonals as bits, a thread for one row of each of a few
-// slices.
+// pattern-dia: y = A x where all stored values are the same: diagonals as bits, a thread a row of each of a few slices.
 //
 // Layout   diag int32 [diagonals], rising; mask uint32 [slices][diagonals]: bit l of mask[s][d] says whether row
 //          i = 32 s + l has an entry in column i + diag[d]; `value` the one value. x [cols], y [rows].
@@ -11,15 +10,9 @@
 // Wins     on lattices and bands of one value: a bit per nonzero instead of pattern-csr's 32 or dia's 32 (64), and no
 //          fill is multiplied, since what is no entry is not read.
 // Loses    with more than 32 places per nonzero: the bits are then more than pattern-csr's columns.
-// Tuned    Bits are tested where they lie, and what a diagonal costs is shared by the slices. A slice's word handed
-//          round for each diagonal, and the next diagonal looked for by __ffs, took twice the instructions, and half
-//          of L1's cycles for shuffles (docs/notebook.md).
 // Idea     diagonals: Madsen, Rodrigue, Karush, 1976; bits for the pattern as in Buluc, Williams, Oliker, Demmel,
 //          "Reduced-bandwidth multithreaded algorithms for sparse matrix-vector multiplication", IPDPS 2011; turning a
 //          matrix of bits: Warren, Hacker's Delight, 7-3.
-// Floors   (banded, 27 diagonals, 4 M rows, float32, H200) bytes: bits 13.5 MB, x and y 32 MB at 4.6 TB/s: 0.010 ms.
-//          L1: 125,000 slices x 27 reads of x of two lines each and, with two slices a warp, some 20 shuffles, on 132
-//          SMs at 1.98 GHz: 0.036 ms. Instructions: some 300 a slice, 0.036 ms.
 #include "../common/stream.cuh"
 
 #ifndef SPG_AHEAD

@@ -9,8 +9,6 @@
 // Loses    on hubs, whose lane walks alone while 31 others wait.
 // Idea     Monakov, Lokhmotov, Avetisyan, HiPEAC 2010 (sliced ELL); iso-valued matrices as in GraphBLAS (Davis,
 //          ACM TOMS 2023).
-// Floors   (5-point Poisson pattern 2048^2, float32, H200) bytes: 21 M x 4 + 4.2 M x 8 = 118 MB at 4.6 TB/s: 0.026 ms.
-//          Operations: 656,000 warp reads of columns and as many gathers of two lines: 0.01 ms of L1.
 #include "../common/stream.cuh"
 
 #ifndef SPG_AHEAD

@@ -8,8 +8,6 @@
 // Loses    by its atomics: each is a read-modify-write of 32 bytes in L2 for 4 or 8, and popular places of y
 //          are served one after another.
 // Idea     the push direction of graph computing, as in Beamer, Asanovic and Patterson, IPDPS 2017.
-// Floors   (rmat22, float32, H200) bytes: 65.2 M x 8 + 12 x 4.2 M = 572 MB at 4.6 TB/s: 0.124 ms. Atomics: 65.2 M
-//          at one per clock and L2 slice (96 slices at 1.7 GHz) 0.4 ms if spread evenly; they are not.
 #include "../common/spg.cuh"
 
 #ifndef SPG_THREADS

@@ -1,14 +1,11 @@
 // auto: lengths of shortest paths in one launch: near and far piles, small phases by one block alone.
 //
-// Layout   as in frontier.cu; barrier unsigned [1]; handover int64 [7], from block 0 to the others; facts int64 [4]: how
-//          many phases (splits included) and splits there were, how many edges were relaxed, and the last delta's bits;
-//          stamps: see graph/relax_alone.cuh and graph/stamps.cuh.
-// Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, so none has to be told:
-//            the near frontier is small and of low degree      block 0 alone (graph/relax_alone.cuh), the others wait
-//            it is larger                                      all edges of it in equal parts, a grid barrier after it
-//            it is empty, and the far pile holds few           block 0 alone
-//            it is empty, and the far pile holds more          all split the far pile, a grid barrier after it
-//          With `delta` so large that nothing is ever far this is Bellman-Ford by frontier. `busy`: see raise_threshold.
+// Layout   as in frontier.cu; barrier unsigned [1]; handover int64 [7], from block 0 to the others; facts int64 [4]:
+//          how many phases (splits included) and splits there were, how many edges were relaxed, and the last delta's
+//          bits; stamps: see graph/relax_alone.cuh and graph/stamps.cuh.
+// Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, by the table below.
+//          With `delta` so large that nothing is ever far this is Bellman-Ford by frontier. `busy`: see
+//          raise_threshold.
 // Wins     over near-far by what its launches and read-backs cost; on long thin graphs (roads, lattices), where a phase
 //          by one block takes no grid barrier.
 // Loses    where frontiers are small but of high degree: each phase then costs a grid barrier.
@@ -16,6 +13,11 @@
 #include "../common/spg.cuh"
 #include "../graph/relax_alone.cuh"
 
+// How a phase is done.
+//            the near frontier is small and of low degree      block 0 alone (graph/relax_alone.cuh), the others wait
+//            it is larger                                      all edges of it in equal parts, a grid barrier after it
+//            it is empty, and the far pile holds few           block 0 alone
+//            it is empty, and the far pile holds more          all split the far pile, a grid barrier after it
 SPG_KERNEL __launch_bounds__(1024, 1) sssp_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
                      const index_t* __restrict__ col, const value_t* __restrict__ weight, value_t uniform, int limit,
                      value_t delta, long long busy, value_t* dist, int* queued, unsigned* in_far, index_t* queue, offset_t* start,

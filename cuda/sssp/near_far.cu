@@ -6,7 +6,8 @@
 //          entries a thread at a time, and one atomic gives it room for all it keeps. The host reads the counts back
 //          before every launch.
 // Wins     on weights that differ: few edges are relaxed before their source's length is final.
-// Loses    on equal weights (frontier does as much with fewer launches), and by many launches on long thin graphs (auto).
+// Loses    on equal weights (frontier does as much with fewer launches), and by many launches on long thin graphs
+//          (auto).
 // Idea     Meyer and Sanders, "Delta-stepping: a parallelizable shortest path algorithm", 2003; two piles instead of
 //          buckets: Davidson, Baxter, Garland and Owens, IPDPS 2014. The bit that keeps a vertex from lying in the far
 //          pile twice, so that it can never hold more than n, is ours.

@@ -141,7 +141,7 @@ def subwarp_shape(
 
     As few threads as ask for a whole row of mean length at once, wherever it begins: three places of the
     first read may belong to the row before. Where one read a thread would leave many places empty, two reads
-    of half the threads do better (in single precision). docs/notebook.md has the figures.
+    of half the threads do better (in single precision). docs/tuning/csr-subwarp.md has the figures.
     """
     places = nnz / max(rows, 1) + 3
     threads, quads = params["threads"], params["quads"]
