@@ -13,13 +13,15 @@
 
 SPG_KERNEL uniform(int curves, const float2* __restrict__ control, float2* __restrict__ vertices)
 {
-    for (long long base = (long long)blockIdx.x * SPG_AT_ONCE; base < curves; base += (long long)gridDim.x * SPG_AT_ONCE) {
+    for (long long base = (long long)blockIdx.x * SPG_AT_ONCE; base < curves;
+         base += (long long)gridDim.x * SPG_AT_ONCE) {
         curve_t curve[SPG_AT_ONCE];
 #pragma unroll
         for (int k = 0; k < SPG_AT_ONCE; ++k) curve[k] = load_curve(control, (int)min(base + k, curves - 1ll));
 #pragma unroll
         for (int k = 0; k < SPG_AT_ONCE; ++k)
             if (base + k < curves)
-                vertices[(base + k) * SPG_MOST_POINTS + threadIdx.x] = curve_point(curve[k], threadIdx.x, SPG_MOST_POINTS);
+                vertices[(base + k) * SPG_MOST_POINTS + threadIdx.x] = curve_point(curve[k], threadIdx.x,
+                                                                                   SPG_MOST_POINTS);
     }
 }

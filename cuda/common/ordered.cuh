@@ -19,7 +19,8 @@ typedef unsigned long long word64_t;
 
 #ifdef SPG_HOST
 #define SPG_ORDERED_LOAD(name, order, scope) \
-    template <class T> static __forceinline__ T name(const T* p) { return spg::ordered_load<spg::order, spg::scope>(p); }
+    template <class T> static __forceinline__ T name(const T* p) \
+    { return spg::ordered_load<spg::order, spg::scope>(p); }
 #define SPG_ORDERED_STORE(name, order, scope) \
     template <class T> static __forceinline__ void name(T* p, typename spg::plain<T>::type value) \
     { spg::ordered_store<spg::order, spg::scope>(p, value); }

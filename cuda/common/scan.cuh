@@ -94,7 +94,8 @@ __device__ __forceinline__ scan_turn take_turn(scan_word_t* state)
 // Thread 0 tells the others the sum of its block's tile.
 __device__ __forceinline__ void publish(scan_word_t* state, scan_turn turn, long long sum)
 {
-    store_grid(state + 1 + turn.tile, turn.epoch | (turn.tile == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
+    store_grid(state + 1 + turn.tile,
+               turn.epoch | (turn.tile == 0 ? SPG_SCAN_PREFIX : SPG_SCAN_SUM) | (scan_word_t)sum);
 }
 
 // What this thread sees of the tile that it looks at first in look_back. Asked for while there is still something to

@@ -120,7 +120,8 @@ __device__ __forceinline__ unsigned thin_vertices(index_t n, offset_t edges_in_a
 // to global memory, with the edge offsets that others need (to `near_start` as well, where that is given), and its
 // tally. A prefix sum of the degrees in queue order, by the first warp: the queue is short. By all threads of one
 // block.
-__device__ __forceinline__ word64_t publish_queue(unsigned count, const index_t* near, const offset_t* __restrict__ row_ptr,
+__device__ __forceinline__ word64_t publish_queue(unsigned count, const index_t* near,
+                                                  const offset_t* __restrict__ row_ptr,
                                                   index_t* queue, offset_t* start, offset_t* near_start)
 {
     SPG_SHARED(word64_t, result, 1);
@@ -282,7 +283,8 @@ __device__ __forceinline__ int one_block_levels(index_t n, int k, small_frontier
                                                 const offset_t* __restrict__ row_ptr,
                                                 const index_t* __restrict__ col, int* level, unsigned* visited,
                                                 index_t* queue, offset_t* start, const word64_t* tally,
-                                                word64_t* after, long long& unexplored, long long* trace, int trace_levels, int how)
+                                                word64_t* after, long long& unexplored, long long* trace,
+                                                int trace_levels, int how)
 {
     SPG_SHARED_2D(index_t, near_queue, 2, SPG_NEAR);
     SPG_SHARED_2D(offset_t, near_start, 2, SPG_NEAR);

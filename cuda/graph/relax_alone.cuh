@@ -20,7 +20,10 @@ struct small_search {
 };
 
 // What a search tells of a step (see stamps.cuh): what is done, and the edges relaxed or the entries of the far pile.
-__device__ __forceinline__ long long told_phase(word64_t tally, bool alone) { return tally_edges(tally) << 2 | (int)alone; }
+__device__ __forceinline__ long long told_phase(word64_t tally, bool alone)
+{
+    return tally_edges(tally) << 2 | (int)alone;
+}
 __device__ __forceinline__ long long told_split(long long waiting, bool alone) { return waiting << 2 | 2 | (int)alone; }
 
 // How far a search is. `fresh`: the last thing done was a split, so that the least length in the far pile is known.

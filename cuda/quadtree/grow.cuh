@@ -84,7 +84,8 @@ __device__ __forceinline__ void count_chunk(const growth_t& g, const node_t& me,
 }
 
 // The same chunk to where it goes: each block reserves places for all its points of a quadrant at once.
-__device__ __forceinline__ void scatter_chunk(const growth_t& g, const node_t& me, int* tally, int* counted, int* cursor)
+__device__ __forceinline__ void scatter_chunk(const growth_t& g, const node_t& me, int* tally, int* counted,
+                                              int* cursor)
 {
     const int begin = me.begin + (int)blockIdx.x * g.chunk, end = min(me.end, begin + g.chunk);
     const pair_t* in = me.depth & 1 ? g.tree.odd : g.tree.even;
@@ -101,7 +102,8 @@ __device__ __forceinline__ void scatter_chunk(const growth_t& g, const node_t& m
 __device__ __forceinline__ void launch_large(const growth_t& g, int node, int points)
 {
     const int slot = atomicAdd(g.slot_count, 1);
-    SPG_LAUNCH(count_large, (points + g.chunk - 1) / g.chunk, SPG_CHUNK_THREADS, 0, cudaStreamFireAndForget)(g, node, slot);
+    SPG_LAUNCH(count_large, (points + g.chunk - 1) / g.chunk, SPG_CHUNK_THREADS, 0, cudaStreamFireAndForget)(g, node,
+        slot);
     count_child(g.children);
 }
 

@@ -48,7 +48,8 @@ __device__ __forceinline__ void count_digits(int n, int shift, int passes, const
         for (int k = 0; k < SPG_COUNT_ITEMS; ++k) {
             if (i + k * step >= n) break;
             const unsigned code = code_of(p[k]) >> shift;
-            for (int pass = 0; pass < passes; ++pass) atomicAdd(mine + pass * SPG_DIGITS + (code >> 8 * pass & 255), 1u);
+            for (int pass = 0; pass < passes; ++pass)
+                atomicAdd(mine + pass * SPG_DIGITS + (code >> 8 * pass & 255), 1u);
         }
     }
     __syncthreads();
@@ -85,7 +86,8 @@ struct sort_state_t {
 // Pass `pass`, whose digits begin at bit `shift`. load(i) gives element i, store(i, element) puts it to its new place.
 // A block per tile.
 template <class Load, class Store>
-__device__ __forceinline__ void sort_by_digit(int n, int pass, int shift, const sort_state_t& state, Load load, Store store)
+__device__ __forceinline__ void sort_by_digit(int n, int pass, int shift, const sort_state_t& state, Load load,
+                                              Store store)
 {
     SPG_SHARED_2D(unsigned, counted, SPG_SORT_WARPS, SPG_DIGITS);  // by warp: first how many, then how many before
     SPG_SHARED(unsigned, first, SPG_DIGITS);                       // where a digit's elements start in the tile

@@ -22,7 +22,8 @@ __device__ __forceinline__ bool is_split(const tree_t& tree, int points, int dep
 }
 
 // Points [begin, end) by quadrant, into counted[4] in shared memory. Ends with a barrier.
-__device__ __forceinline__ void count_quadrants(const pair_t* __restrict__ in, int begin, int end, int depth, int* counted)
+__device__ __forceinline__ void count_quadrants(const pair_t* __restrict__ in, int begin, int end, int depth,
+                                                int* counted)
 {
     const int lane = threadIdx.x & 31;
     if (threadIdx.x < 4) counted[threadIdx.x] = 0;
@@ -42,7 +43,8 @@ __device__ __forceinline__ void count_quadrants(const pair_t* __restrict__ in, i
 // Calls put(quadrant, place, point) for the points [begin, end); place counts up from cursor[quadrant], which is in
 // shared memory and was set before a barrier. Ends without one.
 template <class Put>
-__device__ __forceinline__ void deal_out(const pair_t* __restrict__ in, int begin, int end, int depth, int* cursor, Put put)
+__device__ __forceinline__ void deal_out(const pair_t* __restrict__ in, int begin, int end, int depth, int* cursor,
+                                         Put put)
 {
     const int lane = threadIdx.x & 31;
     for (int i = begin + (int)(threadIdx.x - lane); i < end; i += blockDim.x) {

@@ -45,4 +45,7 @@ __device__ __forceinline__ unsigned code_of(float2 p)
 __device__ __forceinline__ int quadrant(unsigned code, int depth) { return code >> (30 - 2 * depth) & 3; }
 
 // How many levels two codes share: 0 to 16.
-__device__ __forceinline__ int levels_shared(unsigned a, unsigned b) { return a == b ? SPG_CODE_DEPTH : __clz((int)(a ^ b)) / 2; }
+__device__ __forceinline__ int levels_shared(unsigned a, unsigned b)
+{
+    return a == b ? SPG_CODE_DEPTH : __clz((int)(a ^ b)) / 2;
+}

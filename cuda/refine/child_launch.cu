@@ -45,5 +45,6 @@ SPG_KERNEL refine_group(refinement_t r, unsigned parent, unsigned group)
 SPG_KERNEL refine_coarse(int fronts, const double* front, double tolerance, int depth, unsigned* cells, int* cell_count,
                          unsigned long long* children)
 {
-    refine_cell({{fronts, front, tolerance, depth}, cells, cell_count, children}, (1u << 2 * (SPG_BASE - 1)) + blockIdx.x);
+    refine_cell({{fronts, front, tolerance, depth}, cells, cell_count, children},
+                (1u << 2 * (SPG_BASE - 1)) + blockIdx.x);
 }

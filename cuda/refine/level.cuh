@@ -18,7 +18,8 @@ __device__ __forceinline__ void refine_level(const field_t& field, const unsigne
     SPG_SHARED(int, splits, SPG_LEVEL_WARPS);  // first of each warp, then where its cells go
     SPG_SHARED(int, leaves, SPG_LEVEL_WARPS);
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-    for (long long base = (long long)blockIdx.x * SPG_LEVEL_WARPS; base < count; base += (long long)gridDim.x * SPG_LEVEL_WARPS) {
+    for (long long base = (long long)blockIdx.x * SPG_LEVEL_WARPS; base < count;
+         base += (long long)gridDim.x * SPG_LEVEL_WARPS) {
         const bool active = base + warp < count;
         const unsigned cell = active ? in[base + warp] : 0;
         const unsigned split = active ? children_to_split(field, cell, values[warp]) : 0;

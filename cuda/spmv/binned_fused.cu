@@ -254,7 +254,8 @@ __device__ __forceinline__ void ask_for_sums(ushort4 (&to)[SPG_DEPTH], int q, in
 }
 
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
-binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t widest, int most_sums, unsigned multipliers,
+binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t widest, int most_sums,
+             unsigned multipliers,
              const index_t* __restrict__ tile_col, const index_t* __restrict__ start,
              const value_quad* __restrict__ val, const ushort4* __restrict__ col, const index_t* __restrict__ dest,
              const index_t* __restrict__ chunk_bin, const index_t* __restrict__ bin_group,

@@ -18,9 +18,11 @@
 //            it is larger                                      all edges of it in equal parts, a grid barrier after it
 //            it is empty, and the far pile holds few           block 0 alone
 //            it is empty, and the far pile holds more          all split the far pile, a grid barrier after it
-SPG_KERNEL __launch_bounds__(1024, 1) sssp_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+SPG_KERNEL __launch_bounds__(1024, 1) sssp_auto(index_t n, const index_t* __restrict__ source,
+                                                const offset_t* __restrict__ row_ptr,
                      const index_t* __restrict__ col, const value_t* __restrict__ weight, value_t uniform, int limit,
-                     value_t delta, long long busy, value_t* dist, int* queued, unsigned* in_far, index_t* queue, offset_t* start,
+                     value_t delta, long long busy, value_t* dist, int* queued, unsigned* in_far, index_t* queue,
+                     offset_t* start,
                      index_t* far, word64_t* words, int* least, long long* handover, long long* facts,
                      unsigned* barrier, int small_vertices, long long small_edges, long long small_waiting,
                      long long* stamps, int watched)
