@@ -30,7 +30,9 @@ from spgraph_bench.recipes import make
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.stats import MatrixStats, row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
-from spgraph_bench.variants.spmv.kernels import lines_of, scattered, stride_of, subwarp_shape
+from spgraph_bench.variants.spmv.csr import subwarp_shape
+from spgraph_bench.variants.spmv.dia import lines_of, stride_of
+from spgraph_bench.variants.spmv.gathers import scattered
 
 SPMV = get_problem("spmv")
 VARIANTS = variants("spmv")

@@ -1,5 +1,32 @@
-"""Variants: modules of host functions. See :mod:`spgraph_bench.variants.base`."""
+"""Variants: a package for each problem, with modules of host functions. See :mod:`spgraph_bench.variants.base`.
 
-from spgraph_bench.variants.base import Job, Launch, Variant, get_variant, select, variant, variants
+What a module of variants needs is here; what else is shared lies beside ``base``: ``grids`` (shapes of launches),
+``defines`` (-D), ``searches`` (levels of traversals), ``cusparse_library`` and ``mkl_library``.
+"""
 
-__all__ = ["Job", "Launch", "Variant", "get_variant", "select", "variant", "variants"]
+from spgraph_bench.variants.base import (
+    Job,
+    Launch,
+    Limits,
+    Sizes,
+    Variant,
+    get_variant,
+    select,
+    variant,
+    variants,
+)
+from spgraph_bench.variants.grids import BLOCK, blocks_for
+
+__all__ = [
+    "BLOCK",
+    "Job",
+    "Launch",
+    "Limits",
+    "Sizes",
+    "Variant",
+    "blocks_for",
+    "get_variant",
+    "select",
+    "variant",
+    "variants",
+]

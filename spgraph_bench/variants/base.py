@@ -8,10 +8,8 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import importlib
-import importlib.util
-import os
 import pkgutil
-import traceback
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType, ModuleType
@@ -21,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer, Compiled, Device, Kernel
-from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import cuda_dir
 from spgraph_bench.timer import perf_counter
+from spgraph_bench.variants.plugins import load_files, load_installed
 
 __all__ = [
     "CHILD_WORDS",
@@ -279,10 +277,6 @@ def library_versions(chosen: Iterable[str]) -> dict[str, str]:
     return found
 
 
-PLUGINS = "SPGRAPH_PLUGINS"
-"""Environment variable: Python files with variants of the user's own, separated like PATH. An environment
-variable, because the worker process must register the same variants."""
-
 _VARIANTS: dict[tuple[str, str], Variant] = {}
 _loaded = False
 
@@ -370,26 +364,6 @@ def loaders(chosen: Iterable[Variant]) -> tuple[Callable[[], object], ...]:
     return tuple(_LOADERS[name] for name in sorted({v.library or "" for v in chosen}) if name in _LOADERS)
 
 
-def _load_plugin(path: str, number: int) -> None:
-    """Run the Python file `path`, which registers variants. Raises UsageError with what is wrong in it."""
-    spec = importlib.util.spec_from_file_location(f"spgraph_plugin_{number}", path)
-    if spec is None or spec.loader is None:
-        raise UsageError(
-            f"{PLUGINS}: {path} is not a Python file", remedy=f"unset {PLUGINS}, or name .py files"
-        )
-    try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-    except (Exception, SystemExit) as error:
-        own = [
-            f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == os.path.abspath(path)
-        ]
-        number_of_line = error.lineno if isinstance(error, SyntaxError) else own[-1] if own else None
-        line = f":{number_of_line}" if number_of_line else ""
-        raise UsageError(
-            f"{type(error).__name__}: {error}", place=f"{path}{line}", remedy=f"mend it, or unset {PLUGINS}"
-        ) from None
-
-
 def _import_all(package: ModuleType) -> None:
     """Import the modules of `package` and of the packages in it, by name, so that they register variants."""
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
@@ -398,18 +372,28 @@ def _import_all(package: ModuleType) -> None:
             _import_all(imported)
 
 
+def _place(entry: Variant) -> int:
+    """Where the module of `entry` stands in its package's reading order; at the end where it is not in it."""
+    package, _, module = entry.prepare.__module__.rpartition(".")
+    order: Sequence[str] = getattr(sys.modules.get(package), "READING_ORDER", ())
+    return order.index(module) if module in order else len(order)
+
+
 def variants(problem: str | None = None) -> list[Variant]:
-    """All variants (of one problem), in the order of registration, peers last."""
+    """All variants (of one problem), from simple to best as their package gives it (``READING_ORDER``), then in
+    the order of registration, peers last."""
     global _loaded
     if not _loaded:
         import spgraph_bench.variants as package
 
         _import_all(package)
-        for number, path in enumerate(filter(None, os.environ.get(PLUGINS, "").split(os.pathsep))):
-            _load_plugin(path, number)
+        load_installed()
+        load_files()
         _loaded = True
     chosen = [v for v in _VARIANTS.values() if problem is None or v.problem == problem]
-    return sorted(chosen, key=lambda v: (v.problem, v.library is not None, v.where == "cpu", v.order))
+    return sorted(
+        chosen, key=lambda v: (v.problem, v.library is not None, v.where == "cpu", _place(v), v.order)
+    )
 
 
 def get_variant(problem: str, name: str) -> Variant:

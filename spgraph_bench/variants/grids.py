@@ -1,4 +1,4 @@
-"""Grids of kernels whose blocks wait for each other, and what such a kernel tells of its steps."""
+"""Shapes of grids, of kernels whose blocks wait for each other too, and what such a kernel tells of its steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ import numpy.typing as npt
 from spgraph_bench.device.base import Device, Kernel
 from spgraph_bench.parameters import Parameter
 
-__all__ = ["GRID", "Stamps", "cooperative_shape", "threads_for"]
+__all__ = [
+    "BLOCK",
+    "GRID",
+    "Stamps",
+    "blocks_for",
+    "cooperative_shape",
+    "needs_cooperative",
+    "needs_graphs",
+    "threads_for",
+]
+
+BLOCK = {"block": Parameter(256, "threads per block", (64, 128, 256, 512, 1024))}
+"""The tunable of a kernel that can be run with blocks of any size."""
 
 GRID = {
     "block": Parameter(
@@ -25,6 +37,21 @@ _EMULATED_BLOCKS = 4
 """More would only make the host device slower."""
 _EDGES_A_THREAD = 16
 """With fewer edges than that for a thread, more blocks cost more at each barrier than they gain."""
+
+
+def blocks_for(threads: int, block: int) -> int:
+    """Blocks of `block` threads that together have at least `threads`: ``ceil(threads / block)``."""
+    return -(-threads // block)
+
+
+def needs_cooperative(device: Device) -> str | None:
+    """For ``missing=``: why `device` cannot run kernels whose blocks wait for each other, or None."""
+    return device.missing("cooperative")
+
+
+def needs_graphs(device: Device) -> str | None:
+    """For ``missing=``: why `device` has no graphs of launches, or None."""
+    return device.missing("graphs")
 
 
 def threads_for(vertices: int, edges: int) -> int:

@@ -9,29 +9,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.device.base import Arg, Buffer, Device, Kernel
+from spgraph_bench.device.base import Arg, Buffer, Kernel
 from spgraph_bench.errors import LaunchError, SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, LevelTime
 from spgraph_bench.variants.grids import cooperative_shape, threads_for
 
 __all__ = [
-    "BLOCK",
     "EDGE_BITS",
     "PARENTS",
     "Levels",
     "Trace",
     "check_tally",
     "cooperative",
-    "needs_cooperative",
-    "needs_graphs",
     "per_level",
 ]
 
 PARENTS = {
     "parents": Parameter(0, "1: find a parent for every vertex too, in a pass after the levels", (0, 1))
 }
-BLOCK = {"block": Parameter(256, "threads per block", (64, 128, 256, 512, 1024))}
 
 EDGE_BITS = 33
 """Bits of a tally that count the edges of a frontier; the others count vertices (graph/frontier.cuh)."""
@@ -43,14 +39,6 @@ _HOW = {0: "push", 1: "pull", 2: "one block"}
 
 Walk = Callable[[], Iterator[str | None]]
 """Yields None once everything is begun, then after each level how it was done."""
-
-
-def needs_cooperative(device: Device) -> str | None:
-    return device.missing("cooperative")
-
-
-def needs_graphs(device: Device) -> str | None:
-    return device.missing("graphs")
 
 
 def check_tally(job: Job, times: int = 1) -> None:

@@ -10,17 +10,14 @@ from spgraph_bench.device.base import Arg, Buffer
 from spgraph_bench.errors import LaunchError, UsageError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import GRID
+from spgraph_bench.variants.grids import BLOCK, GRID, needs_cooperative, needs_graphs
 from spgraph_bench.variants.searches import (
-    BLOCK,
     EDGE_BITS,
     PARENTS,
     Levels,
     check_tally,
     cooperative,
     counted,
-    needs_cooperative,
-    needs_graphs,
     per_level,
 )
 

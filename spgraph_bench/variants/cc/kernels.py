@@ -10,8 +10,7 @@ import numpy as np
 from spgraph_bench.device.base import Arg, Buffer
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape, threads_for
-from spgraph_bench.variants.searches import needs_cooperative
+from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape, needs_cooperative, threads_for
 
 __all__: list[str] = []
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from spgraph_bench.device.base import Buffer, Device
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
-from spgraph_bench.variants.searches import needs_cooperative, needs_graphs
+from spgraph_bench.variants.grids import needs_cooperative, needs_graphs
 
 __all__ = ["per_case"]
 

@@ -14,9 +14,10 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.pagerank import DANGLING
 from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.defines import changed
+from spgraph_bench.variants.grids import needs_cooperative
 from spgraph_bench.variants.pagerank.cpu import edge_order
-from spgraph_bench.variants.searches import needs_cooperative
-from spgraph_bench.variants.spmv.kernels import ADAPTIVE, changed, tile_of
+from spgraph_bench.variants.spmv.csr_balanced import ADAPTIVE, tile_of
 
 __all__ = ["Chunks"]
 
@@ -188,7 +189,7 @@ def pull(job: Job) -> Launch:
     power, a, p = _Power(job), job.arrays, job.params
     defines = changed(p, _PULL, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads", SPG_DEPTH="depth")
     defines |= power.defines
-    tiles = -(-(power.n + power.m) // tile_of(job))  # after `changed`, as in variants/spmv/kernels.py
+    tiles = -(-(power.n + power.m) // tile_of(job))  # after `changed`, as in `adaptive`
     table = [
         power.empty(tiles + 1, kind) for kind in (np.dtype(np.int32), job.packed.offsets, np.dtype(np.int32))
     ]

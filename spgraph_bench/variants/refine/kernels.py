@@ -11,7 +11,7 @@ import numpy.typing as npt
 from spgraph_bench.device.base import Arg, Buffer
 from spgraph_bench.problems.refine import BASE
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
-from spgraph_bench.variants.searches import needs_cooperative
+from spgraph_bench.variants.grids import needs_cooperative
 
 __all__: list[str] = []
 

@@ -8,8 +8,8 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.units import human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.searches import needs_cooperative
-from spgraph_bench.variants.spmv.kernels import changed, differing
+from spgraph_bench.variants.defines import changed, differing
+from spgraph_bench.variants.grids import needs_cooperative
 
 __all__: list[str] = []
 

@@ -12,8 +12,10 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats.common import VALUES_DIFFER
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
-from spgraph_bench.variants.spmv import kernels
-from spgraph_bench.variants.spmv.kernels import ADAPTIVE, adaptive, changed, large
+from spgraph_bench.variants.defines import changed
+from spgraph_bench.variants.spmv import coo, ell
+from spgraph_bench.variants.spmv.csr_balanced import ADAPTIVE, adaptive
+from spgraph_bench.variants.spmv.ell import large
 from spgraph_bench.variants.spmv.transposed import turned
 
 __all__: list[str] = []
@@ -95,25 +97,25 @@ def pattern_csr_16(job: Job) -> Launch:
          tunables=_tunables("coo-segmented"),
          about="as coo-segmented, one value for all entries")  # fmt: skip
 def pattern_coo(job: Job) -> Launch:
-    return kernels.coo_segmented(_bare(job, "val"))
+    return coo.coo_segmented(_bare(job, "val"))
 
 
 @variant("spmv", "pattern-ell", format="pattern-ell", source="spmv/pattern_ell.cu", tunables=_tunables("ell"),
          about="as ell, one value for all entries")  # fmt: skip
 def pattern_ell(job: Job) -> Launch:
-    return kernels.ell(_bare(job, "val"))
+    return ell.ell(_bare(job, "val"))
 
 
 @variant("spmv", "pattern-hyb", format="pattern-hyb", source="spmv/pattern_hyb.cu", tunables=_tunables("hyb"),
          about="as hyb, one value for all entries")  # fmt: skip
 def pattern_hyb(job: Job) -> Launch:
-    return kernels.hyb(_bare(job, "ell_val", "coo_val"))
+    return ell.hyb(_bare(job, "ell_val", "coo_val"))
 
 
 @variant("spmv", "pattern-jds", format="pattern-jds", source="spmv/pattern_jds.cu", tunables=_tunables("jds"),
          about="as jds, one value for all entries")  # fmt: skip
 def pattern_jds(job: Job) -> Launch:
-    return kernels.jds(_bare(job, "val"))
+    return ell.jds(_bare(job, "val"))
 
 
 @variant("spmv", "pattern-dia", format="pattern-dia", source="spmv/pattern_dia.cu", tunables=_DIA,

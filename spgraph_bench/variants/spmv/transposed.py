@@ -10,7 +10,8 @@ import numpy as np
 from spgraph_bench.device.base import Buffer
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
-from spgraph_bench.variants.spmv import kernels
+from spgraph_bench.variants.defines import differing
+from spgraph_bench.variants.spmv import csr, csr_balanced
 
 __all__ = ["turned"]
 
@@ -24,7 +25,7 @@ def _scatter(job: Job, lines: int, ptr: Buffer, index: Buffer) -> Launch:
     a, y, block = job.packed, job.buffers["y"], job.params["block"]
     mean = a.nnz / max(lines, 1)
     threads = job.decide("threads", next((t for t in (2, 4, 8, 16) if t >= mean), 32))
-    add = job.kernel("scatter", **kernels.differing({"SPG_THREADS": 8}, SPG_THREADS=threads)).bind(
+    add = job.kernel("scatter", **differing({"SPG_THREADS": 8}, SPG_THREADS=threads)).bind(
         -(-threads * lines // block), block,
         np.int32(lines), ptr, index, job.arrays["val"], job.buffers["x"], y,
     )  # fmt: skip
@@ -70,28 +71,28 @@ def _tunables(name: str) -> Mapping[str, Parameter]:
 @variant("spmv-transposed", "csc-scalar", format="csc", source="spmv/csr_scalar.cu",
          tunables=_tunables("csr-scalar"), about="CSC as CSR of A^T: a thread per column")  # fmt: skip
 def csc_scalar(job: Job) -> Launch:
-    return kernels.csr_scalar(turned(job))
+    return csr.csr_scalar(turned(job))
 
 
 @variant("spmv-transposed", "csc-vector", format="csc", source="spmv/csr_vector.cu",
          tunables=_tunables("csr-vector"), about="CSC as CSR of A^T: a warp per column")  # fmt: skip
 def csc_vector(job: Job) -> Launch:
-    return kernels.csr_vector(turned(job))
+    return csr.csr_vector(turned(job))
 
 
 @variant("spmv-transposed", "csc-subwarp", format="csc", source="spmv/csr_subwarp.cu",
          tunables=_tunables("csr-subwarp"), about="CSC as CSR of A^T: 2 to 32 threads a column")  # fmt: skip
 def csc_subwarp(job: Job) -> Launch:
-    return kernels.csr_subwarp(turned(job))
+    return csr.csr_subwarp(turned(job))
 
 
 @variant("spmv-transposed", "csc-adaptive", format="csc", source="spmv/csr_adaptive.cu",
          tunables=_tunables("csr-adaptive"), about="CSC as CSR of A^T: blocks of equal work")  # fmt: skip
 def csc_adaptive(job: Job) -> Launch:
-    return kernels.csr_adaptive(turned(job))
+    return csr_balanced.csr_adaptive(turned(job))
 
 
 @variant("spmv-transposed", "csc-merge", format="csc", source="spmv/csr_merge.cu",
          tunables=_tunables("csr-merge"), about="CSC as CSR of A^T: merge path")  # fmt: skip
 def csc_merge(job: Job) -> Launch:
-    return kernels.csr_merge(turned(job))
+    return csr_balanced.csr_merge(turned(job))

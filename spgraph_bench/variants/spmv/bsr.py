@@ -6,7 +6,7 @@ import numpy as np
 
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.spmv.kernels import differing
+from spgraph_bench.variants.defines import differing
 
 __all__: list[str] = []
 

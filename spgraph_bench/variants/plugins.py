@@ -1,0 +1,66 @@
+"""Variants from elsewhere: Python files that ``SPGRAPH_PLUGINS`` names, and installed packages.
+
+A package brings variants with an entry point of the group ``spgraph.variants``, whose value is a module that registers
+them when it is imported. Both are found anew in every process: the worker registers what its parent did.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import traceback
+
+from spgraph_bench.errors import UsageError
+
+__all__ = ["GROUP", "PLUGINS", "load_files", "load_installed"]
+
+PLUGINS = "SPGRAPH_PLUGINS"
+"""Environment variable: Python files with variants of the user's own, separated like PATH."""
+
+GROUP = "spgraph.variants"
+"""Group of the entry points that name modules with variants."""
+
+
+def _fault(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def load_files() -> None:
+    """Run the files in ``SPGRAPH_PLUGINS``. Raises UsageError with the file and line of what is wrong in one."""
+    for number, path in enumerate(filter(None, os.environ.get(PLUGINS, "").split(os.pathsep))):
+        _load_file(path, number)
+
+
+def _load_file(path: str, number: int) -> None:
+    spec = importlib.util.spec_from_file_location(f"spgraph_plugin_{number}", path)
+    if spec is None or spec.loader is None:
+        raise UsageError(
+            f"{PLUGINS}: {path} is not a Python file", remedy=f"unset {PLUGINS}, or name .py files"
+        )
+    try:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except (Exception, SystemExit) as error:
+        own = [
+            f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == os.path.abspath(path)
+        ]
+        number_of_line = error.lineno if isinstance(error, SyntaxError) else own[-1] if own else None
+        line = f":{number_of_line}" if number_of_line else ""
+        raise UsageError(
+            _fault(error), place=f"{path}{line}", remedy=f"mend it, or unset {PLUGINS}"
+        ) from None
+
+
+def load_installed() -> None:
+    """Import what entry points of the group name. Raises UsageError with the package whose module fails."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=GROUP):
+        try:
+            point.load()
+        except (Exception, SystemExit) as error:
+            package = point.dist.name if point.dist is not None else point.value
+            raise UsageError(
+                _fault(error),
+                place=f"{package}: entry point {point.name} = {point.value} ({GROUP})",
+                remedy=f"mend or uninstall {package}",
+            ) from None

@@ -1,0 +1,102 @@
+"""SpMV from CSR, a row to so many threads: y = A x. The contract of each is in its kernel file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.grids import BLOCK, blocks_for
+
+__all__ = ["subwarp_shape"]
+
+
+@variant("spmv", "csr-scalar", format="csr", source="spmv/csr_scalar.cu", tunables=BLOCK,
+         about="a thread per row: the textbook baseline")  # fmt: skip
+def csr_scalar(job: Job) -> Launch:
+    a, arrays, block = job.packed, job.arrays, job.params["block"]
+    return job.launch(
+        job.kernel("csr_scalar").bind(
+            blocks_for(a.rows, block), block,
+            np.int32(a.rows), arrays["row_ptr"], arrays["col"], arrays["val"],
+            job.buffers["x"], job.buffers["y"],
+        )
+    )  # fmt: skip
+
+
+@variant("spmv", "csr-vector", format="csr", source="spmv/csr_vector.cu", tunables=BLOCK,
+         about="a warp per row, shuffle reduction")  # fmt: skip
+def csr_vector(job: Job) -> Launch:
+    a, arrays, block = job.packed, job.arrays, job.params["block"]
+    return job.launch(
+        job.kernel("csr_vector").bind(
+            blocks_for(32 * a.rows, block), block,
+            np.int32(a.rows), arrays["row_ptr"], arrays["col"], arrays["val"],
+            job.buffers["x"], job.buffers["y"],
+        )
+    )  # fmt: skip
+
+
+_SUBWARP = {
+    "block": Parameter("auto", "threads per block", ("auto", 64, 128, 256)),
+    "threads": Parameter("auto", "threads per row", ("auto", 2, 4, 8, 16, 32)),
+    "rows": Parameter("auto", "rows that these threads have under way at once", ("auto", 1, 2, 4)),
+    "quads": Parameter("auto", "times four entries of a row that a thread asks for at once", ("auto", 1, 2)),
+    "resident": Parameter("auto", "threads per SM to leave registers for", ("auto", 768, 1024, 1536, 2048)),
+}
+
+
+def subwarp_shape(
+    params: Mapping[str, Any], rows: int, nnz: int, value_bytes: int, multiprocessors: int
+) -> dict[str, int]:
+    """The tunables of csr-subwarp with numbers in place of "auto".
+
+    As few threads as ask for a whole row of mean length at once, wherever it begins: three places of the
+    first read may belong to the row before. Where one read a thread would leave many places empty, two reads
+    of half the threads do better (in single precision). docs/tuning/csr-subwarp.md has the figures.
+    """
+    places = nnz / max(rows, 1) + 3
+    threads, quads = params["threads"], params["quads"]
+    if threads == "auto":
+        most = {1: 4, 2: 8}.get(quads, 4 if places <= 32 else 8)  # places for each thread
+        threads = next((t for t in (2, 4, 8, 16) if most * t >= places), 32)
+        half = value_bytes == 4 and threads > 2 and places <= 0.58 * 4 * threads
+        if quads == "auto" and most == 4 and half:
+            threads //= 2
+    if quads == "auto":
+        quads = 1 if places <= 4 * threads else 2
+    shape = {"threads": threads, "quads": quads}
+    shape["rows"] = params["rows"]
+    if shape["rows"] == "auto":
+        many = rows * threads >= 32 * 4 * 8 * multiprocessors
+        shape["rows"] = 1 if quads == 2 or not many else 4 if value_bytes == 4 or threads >= 8 else 2
+    asked = shape["rows"] * quads * value_bytes // 4
+    shape["resident"], shape["block"] = params["resident"], params["block"]
+    if shape["resident"] == "auto":
+        shape["resident"] = (
+            768 if asked >= 8 else 1024 if asked >= 4 else 2048 if shape["rows"] == 1 else 1536
+        )
+    if shape["block"] == "auto":
+        shape["block"] = 64 if shape["rows"] == 4 else 128
+    return shape
+
+
+@variant("spmv", "csr-subwarp", format="csr", source="spmv/csr_subwarp.cu", tunables=_SUBWARP,
+         about="2 to 32 threads per row, by mean length")  # fmt: skip
+def csr_subwarp(job: Job) -> Launch:
+    a, arrays = job.packed, job.arrays
+    shape = subwarp_shape(job.params, a.rows, a.nnz, a.dtype.itemsize, job.device.info().multiprocessors)
+    for name, value in shape.items():
+        job.decide(name, value)
+    names = {"threads": "SPG_THREADS", "rows": "SPG_ROWS", "quads": "SPG_QUADS", "block": "SPG_BLOCK",
+             "resident": "SPG_PER_SM"}  # fmt: skip
+    return job.launch(
+        job.kernel("csr_subwarp", **{names[name]: str(value) for name, value in shape.items()}).bind(
+            blocks_for(shape["threads"] * blocks_for(a.rows, shape["rows"]), shape["block"]), shape["block"],
+            np.int32(a.rows), a.offsets.type(a.nnz), arrays["row_ptr"], arrays["col"], arrays["val"],
+            job.buffers["x"], job.buffers["y"],
+        )
+    )  # fmt: skip

@@ -1,0 +1,99 @@
+"""SpMV from ELL and its kin (HYB, JDS, SELL), rows side by side. The contract of each is in its kernel file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.defines import differing
+from spgraph_bench.variants.grids import BLOCK, blocks_for
+from spgraph_bench.variants.spmv.coo import STEPS, segment_defines
+from spgraph_bench.variants.spmv.gathers import scattered
+
+__all__ = ["large"]
+
+_AHEAD = {
+    "ahead": Parameter(
+        "auto",
+        "slots of a row read before the first is used; auto: 6, 1 where 8-byte values of x lie far apart",
+        ("auto", 1, 2, 4, 6, 8, 14),
+    )
+}
+
+
+def large(block: int) -> dict[str, str]:
+    """-D for a kernel that is compiled for up to 512 threads a block."""
+    return {"SPG_BLOCK": str(block)} if block > 512 else {}
+
+
+def _row_defines(job: Job, columns: str) -> dict[str, str]:
+    """-D for a kernel made of ell_row.cuh."""
+    value_bytes = job.dtype.itemsize
+    far = value_bytes == 8 and scattered(job.packed.arrays[columns], value_bytes)
+    ahead = job.decide("ahead", 1 if far else 6)
+    return differing({"SPG_AHEAD": 6}, SPG_AHEAD=ahead) | large(job.params["block"])
+
+
+@variant("spmv", "ell", format="ell", source="spmv/ell.cu", tunables=BLOCK | _AHEAD,
+         about="a thread per row, coalesced slots")  # fmt: skip
+def ell(job: Job) -> Launch:
+    a, arrays, block = job.packed, job.arrays, job.params["block"]
+    return job.launch(
+        job.kernel("ell", **_row_defines(job, "col")).bind(
+            blocks_for(a.rows, block), block,
+            np.int32(a.rows), np.int32(a.slots), arrays["col"], arrays["val"],
+            job.buffers["x"], job.buffers["y"],
+        )
+    )  # fmt: skip
+
+
+@variant("spmv", "hyb", format="hyb", source="spmv/hyb.cu", tunables=BLOCK | STEPS | _AHEAD,
+         about="ELL part by rows, COO tail by warp-segmented sums: two launches")  # fmt: skip
+def hyb(job: Job) -> Launch:
+    a, arrays, block, steps = job.packed, job.arrays, job.params["block"], job.params["steps"]
+    x, y = job.buffers["x"], job.buffers["y"]
+    defines = _row_defines(job, "ell_col") | (segment_defines(job, "coo_col") if a.tail else {})
+    rows = job.kernel("hyb_ell", **defines).bind(
+        blocks_for(a.rows, block), block,
+        np.int32(a.rows), np.int32(a.slots), arrays["ell_col"], arrays["ell_val"], x, y,
+    )  # fmt: skip
+    if not a.tail:
+        return job.launch(rows)
+    tail = job.kernel("hyb_tail", **defines).bind(
+        blocks_for(blocks_for(a.tail, steps), block), block,
+        a.offsets.type(a.tail), np.int32(steps),
+        arrays["coo_row"], arrays["coo_col"], arrays["coo_val"], x, y,
+    )  # fmt: skip
+
+    def run() -> None:
+        rows()
+        tail()
+
+    return job.launch(run, operations=2)
+
+
+@variant("spmv", "jds", format="jds", source="spmv/jds.cu", tunables=BLOCK,
+         about="a thread per row, rows sorted by length, coalesced slots without padding")  # fmt: skip
+def jds(job: Job) -> Launch:
+    a, arrays, block = job.packed, job.arrays, job.params["block"]
+    return job.launch(
+        job.kernel("jds").bind(
+            blocks_for(a.rows, block), block,
+            np.int32(a.rows), np.int32(a.slots), arrays["perm"], arrays["slot_start"],
+            arrays["col"], arrays["val"], job.buffers["x"], job.buffers["y"],
+        )
+    )  # fmt: skip
+
+
+@variant("spmv", "sell", format="sell", source="spmv/sell.cu", tunables=BLOCK | _AHEAD,
+         about="a thread per row, slices of 32 rows each as wide as their longest")  # fmt: skip
+def sell(job: Job) -> Launch:
+    a, arrays, block = job.packed, job.arrays, job.params["block"]
+    return job.launch(
+        job.kernel("sell", **_row_defines(job, "col")).bind(
+            blocks_for(a.rows, block), block,
+            np.int32(a.rows), arrays["slice_ptr"], arrays.get("perm"), arrays["col"], arrays["val"],
+            job.buffers["x"], job.buffers["y"],
+        )
+    )  # fmt: skip
