@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -36,7 +37,8 @@ def _console(text: str) -> list[str]:
 
 def _spgraph_lines() -> list[str]:
     lines = [line for path in DOCUMENTS for line in _console(path.read_text(encoding="utf-8"))]
-    return [re.sub(r"\s*[>|].*", "", line) for line in lines if line.startswith("spgraph ")]
+    found = [re.sub(r"\s*[>|].*", "", line) for line in lines if line.startswith("spgraph ")]
+    return [line for line in found if line.split()[1:3] != ["bench", "rowsum"]]  # an example's own
 
 
 @pytest.mark.parametrize("line", sorted(set(_spgraph_lines())))
@@ -102,41 +104,52 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
+PIECES = re.findall(
+    r"^(New file|Append to) `([\w/.]+)`:\n\n```\w+\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE
+)
+"""What the examples of CONTRIBUTING.md add: how, where, and the text."""
+
+
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with the examples of CONTRIBUTING.md added."""
     tree = tmp_path_factory.mktemp("extended")
     ignore = shutil.ignore_patterns("__pycache__")
-    for folder in ("spgraph_bench", "cuda", "configs"):
+    for folder in ("spgraph_bench", "cuda", "configs", "tests"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=ignore)
-    pieces = re.findall(
-        r"^(New file|Append to) `([\w/.]+)`:\n\n```\w+\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE
-    )
-    assert len(pieces) == 5
-    for kind, name, text in pieces:
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    assert len(PIECES) == 12
+    for kind, name, text in PIECES:
         path = tree / name
         assert path.exists() == (kind == "Append to"), name
+        path.parent.mkdir(exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
             file.write(text if kind == "New file" else f"\n\n{text}")
     return tree
 
 
-def _in(tree: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
-    return subprocess.run(args, capture_output=True, text=True, cwd=tree, env=environment, timeout=240)
+def _in(tree: Path, *args: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(tree), **more}
+    return subprocess.run(args, capture_output=True, text=True, cwd=cwd or tree, env=environment, timeout=240)
+
+
+def _bench(tree: Path, *args: str, **more: Any) -> list[dict[str, Any]]:
+    done = _in(
+        tree, sys.executable, "-m", "spgraph_bench", "bench", *args, "--device", "host", "--json", "--no-save",
+        **more,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(r["status"] == "ok" and r["check"]["ok"] for r in records)
+    return records
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "dtype"), [("csr-quad", "both"), ("ellr", "both")])
-def test_examples_of_contributing_compute_right(extended: Path, name: str, dtype: str) -> None:
+@pytest.mark.parametrize(("problem", "name"), [("spmv", "csr-quad"), ("spmv", "ellr"), ("rowsum", "scalar")])
+def test_examples_of_contributing_compute_right(extended: Path, problem: str, name: str) -> None:
     for recipe in ("poisson2d:n=9", "arrow:n=40", "rmat:scale=6"):
-        done = _in(
-            extended, sys.executable, "-m", "spgraph_bench", "bench", "spmv", recipe, "--variant", name,
-            "--dtype", dtype, "--device", "host", "--json", "--no-save", "--in-process",
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        records = [json.loads(line) for line in done.stdout.splitlines()]
-        assert [(r["variant"], r["status"], r["check"]["ok"]) for r in records] == [(name, "ok", True)] * 2
+        records = _bench(extended, problem, recipe, "--variant", name, "--dtype", "both", "--in-process")
+        assert [r["variant"] for r in records] == [name] * 2
 
 
 def test_example_format_keeps_its_promises(extended: Path) -> None:
@@ -157,26 +170,124 @@ for text in ("rmat:scale=6", "poisson2d:n=5", "chain:n=4"):
     assert "ellr" not in formats()  # the example is not part of spgraph itself
 
 
+def test_example_reader_reads(extended: Path) -> None:
+    code = """
+import sys
+from spgraph_bench.errors import InputError
+from spgraph_bench.readers import read
+a = read("tests/data/triangle.lgr")
+assert a.source.format == "leda" and a.csr.to_scipy().toarray().tolist() == [[0, .5, 4], [.5, 0, 2], [4, 2, 0]]
+text = open("tests/data/triangle.lgr").read()
+for number, (old, new, said) in enumerate([
+    ("3 1 0", "3 4 0", "12: "), ("{2}", "{x}", "11: "), ("-2", "-3", "4: "), ("3 1 0 |{4}|\\n", "", "after 2 of 3"),
+    ("\\n3\\n1 2", "\\n99999999999\\n1 2", "after 3 of"), ("1 2 0 |{0.5}|", "1", "10: "),
+]):
+    assert old in text
+    with open("bad.lgr", "w") as file:
+        file.write(text.replace(old, new))
+    try:
+        read("bad.lgr")
+    except InputError as error:
+        assert said in f"{error.place}: {error}", (said, error.place, str(error))
+    else:
+        raise AssertionError(new)
+"""
+    done = _in(extended, sys.executable, "-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_example_problem_has_a_battery_and_passes_it(extended: Path) -> None:
+    """A new problem without one is found."""
+    battery = extended / "tests" / "test_rowsum_host.py"
+    check = ("tests/test_proportion.py", "-k", "test_every_problem_has_a_battery")
+    pytest_ = (sys.executable, "-m", "pytest", "-q", "-m", "not gpu", "-p", "no:cacheprovider")
+    done = _in(extended, *pytest_, *check, str(battery))
+    assert done.returncode == 0, done.stdout
+    done = _in(extended, *pytest_, str(battery))
+    assert done.returncode == 0, done.stdout
+    hidden = battery.rename(extended / "hidden.py")
+    done = _in(extended, *pytest_, *check)
+    hidden.rename(battery)
+    assert done.returncode == 1
+    assert "no test_battery in tests/test_rowsum_host.py runs scalar" in done.stdout
+    assert "1 failed" in done.stdout
+
+
+def _outside(folder: Path) -> Path:
+    """The plug-in that CONTRIBUTING.md gives, with its kernel, in `folder`."""
+    section = CONTRIBUTING.split("### Outside the project")[1]
+    code = re.search(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    assert code is not None
+    kernel = next(text for _, name, text in PIECES if name == "cuda/spmv/csr_quad.cu")
+    folder.mkdir(exist_ok=True)
+    (folder / "csr_quad.cu").write_text(kernel.replace('"../common/spg.cuh"', '"common/spg.cuh"'))
+    (folder / "quad.py").write_text(code[1])
+    return folder / "quad.py"
+
+
+def test_the_plug_in_works_as_typed(tmp_path: Path) -> None:
+    plugin = _outside(tmp_path)
+    assert f"SPGRAPH_PLUGINS={plugin.name} " in CONTRIBUTING
+    args = ("spmv", "rmat:scale=6", "--variant", "my-quad")
+    assert len(_bench(ROOT, *args, cwd=tmp_path, SPGRAPH_PLUGINS=plugin.name)) == 1
+
+
+def _package(site: Path) -> Path:
+    """An installed package with the plug-in, as CONTRIBUTING.md declares it."""
+    plugin = _outside(site / "my_package")
+    (site / "my_package" / "__init__.py").touch()
+    declared = tomllib.loads(re.findall(r"^```toml\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE)[0])
+    info = site / "my_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
+        for group, points in declared["project"]["entry-points"].items()
+    ]
+    (info / "entry_points.txt").write_text("".join(lines))
+    return plugin
+
+
+def test_installed_packages_bring_variants(tmp_path: Path) -> None:
+    """In the worker, too: without --in-process it runs them."""
+    plugin = _package(tmp_path)
+    path = os.pathsep.join((str(ROOT), str(tmp_path)))
+    args = ("spmv", "rmat:scale=6", "--variant", "my-quad")
+    assert len(_bench(ROOT, *args, PYTHONPATH=path)) == 1
+    plugin.write_text("import not_installed\n")
+    for command in (("list", "variants"), ("bench", *args, "--device", "host")):
+        done = _in(ROOT, sys.executable, "-m", "spgraph_bench", *command, PYTHONPATH=path)
+        assert done.returncode == 2
+        assert done.stderr.splitlines() == [
+            "error: my-package: entry point quad = my_package.quad (spgraph.variants): ModuleNotFoundError: "
+            "No module named 'not_installed'",
+            "  remedy: mend or uninstall my-package",
+        ]
+
+
 def test_examples_pass_the_linter(extended: Path) -> None:
-    """In the new file, and in the appended part of the other."""
-    shutil.copy(ROOT / "pyproject.toml", extended)
-    variants = "spgraph_bench/variants/spmv/kernels.py"
-    own = len((ROOT / variants).read_text(encoding="utf-8").splitlines())
+    """In new files, and in the appended parts of others."""
+    names = [name for _, name, _ in PIECES if name.endswith(".py")]
+    appended = {
+        name: len((ROOT / name).read_text(encoding="utf-8").splitlines())
+        for kind, name, _ in PIECES if kind == "Append to"
+    }  # fmt: skip
+    plugin = _outside(extended / "outside").relative_to(extended)
     lint = _in(
-        extended, sys.executable, "-m", "ruff", "check", "--output-format=concise",
-        "spgraph_bench/formats/ellr.py", variants,
-    )  # fmt: skip
+        extended, sys.executable, "-m", "ruff", "check", "--output-format=concise", *names, str(plugin)
+    )
     found = re.findall(r"^(\S+?):(\d+):\d+: .*", lint.stdout, re.MULTILINE)
-    assert not [f"{file}:{line}" for file, line in found if file != variants or int(line) > own]
-    form = _in(extended, sys.executable, "-m", "ruff", "format", "--check", "spgraph_bench/formats/ellr.py")
+    assert not [f"{file}:{line}" for file, line in found if int(line) > appended.get(file, 0)], lint.stdout
+    new = [name for name in names if name not in appended]
+    form = _in(extended, sys.executable, "-m", "ruff", "format", "--diff", *new, str(plugin))
     assert form.returncode == 0, form.stdout
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
-@pytest.mark.parametrize("source", ["csr_quad.cu", "ellr.cu"])
+@pytest.mark.parametrize("source", ["spmv/csr_quad.cu", "spmv/ellr.cu", "rowsum/scalar.cu"])
 def test_examples_compile_for_a_gpu(extended: Path, source: str, tmp_path: Path) -> None:
     done = _in(
         extended, "nvcc", "-arch=sm_90", "-std=c++17", "-Werror", "all-warnings", "-cubin",
-        "-o", str(tmp_path / "out.cubin"), f"cuda/spmv/{source}",
+        "-o", str(tmp_path / "out.cubin"), f"cuda/{source}",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from itertools import combinations, product
+from pathlib import Path
 
 import pytest
 from battery import battery
 from proportion import FULL, in_turn, pairwise, some
 
 from spgraph_bench.formats import get_format
-from spgraph_bench.variants import variants
+from spgraph_bench.problems import problems
+from spgraph_bench.variants import Variant, variants
 
 few = pytest.mark.skipif(FULL, reason="all of it is tested")
 
@@ -46,3 +49,27 @@ def test_every_kernel_meets_nearly_the_whole_battery() -> None:
         needs_one_value = not get_format(variant.format).packs_all
         assert len(met) >= (6 if needs_one_value else 0.75 * len(battery())), variant.name
         assert {case.values[2] for case in spmv.BATTERY if case.values[0] is variant} == set(variant.dtypes)
+
+
+BATTERIES = {"launch": "test_counts_are_exact"}
+"""What the test of all kernels is called where it is not test_battery."""
+
+
+def _met(problem: str) -> set[str]:
+    """Names of the variants that the battery of `problem` runs, in tests/test_<problem>*_host.py."""
+    found: set[str] = set()
+    for path in Path(__file__).parent.glob(f"test_{problem.replace('-', '_')}*_host.py"):
+        test = getattr(importlib.import_module(path.stem), BATTERIES.get(problem, "test_battery"), None)
+        for mark in getattr(test, "pytestmark", []):
+            cases = mark.args[1] if mark.name == "parametrize" else ()
+            values = [v for case in cases for v in getattr(case, "values", (case,))]
+            found |= {v.name for v in values if isinstance(v, Variant) and v.problem == problem}
+    return found
+
+
+@pytest.mark.parametrize("problem", problems())
+def test_every_problem_has_a_battery(problem: str) -> None:
+    lacking = {v.name for v in variants(problem) if v.kernel} - _met(problem)
+    assert not lacking, (
+        f"no test_battery in tests/test_{problem.replace('-', '_')}_host.py runs {', '.join(sorted(lacking))}"
+    )
