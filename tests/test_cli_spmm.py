@@ -14,7 +14,9 @@ from battery import battery, matrix
 
 from spgraph_bench.problems import get_problem
 from spgraph_bench.report import render
-from spgraph_bench.runner.bench import Bench, Cell, Task
+from spgraph_bench.runner.bench import Bench
+from spgraph_bench.runner.payload import Payload
+from spgraph_bench.runner.plan import Cell, Task
 from tests.test_cli_main import spgraph
 from tests.test_results import around, record
 
@@ -117,13 +119,10 @@ def test_room_for_x_and_y_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
         name: (shape, str(kind)) for name, (shape, kind) in problem.output_arrays(whole, dtype).items()
     }
     inputs = problem.inputs(whole, dtype, 1)
-    arrays = {
-        "csr.row_ptr": a.row_ptr, "csr.col_idx": a.col_idx, "csr.values": a.value_array(),
-        "in.float32.x": inputs["x"],
-        **{f"oracle.float32.{name}": array for name, array in problem.oracle(whole, inputs, dtype).items()},
-    }  # fmt: skip
-    task = Task("spmm", 300, 300, False, {"float32": outputs}, options={"k": 100, "layout": "row"})
-    bench.load(task, arrays)
+    oracle = problem.oracle(whole, inputs, dtype)
+    payload = Payload(a, inputs={"float32": inputs}, oracles={"float32": oracle})
+    task = Task("spmm", {"float32": outputs}, options={"k": 100, "layout": "row"})
+    bench.load(task, payload)
     cell = Cell("csr-row", "float32")
     dense, stored = 2 * 300 * 100 * 4, 301 * 4 + 898 * 8
     for free, said in (

@@ -29,8 +29,11 @@ from spgraph_bench.results.interval import Interval
 from spgraph_bench.results.launch import break_even_at, crossing
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.runner import break_even
-from spgraph_bench.runner.bench import Bench, Cell, Task
+from spgraph_bench.runner.bench import Bench
 from spgraph_bench.runner.children import Children, ChildrenLostError
+from spgraph_bench.runner.messages import At, Message
+from spgraph_bench.runner.payload import NO_MATRIX, Payload
+from spgraph_bench.runner.plan import Cell, Task
 from spgraph_bench.toolchain.nvcc import uses_device_launch
 from tests.test_results import around, record, samples
 
@@ -199,16 +202,14 @@ def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
     problem: Any = get_problem("launch", {"launches": 100, "items": 0})
     inputs = problem.inputs(None, np.dtype(np.float32), 1)
     oracle = problem.oracle(None, inputs, np.dtype(np.float32))
-    arrays = {"csr.row_ptr": np.zeros(1, np.int64), "csr.col_idx": np.empty(0, np.int32)}
-    arrays |= {f"in.float32.{name}": array for name, array in inputs.items()}
-    arrays |= {f"oracle.float32.{name}": array for name, array in oracle.items()}
-    heard: list[tuple[Any, ...]] = []
+    payload = Payload(NO_MATRIX, inputs={"float32": inputs}, oracles={"float32": oracle})
+    heard: list[Message] = []
     bench = Bench("host", heard.append)
     bench._clocks["gpu"] = HostClock()  # type: ignore[assignment]
     bench.load(
-        Task("launch", 0, 0, True, {"float32": {"result": ((1025,), "uint64")}},
+        Task("launch", {"float32": {"result": ((1025,), "uint64")}},
              options={"launches": 100, "items": 0}, limits={"pending_launches": 100}),
-        arrays,
+        payload,
     )  # fmt: skip
     cells = [Cell("inline", "float32"), Cell("fire-and-forget", "float32")]
     assert [bench.check(cell).status for cell in cells] == ["ok", "ok"]
@@ -218,7 +219,7 @@ def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
     heard.clear()
     with pytest.raises(ChildrenLostError, match=r"while it was timed: .* child launches were refused"):
         bench.time(cells, rule, 1, {})
-    assert [m[1] for m in heard if m[0] == "at"][-1] == cells[1]
+    assert [m.cell for m in heard if isinstance(m, At)][-1] == cells[1]
     bench.close()
 
 

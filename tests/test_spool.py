@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 
 from spgraph_bench.errors import InputError
+from spgraph_bench.matrix import CSR
 from spgraph_bench.runner import spool
+from spgraph_bench.runner.payload import Payload, ReorderedMatrix, load_columns, save_columns
 from spgraph_bench.runner.spool import Spool, load, sweep
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -205,3 +207,36 @@ def test_no_room_for_the_folder_or_its_lock_is_said(place: Path, monkeypatch: py
             with pytest.raises(InputError, match="No space left on device"):
                 Spool(0)
         assert not list(place.iterdir())
+
+
+def _csr(symmetric: bool | None, *, values: bool) -> CSR:
+    weights = np.array([1.5, 2.5]) if values else None
+    return CSR(2, 3, np.array([0, 1, 2]), np.array([2, 0], np.int32), weights, symmetric)
+
+
+@pytest.mark.parametrize("symmetric", [None, False, True])
+def test_a_payload_comes_out_of_a_spool_as_it_went_in(place: Path, symmetric: bool | None) -> None:
+    order = ReorderedMatrix(
+        _csr(symmetric, values=True), np.array([1, 0], np.int32), np.array([2, 1, 0], np.int32)
+    )
+    sent = Payload(
+        _csr(symmetric, values=False),
+        labels={"names.text": np.arange(3, dtype=np.uint8), "names.end": np.array([1, 3])},
+        orders={"rcm": order},
+        inputs={"float32": {"x": np.ones(3, np.float32), "a.b": np.zeros(0)}, "int32": {}},
+        oracles={"float32": {"r": np.arange(2.0)}},
+    )
+    made = Spool(sent.nbytes)
+    made.save(sent.named_arrays())
+    save_columns(made.path, {"rank": np.arange(4)})
+    got = Payload.load(made.path)
+    assert (got.csr.shape, got.csr.symmetric, got.csr.values) == ((2, 3), symmetric, None)
+    assert got.matrix("none") is got.csr
+    assert got.matrix("rcm").symmetric is symmetric
+    assert set(got.inputs) == {"float32"}  # a type without inputs leaves nothing
+    for name, array in sent.named_arrays().items():
+        np.testing.assert_array_equal(got.named_arrays()[name], array)
+        assert got.named_arrays()[name].dtype == array.dtype
+    assert set(got.named_arrays()) == set(sent.named_arrays())
+    np.testing.assert_array_equal(load_columns(made.path, ["rank"])["rank"], np.arange(4))
+    made.close()

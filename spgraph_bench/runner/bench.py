@@ -1,14 +1,4 @@
-"""What happens on a device: prepare, check, time. Runs in the worker process (or in ours, with --in-process).
-
-Messages go to `emit` while a call works:
-
-``("stage", text, guarded)``   what is being done; guarded: on the device, under the watchdog
-``("at", cell)``               the cell whose launch comes next
-``("event", Taken | Ended)``   a sample, or the end of a series
-``("part", cell, name, ms)``   what a part of the cell's run takes alone
-``("verified", cell, details)``  outputs after timing were right; before the cell's last "event"
-``("wrong", cell, reason)``    one was not
-"""
+"""What happens on a device: prepare, check, time. Runs in the worker process (or in ours, with --in-process)."""
 
 from __future__ import annotations
 
@@ -18,7 +8,7 @@ import os
 import traceback
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +36,7 @@ from spgraph_bench.memory import available_memory
 from spgraph_bench.problems import CheckResult, Problem, get_problem
 from spgraph_bench.problems.exact import DRAWS, Draw, small_packed
 from spgraph_bench.problems.traversal import LevelWork, level_work, levels_of
-from spgraph_bench.results.record import Ceiling, Status
-from spgraph_bench.runner import spool
+from spgraph_bench.results.record import Ceiling
 from spgraph_bench.runner.break_even import measure_break_even
 from spgraph_bench.runner.children import (
     DEFAULT_LIMITS,
@@ -57,6 +46,9 @@ from spgraph_bench.runner.children import (
 )
 from spgraph_bench.runner.figures import conversion_bytes
 from spgraph_bench.runner.guard import checksum
+from spgraph_bench.runner.messages import At, Event, Message, Part, Stage, Verified, Wrong
+from spgraph_bench.runner.payload import NO_MATRIX, Arrays, Payload, save_columns
+from spgraph_bench.runner.plan import Cell, Outcome, Task
 from spgraph_bench.runner.prepare import (
     Prepared,
     compile_times,
@@ -80,82 +72,9 @@ from spgraph_bench.units import human_bytes
 from spgraph_bench.validate import Checked, Graph, Validator, make_validator
 from spgraph_bench.variants.base import Launch, Variant, get_variant, library_versions
 
-__all__ = ["Bench", "Cell", "Outcome", "Task"]
+__all__ = ["Bench"]
 
 _PART_SAMPLES = 9
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One variant with one value type."""
-
-    variant: str
-    dtype: str
-    reorder: str = "none"
-    """The order of the matrix's rows and columns, one of spgraph_bench.reorder.ORDERS."""
-
-    @property
-    def key(self) -> str:
-        order = "" if self.reorder == "none" else f"/{self.reorder}"
-        return f"{self.variant}/{self.dtype}{order}"
-
-
-@dataclass(frozen=True)
-class Task:
-    """What all cells of a run share."""
-
-    problem: str
-    rows: int
-    cols: int
-    pattern: bool
-    outputs: Mapping[str, Mapping[str, tuple[tuple[int, ...], str]]]
-    """dtype -> output name -> (shape, dtype), from ``Problem.output_arrays``."""
-    params: Mapping[str, Any] = field(default_factory=dict)
-    force_format: bool = False
-    offsets: str = "int32"
-    symmetric: bool | None = None
-    """Whether the pattern equals its transpose; None where nobody asked."""
-    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Parameters found by tuning, by variant; `params` win over them."""
-    trace: bool = False
-    """Keep the levels of the first case."""
-    keep_answer: bool = False
-    """Keep the first right answer for :meth:`Bench.answer`."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """The problem's declared options, all of them (spmm: k, layout)."""
-    limits: Mapping[Limit, int] = field(default_factory=dict)
-    """Limits to set before the first launch; the device's own for the others."""
-    needs: Mapping[str, Mapping[Limit, int]] = field(default_factory=dict)
-    """What each variant's bound says it needs, for those that launch or allocate on the device."""
-
-    def params_of(self, variant: str) -> dict[str, Any]:
-        """Parameters for `variant`."""
-        return {**self.tuned.get(variant, {}), **self.params}
-
-
-@dataclass
-class Outcome:
-    """What checking a cell gave."""
-
-    status: Status
-    reason: str = ""
-    bytes: dict[str, int] = field(default_factory=dict)
-    operations: int = 0
-    times: dict[str, float] = field(default_factory=dict)
-    check: dict[str, Any] = field(default_factory=dict)
-    params: dict[str, Any] = field(default_factory=dict)
-    counters: dict[str, int] | None = None
-    children: dict[str, int] | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-    modules: tuple[dict[str, Any], ...] = ()
-    """How its kernels were compiled, as ``Record.modules`` has it."""
-    replace_worker: bool = False
-    """The next launch may hang: this worker must not be asked to do anything more."""
-    device_bytes: int = 0
-    cases: tuple[dict[str, Any], ...] = ()
-    trace: tuple[dict[str, Any], ...] = ()
-    inspected: int | None = None
-    result: dict[str, Any] = field(default_factory=dict)
 
 
 class _AnnouncingClock:
@@ -274,7 +193,7 @@ class Bench:
     def __init__(
         self,
         device: str,
-        emit: Callable[[tuple[Any, ...]], None],
+        emit: Callable[[Message], None],
         gate: bool | None = None,
         device_options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -290,7 +209,7 @@ class Bench:
         self._clocks: dict[str, Clock] = {}
         self._announced: tuple[Cell | None, float] = (None, 0.0)
         self._task: Task | None = None
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._payload = Payload(NO_MATRIX)
         self._csr: CSR | None = None
         self._matrices: dict[str, tuple[CSR, MatrixStats]] = {}
         """The matrix in each order, "none" included."""
@@ -319,19 +238,15 @@ class Bench:
         """What the device is: DeviceInfo as a dict."""
         return asdict(self.device.info())
 
-    def load(self, task: Task, arrays: Mapping[str, npt.NDArray[Any]] | Path) -> None:
-        """Take over a task: ``csr.row_ptr`` ..., ``in.<dtype>.<name>``, ``oracle.<dtype>.<name>``.
-
-        For each order that is wanted besides: ``<order>.row_ptr`` ..., and ``<order>.rows`` and
-        ``<order>.cols``: which row and column of the matrix each of the reordered one is.
-        """
+    def load(self, task: Task, payload: Payload | Path) -> None:
+        """Take over a task; its payload, or the folder where it is."""
         self._release()
         for name, value in task.limits.items():
             if self._limits.get(name) != value:
                 self.device.set_limit(name, value)
                 self._limits[name] = value
         self._task = task
-        self._arrays = spool.load(arrays) if isinstance(arrays, Path) else dict(arrays)
+        self._payload = Payload.load(payload) if isinstance(payload, Path) else payload
         self._matrices.clear()
         self._csr, _ = self._matrix("none")
 
@@ -394,18 +309,17 @@ class Bench:
     def answer(self, folder: Path | None) -> dict[str, npt.NDArray[Any]] | list[str] | None:
         """Columns of the first right answer by name, None while there is none.
 
-        With `folder` they are left there as ``answer.<name>.npy`` and only the names are returned.
+        With `folder` they are left there and only the names are returned.
         """
         if self._answer is None or folder is None:
             return self._answer
-        spool.save(folder, {f"answer.{name}": column for name, column in self._answer.items()})
-        return list(self._answer)
+        return save_columns(folder, self._answer)
 
     def ceiling(self) -> Ceiling | None:
         """The device's bandwidth and floor; None on the host device."""
         if self.device.kind != "cuda":
             return None
-        self._emit(("stage", "measuring the ceiling", True))
+        self._emit(Stage("measuring the ceiling", True))
         from spgraph_bench.measure.cuda_clock import CudaClock
 
         clock = self._clock("gpu")
@@ -420,7 +334,7 @@ class Bench:
         pool = self._task.limits.get("pending_launches", DEFAULT_LIMITS["pending_launches"])
         return measure_break_even(
             self.device, self._clock("gpu"), pool,
-            lambda text: self._emit(("stage", f"measuring from where child launches pay: {text}", True)),
+            lambda text: self._emit(Stage(f"measuring from where child launches pay: {text}", True)),
         )  # fmt: skip
 
     def versions(self, libraries: Sequence[str]) -> dict[str, str]:
@@ -449,7 +363,7 @@ class Bench:
         assert self._task is not None
         for cell in cells:
             variant = get_variant(self._task.problem, cell.variant)
-            self._emit(("at", cell))
+            self._emit(At(cell))
             prepared = self._prepared(variant, cell)
             clock = _AnnouncingClock(self._clock(variant.where), cell, prepared, self._announce)
             watched = variant.where == "gpu"
@@ -457,7 +371,7 @@ class Bench:
                 Entry(cell.key, prepared.launch, clock, taken=taken.get(cell.key, ()), watched=watched)
             )
             self._time_parts(cell, prepared.launch, clock)
-        self._emit(("stage", "timing", True))
+        self._emit(Stage("timing", True))
         gc.collect()
         self.stopping = False
         self._announced = (None, 0.0)
@@ -478,7 +392,7 @@ class Bench:
 
     def pass_on(self, event: Taken | Ended) -> None:
         """Send an event of the timing loop to the parent."""
-        self._emit(("event", event))
+        self._emit(Event(event))
 
     def verify(self, cell: Cell, cache: Cache, number: int) -> float:
         """Verifying run `number` of `cell`, as a sample in this cache state; its time in ms.
@@ -489,7 +403,7 @@ class Bench:
         assert self._task is not None
         problem = get_problem(self._task.problem, self._task.options)
         variant = get_variant(self._task.problem, cell.variant)
-        self._emit(("at", cell))
+        self._emit(At(cell))
         begin = perf_counter()
         prepared = self._ready[cell.key]
         try:
@@ -511,11 +425,12 @@ class Bench:
     def verified(self, cell: Cell, caches: Sequence[str]) -> None:
         """Tell the parent which verifying runs of `cell` were right so far."""
         runs = self._ready[cell.key].runs
-        self._emit(("verified", cell, {"verified": len(caches), "verified_as": list(caches), "runs": runs}))
+        details = {"verified": len(caches), "verified_as": list(caches), "runs": runs}
+        self._emit(Verified(cell, details))
 
     def found_wrong(self, cell: Cell, reason: str) -> None:
         """Tell the parent that `cell` is wrong."""
-        self._emit(("wrong", cell, reason))
+        self._emit(Wrong(cell, reason))
 
     def _must_be_whole(self, cell: Cell) -> None:
         """Raise ChildrenLostError, the blame on `cell`, when one of its timed runs lost children.
@@ -530,7 +445,7 @@ class Bench:
                 found.must_be_whole(self._task.needs.get(prepared.job.variant.name, {}), self._task.limits)
         except ChildrenLostError as error:
             self._lost.append(prepared)
-            self._emit(("at", cell))
+            self._emit(At(cell))
             raise ChildrenLostError(f"while it was timed: {error}") from None
 
     def _announce(self, cell: Cell) -> None:
@@ -538,7 +453,7 @@ class Bench:
         now = monotonic()
         if cell is not self._announced[0] or now - self._announced[1] > 1.0:
             self._announced = (cell, now)
-            self._emit(("at", cell))
+            self._emit(At(cell))
 
     def _time_parts(self, cell: Cell, launch: Launch, clock: Clock) -> None:
         """Time the parts of `launch` alone, cold, on what a whole run of the first case left."""
@@ -549,7 +464,7 @@ class Bench:
             alone = Launch(run=part, reset=lambda: None, output=launch.output, operations=8, gated=True)
             taken = [clock.sample(alone, "cold") for _ in range(_PART_SAMPLES)]
             if valid := [sample.ms for sample in taken if sample.valid]:
-                self._emit(("part", cell, f"{name}_ms", float(np.median(valid))))
+                self._emit(Part(cell, f"{name}_ms", float(np.median(valid))))
 
     def close(self) -> None:
         """Give everything back."""
@@ -562,16 +477,7 @@ class Bench:
     def _matrix(self, reorder: str) -> tuple[CSR, MatrixStats]:
         """The matrix in this order, and its statistics."""
         if reorder not in self._matrices:
-            assert self._task is not None
-            task, a, name = self._task, self._arrays, "csr" if reorder == "none" else reorder
-            csr = CSR(
-                task.rows,
-                task.cols,
-                a[f"{name}.row_ptr"],
-                a[f"{name}.col_idx"],
-                None if task.pattern else a[f"{name}.values"],
-                task.symmetric,
-            )
+            csr = self._payload.matrix(reorder)
             self._matrices[reorder] = csr, row_stats(csr)
         return self._matrices[reorder]
 
@@ -583,7 +489,8 @@ class Bench:
         if cell.reorder == "none" or not problem.axes:
             return None
         axis, along = next((i, a) for i, a in enumerate(problem.axes[buffer]) if a in ("rows", "cols"))
-        return self._arrays[f"{cell.reorder}.{along}"], axis
+        reordered = self._payload.orders[cell.reorder]
+        return (reordered.rows if along == "rows" else reordered.cols), axis
 
     def _input(self, cell: Cell, name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Input `array` in the order of the cell's matrix; contiguous, as libraries on the CPU want it."""
@@ -603,7 +510,7 @@ class Bench:
         free = self.device.info().memory_bytes if self.device.kind == "cuda" else self.device.free_bytes()
         outputs = self._task.outputs[cell.dtype].values()
         dense = sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in outputs)
-        dense += sum(array.nbytes for array in self._named(f"in.{cell.dtype}.").values())
+        dense += sum(array.nbytes for array in self._inputs(cell).values())
         if dense > free:
             return f"inputs and outputs need {human_bytes(dense)}; device has {human_bytes(free)}"
         free -= dense
@@ -627,10 +534,10 @@ class Bench:
         launch, packed = prepared.launch, prepared.job.packed
         _, convert_ms = self._pack(variant, cell)
         if problem.needs_matrix:
-            work = problem.work((self._task.rows, self._task.cols), packed)
+            work = problem.work(self._payload.csr.shape, packed)
         else:
-            inputs = self._named(f"in.{cell.dtype}.")
-            work = problem.work_of(inputs, self._named(f"oracle.{cell.dtype}."))
+            inputs = self._inputs(cell)
+            work = problem.work_of(inputs, self._oracle(cell))
         outcome = Outcome(
             "ok",
             bytes={
@@ -650,7 +557,7 @@ class Bench:
             params={**packed.meta, **prepared.job.params},
             device_bytes=prepared.device_bytes,
         )
-        self._emit(("stage", f"checking {cell.key}", True))
+        self._emit(Stage(f"checking {cell.key}", True))
         try:
             return self._compared(problem, prepared, variant, cell, outcome)
         except ChildrenLostError as error:
@@ -670,9 +577,9 @@ class Bench:
             result = self._check_cases(problem, prepared, variant, cell, outcome)
         else:
             raw = self._run_once(prepared, variant, outcome)
-            self._emit(("stage", f"comparing {cell.key}", False))
+            self._emit(Stage(f"comparing {cell.key}", False))
             output = self._in_own_order(problem, cell, raw)
-            result = self._judge(problem, cell, output, self._named(f"oracle.{cell.dtype}."))
+            result = self._judge(problem, cell, output, self._oracle(cell))
             if result.ok:
                 self._sum_up(problem, launch, cell, output, outcome)
                 if self._task.trace and launch.steps is not None:
@@ -712,7 +619,7 @@ class Bench:
         escape the stream; where kernels are not timed, two more runs on changed inputs are right, too; sums
         of integers are exact.
         """
-        self._emit(("stage", f"verifying {cell.key}", True))
+        self._emit(Stage(f"verifying {cell.key}", True))
         if where := prepared.overrun():
             raise WrongOutputError(where)
         launch, emulated = prepared.launch, self.device.kind == "host" and variant.where == "gpu"
@@ -785,8 +692,8 @@ class Bench:
 
         `cache`: taken as a sample in this state is taken; None: untimed. Raises WrongOutputError.
         """
-        launch, oracle = prepared.launch, self._named(f"oracle.{cell.dtype}.")
-        inputs = self._named(f"in.{cell.dtype}.")
+        launch, oracle = prepared.launch, self._oracle(cell)
+        inputs = self._inputs(cell)
         clock = None if cache is None else self._clock(variant.where)
         if clock is not None and cache == "hot":
             launch.select(0)
@@ -819,9 +726,9 @@ class Bench:
             launch.select(0)
         if where := prepared.overrun():
             raise WrongOutputError(where)
-        self._emit(("stage", f"comparing {cell.key}", False))
+        self._emit(Stage(f"comparing {cell.key}", False))
         self._must_be_right(problem, prepared, cell, output, case, inputs, oracle)
-        self._emit(("stage", "timing" if cache else f"verifying {cell.key}", True))
+        self._emit(Stage("timing" if cache else f"verifying {cell.key}", True))
         return ms
 
     def _must_be_right(
@@ -835,8 +742,8 @@ class Bench:
         oracle: dict[str, npt.NDArray[Any]] | None = None,
     ) -> None:
         """Compare an `output` as the first one was. Raises WrongOutputError."""
-        inputs = self._named(f"in.{cell.dtype}.") if inputs is None else inputs
-        oracle = self._named(f"oracle.{cell.dtype}.") if oracle is None else oracle
+        inputs = self._inputs(cell) if inputs is None else inputs
+        oracle = self._oracle(cell) if oracle is None else oracle
         if problem.has_cases:
             result, _, _ = self._judge_case(problem, cell, case, output, inputs, oracle)
         else:
@@ -868,12 +775,12 @@ class Bench:
                 options=task.options,
             )  # fmt: skip
             output = self._in_own_order(problem, cell, self._rerun(again, variant))
-            self._emit(("stage", f"comparing {cell.key}", False))
+            self._emit(Stage(f"comparing {cell.key}", False))
             try:
                 fault = draw.compare(output)
             except SkipError as error:
                 return {"skipped": str(error)}
-            self._emit(("stage", f"verifying {cell.key}", True))
+            self._emit(Stage(f"verifying {cell.key}", True))
             if fault:
                 raise WrongOutputError(f"exact pass, draw {number + 1}: {fault}")
             ranges.append([draw.ranges.values, draw.ranges.x])
@@ -883,9 +790,9 @@ class Bench:
         """Draw `number` for this type, the same for all variants and formats."""
         assert self._csr is not None
         if (cell.dtype, number) not in self._draws:
-            self._emit(("stage", f"computing sums of integers, draw {number + 1}", False))
+            self._emit(Stage(f"computing sums of integers, draw {number + 1}", False))
             self._draws[cell.dtype, number] = problem.exact(self._csr, np.dtype(cell.dtype), number)
-            self._emit(("stage", f"verifying {cell.key}", True))
+            self._emit(Stage(f"verifying {cell.key}", True))
         return self._draws[cell.dtype, number]
 
     def _with_small_values(
@@ -982,10 +889,11 @@ class Bench:
         told: dict[str, Any] = {}
         if oracle or validator is None:
             told["by_oracle"] = 1
+            csr = self._payload.csr
             if problem.is_graph:
-                oracle = oracle | {name: self._arrays[f"csr.{name}"] for name in ("row_ptr", "col_idx")}
+                oracle = oracle | {"row_ptr": csr.row_ptr, "col_idx": csr.col_idx}
             if not problem.needs_matrix:
-                oracle = oracle | self._named(f"in.{cell.dtype}.")
+                oracle = oracle | self._inputs(cell)
             result = problem.check(output, oracle, np.dtype(cell.dtype))
         if validator is None or not result.ok:
             return result
@@ -999,16 +907,16 @@ class Bench:
         """Run and check every case."""
         assert self._csr is not None
         launch = prepared.launch
-        inputs = self._named(f"in.{cell.dtype}.")
-        oracle = self._named(f"oracle.{cell.dtype}.")
+        inputs = self._inputs(cell)
+        oracle = self._oracle(cell)
         told: dict[str, Any] = {"by_oracle": 0, "by_validator": 0}
         found: list[dict[str, Any]] = []
         added: npt.NDArray[Any] | None = None
         for case in range(launch.cases):
-            self._emit(("stage", f"checking {cell.key}, case {case + 1} of {launch.cases}", True))
+            self._emit(Stage(f"checking {cell.key}, case {case + 1} of {launch.cases}", True))
             launch.select(case)
             output = self._run_once(prepared, variant, outcome)
-            self._emit(("stage", f"comparing {cell.key}, case {case + 1} of {launch.cases}", False))
+            self._emit(Stage(f"comparing {cell.key}, case {case + 1} of {launch.cases}", False))
             result, by, known = self._judge_case(problem, cell, case, output, inputs, oracle)
             for name in by:
                 told[name] += 1
@@ -1073,7 +981,7 @@ class Bench:
         assert self._csr is not None
         if cell.dtype not in self._validators:
             graph = next((v.graph for v in self._validators.values() if v is not None), None)
-            inputs = self._named(f"in.{cell.dtype}.")
+            inputs = self._inputs(cell)
             self._validators[cell.dtype] = make_validator(
                 problem, self._csr, self.device, cell.dtype, inputs, graph
             )
@@ -1097,7 +1005,7 @@ class Bench:
             if not self._alive():
                 raise
             self._drop_validators()
-            inputs = self._named(f"in.{cell.dtype}.")
+            inputs = self._inputs(cell)
             plain = make_validator(problem, self._csr, self.device, cell.dtype, inputs, Graph(self._csr))
             self._validators[cell.dtype] = plain
             assert plain is not None
@@ -1120,10 +1028,10 @@ class Bench:
         times = int(facts.get("iterations", 1))
         outcome.operations *= times
         outcome.bytes |= {name: outcome.bytes[name] * times for name in ("compulsory", "gathered")}
-        self._emit(("stage", f"summing up {cell.key}", False))
-        inputs = self._named(f"in.{cell.dtype}.")
+        self._emit(Stage(f"summing up {cell.key}", False))
+        inputs = self._inputs(cell)
         outcome.result = problem.summary(
-            output, facts, self._csr, inputs, self._named(f"oracle.{cell.dtype}."), self._vertex_labels()
+            output, facts, self._csr, inputs, self._oracle(cell), self._vertex_labels()
         )
         if self._task.keep_answer and self._answer is None:
             self._answer = problem.columns(output, self._csr, inputs) or None
@@ -1132,7 +1040,7 @@ class Bench:
         """What the input calls each vertex."""
         assert self._task is not None
         if self._labels is None:
-            self._labels = labels_of(self._arrays, self._task.rows)
+            self._labels = labels_of(self._payload.labels, self._payload.csr.rows)
         return self._labels
 
     def _by_labels(self, problem: Problem, result: CheckResult) -> CheckResult:
@@ -1147,7 +1055,7 @@ class Bench:
     def _watch(self, launch: Launch, variant: Variant, outcome: Outcome) -> None:
         """What each step of the first case was."""
         assert launch.steps is not None
-        self._emit(("stage", f"watching the steps of {variant.name}", True))
+        self._emit(Stage(f"watching the steps of {variant.name}", True))
         launch.reset()
         outcome.trace = tuple(dict(step) for step in launch.steps())
 
@@ -1163,10 +1071,10 @@ class Bench:
         assert launch.trace is not None
         assert self._task is not None
         packed, work = prepared.job.packed, self._work_of_levels(prepared, levels)
-        self._emit(("stage", f"watching the levels of {prepared.job.variant.name}", True))
+        self._emit(Stage(f"watching the levels of {prepared.job.variant.name}", True))
         launch.reset()
         done = launch.trace()
-        self._emit(("stage", "counting what was inspected", False))
+        self._emit(Stage("counting what was inspected", False))
         depth = len(work.vertices)
         # A mode notices the end by a level that finds nothing, or that it has no frontier for.
         looked = [work.inspected(t.how, k, packed.nnz) if k < depth else 0 for k, t in enumerate(done)]
@@ -1180,8 +1088,11 @@ class Bench:
                 for k, t in enumerate(done[:depth])
             )  # fmt: skip
 
-    def _named(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
-        return {k.removeprefix(prefix): v for k, v in self._arrays.items() if k.startswith(prefix)}
+    def _inputs(self, cell: Cell) -> Arrays:
+        return dict(self._payload.inputs.get(cell.dtype, {}))
+
+    def _oracle(self, cell: Cell) -> Arrays:
+        return dict(self._payload.oracles.get(cell.dtype, {}))
 
     def _format_key(self, variant: Variant, cell: Cell) -> str:
         return f"{variant.format}/{cell.dtype}/{cell.reorder}"
@@ -1200,7 +1111,7 @@ class Bench:
             self._packed = None
             form = get_format(variant.format)
             params = {k: v for k, v in self._task.params.items() if k in form.tunables}
-            self._emit(("stage", f"converting to {variant.format}", False))
+            self._emit(Stage(f"converting to {variant.format}", False))
             start = perf_counter()
             packed = form.pack(csr, np.dtype(cell.dtype), np.dtype(self._task.offsets), **params)
             self._packed = (key, locked(packed), (perf_counter() - start) * 1e3)
@@ -1218,7 +1129,7 @@ class Bench:
         arrays: dict[str, Buffer] | None = None
         key = self._format_key(variant, cell)
         if variant.where == "gpu":
-            self._emit(("stage", f"uploading {variant.format}", True))
+            self._emit(Stage(f"uploading {variant.format}", True))
             if key not in self._uploaded:
                 start = perf_counter()
                 self._uploaded[key] = upload_packed(self.device, packed)
@@ -1228,11 +1139,9 @@ class Bench:
             arrays = self._uploaded[key]
         elif f"host/{key}" not in self._sums:
             self._sums[f"host/{key}"] = _host_sums(packed)
-        self._emit(("stage", f"preparing {cell.key}", True))
+        self._emit(Stage(f"preparing {cell.key}", True))
         outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in task.outputs[cell.dtype].items()}
-        inputs = {
-            name: self._input(cell, name, array) for name, array in self._named(f"in.{cell.dtype}.").items()
-        }
+        inputs = {name: self._input(cell, name, array) for name, array in self._inputs(cell).items()}
         params = task.params_of(variant.name)
         fresh = np.empty(0, np.int32)
         if "sources" in inputs:

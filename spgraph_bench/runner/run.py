@@ -35,9 +35,11 @@ from spgraph_bench.reorder import reorder
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
 from spgraph_bench.results.record import Ceiling, Record, Samples
 from spgraph_bench.runner import guard
-from spgraph_bench.runner.bench import Cell, Outcome, Task
 from spgraph_bench.runner.children import DEFAULT_LIMITS
 from spgraph_bench.runner.figures import run_bytes
+from spgraph_bench.runner.messages import At, Event, Message, Part, Verified, Wrong
+from spgraph_bench.runner.payload import NO_MATRIX, Arrays, Payload, ReorderedMatrix, load_columns
+from spgraph_bench.runner.plan import Cell, Outcome, Task
 from spgraph_bench.runner.prepare import defines_for, filled_params
 from spgraph_bench.runner.spool import Spool
 from spgraph_bench.runner.tuned import load_tuned
@@ -188,8 +190,7 @@ def generated_matrix(problem: Problem, options: Mapping[str, Any]) -> Matrix:
     filled = filled_options(problem, options)
     name = "-".join([problem.name, *(f"{name}-{value:g}" if isinstance(value, float) else f"{name}-{value}"
                                      for name, value in filled.items())])  # fmt: skip
-    empty = CSR(0, 0, np.zeros(1, np.int64), np.empty(0, np.int32), None)
-    return Matrix(name, empty, Source("options", "", "generated"), weighted=False)
+    return Matrix(name, NO_MATRIX, Source("options", "", "generated"), weighted=False)
 
 
 def run(
@@ -227,7 +228,7 @@ class _Run:
         on_answer: Callable[[Mapping[str, npt.NDArray[Any]]], None] | None,
     ) -> None:
         self.on_answer = on_answer
-        self.answer: dict[str, npt.NDArray[Any]] | list[str] | None = None
+        self.answer: Arrays | list[str] | None = None
         """Columns of the first right answer until they are handed over; of a worker, their names."""
         self.session, self.matrix, self.settings = session, matrix, settings
         self.problem = get_problem(problem, settings.options)
@@ -279,8 +280,8 @@ class _Run:
                 "environment": self._environment(),
             }
             if not self.session.in_process:
-                self.spool = Spool(sum(a.nbytes for a in self.arrays.values()))
-                self.spool.save(self.arrays)
+                self.spool = Spool(self.payload.nbytes)
+                self.spool.save(self.payload.named_arrays())
             for cell in self.cells:
                 if cell.variant in refused:
                     self._record(cell, Outcome("skipped", refused[cell.variant]))
@@ -321,16 +322,11 @@ class _Run:
             self.matrix = dataclasses.replace(self.matrix, csr=csr)
         csr = self.matrix.csr
         offsets = settings.offsets or ("int64" if csr.nnz > INT32_ENTRIES else "int32")
-        self.arrays: dict[str, npt.NDArray[Any]] = {"csr.row_ptr": csr.row_ptr, "csr.col_idx": csr.col_idx}
-        if csr.values is not None:
-            self.arrays["csr.values"] = csr.values
-        if problem.is_graph:
-            self.arrays |= label_arrays(self.matrix)
-        for order in settings.reorder:
-            if order != "none":
-                self._reorder(csr, order)
+        orders = {order: self._reorder(csr, order) for order in settings.reorder if order != "none"}
         if not problem.needs_matrix:
             self._describe_inputs(problem)
+        made: dict[str, Arrays] = {}
+        oracles: dict[str, Arrays] = {}
         outputs: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {}
         for dtype in settings.dtypes:
             self.progress(f"computing the {dtype} oracle")
@@ -338,23 +334,20 @@ class _Run:
             inputs = self.inputs.pop(dtype, None) or problem.inputs(
                 self.matrix, kind, settings.seed, **settings.options
             )
-            oracle = problem.oracle(self.matrix, inputs, kind, **settings.options)
-            self.arrays |= {f"in.{dtype}.{name}": array for name, array in inputs.items()}
-            self.arrays |= {f"oracle.{dtype}.{name}": array for name, array in oracle.items()}
+            oracles[dtype] = problem.oracle(self.matrix, inputs, kind, **settings.options)
+            made[dtype] = inputs
             outputs[dtype] = {
                 name: (shape, str(out))
                 for name, (shape, out) in problem.output_arrays(self.matrix, kind).items()
             }
+        labels = label_arrays(self.matrix) if problem.is_graph else {}
+        self.payload = Payload(csr, labels, orders, made, oracles)
         self.task = Task(
             problem=problem.name,
-            rows=csr.rows,
-            cols=csr.cols,
-            pattern=csr.values is None,
             outputs=outputs,
             params=dict(settings.params),
             force_format=settings.force_format,
             offsets=offsets,
-            symmetric=symmetric,
             trace=settings.trace,
             keep_answer=self.on_answer is not None,
             options=filled_options(problem, settings.options),
@@ -379,18 +372,13 @@ class _Run:
     def _needs(self, variant: Variant) -> Limits:
         """The largest bounds of `variant` over the types it runs in."""
         assert variant.limits is not None
-        most = Limits()
+        most, payload = Limits(), self.payload
         params = filled_params(variant, self.task.params_of(variant.name))
         for dtype in dict.fromkeys(cell.dtype for cell in self.cells if cell.variant == variant.name):
             if dtype not in variant.dtypes:
                 continue
-            parts = {
-                kind: {k.removeprefix(f"{kind}.{dtype}."): a for k, a in self.arrays.items()
-                       if k.startswith(f"{kind}.{dtype}.")}
-                for kind in ("in", "oracle")
-            }  # fmt: skip
             bound = variant.limits(
-                Sizes(self.matrix.csr, parts["in"], parts["oracle"], params, self.task.options)
+                Sizes(payload.csr, payload.inputs[dtype], payload.oracles[dtype], params, self.task.options)
             )
             most = Limits(
                 max(most.pending_launches, bound.pending_launches), max(most.heap_bytes, bound.heap_bytes)
@@ -438,19 +426,13 @@ class _Run:
         except (WorkerDiedError, WorkerHungError) as error:
             raise DeviceError(f"{self.session.device} does not answer: {error}") from None
 
-    def _reorder(self, csr: CSR, order: str) -> None:
-        """Add the matrix in another order to the arrays. Raises UsageError where there is none."""
+    def _reorder(self, csr: CSR, order: str) -> ReorderedMatrix:
+        """The matrix in another order. Raises UsageError where there is none."""
         self.progress(f"reordering: {order}")
         new = reorder(csr, order)
         self.reorder_ms[order] = new.ms
-        self.arrays |= {
-            f"{order}.row_ptr": new.csr.row_ptr,
-            f"{order}.col_idx": new.csr.col_idx,
-            f"{order}.rows": new.row_order,
-            f"{order}.cols": new.col_order,
-        }
-        if new.csr.values is not None:
-            self.arrays[f"{order}.values"] = new.csr.values
+        same = dataclasses.replace(new.csr, symmetric=csr.symmetric)
+        return ReorderedMatrix(same, new.row_order, new.col_order)
 
     def _require_memory(self) -> None:
         """Raises InputError where inputs, oracle and checks take more than there is, before they are made."""
@@ -468,7 +450,7 @@ class _Run:
         """A worker that has the task."""
         worker = self.session.worker_with(self.task.limits)
         if worker is not self.loaded:
-            worker.call("load", self.task, self.spool.path if self.spool else self.arrays)
+            worker.call("load", self.task, self.spool.path if self.spool else self.payload)
             self.loaded = worker
         return worker
 
@@ -563,8 +545,7 @@ class _Run:
         if self.on_answer is None or self.answer is None:
             return
         if self.spool:
-            paths = {name: self.spool.path / f"answer.{name}.npy" for name in self.answer}
-            self.answer = {name: np.load(path, mmap_mode="r") for name, path in paths.items()}
+            self.answer = load_columns(self.spool.path, list(self.answer))
         assert isinstance(self.answer, dict)
         self.on_answer(self.answer)
         self.on_answer = self.answer = None
@@ -624,20 +605,20 @@ class _Run:
         rule = StoppingRule(time_limit_s=self.settings.time_limit_s)
         pending = {cell.key: cell for cell in cells}
 
-        def on_message(message: tuple[Any, ...]) -> None:
-            if message[0] == "at":
-                self.at = message[1]
-            elif message[0] == "part":
-                self.outcomes[message[1].key].times[message[2]] = message[3]
-            elif message[0] == "verified":
-                outcome = self.outcomes[message[1].key]
-                outcome.check = {**outcome.check, **message[2]}
-            elif message[0] == "wrong":
-                outcome = self.outcomes[message[1].key]
-                outcome.status, outcome.reason = "wrong", message[2]
-                outcome.check = {**outcome.check, "ok": False, "message": message[2]}
-            elif message[0] == "event":
-                event = message[1]
+        def on_message(message: Message) -> None:
+            if isinstance(message, At):
+                self.at = message.cell
+            elif isinstance(message, Part):
+                self.outcomes[message.cell.key].times[message.name] = message.ms
+            elif isinstance(message, Verified):
+                outcome = self.outcomes[message.cell.key]
+                outcome.check = {**outcome.check, **message.details}
+            elif isinstance(message, Wrong):
+                outcome = self.outcomes[message.cell.key]
+                outcome.status, outcome.reason = "wrong", message.reason
+                outcome.check = {**outcome.check, "ok": False, "message": message.reason}
+            elif isinstance(message, Event):
+                event = message.event
                 if isinstance(event, Taken):
                     self.taken[event.key].append(event)
                     samples = sum(map(len, self.taken.values()))
@@ -713,7 +694,7 @@ class _Run:
 
     def _unread_bytes(self, dtype: str) -> int:
         """Bytes of x that no entry of the matrix meets."""
-        x, csr = self.arrays[f"in.{dtype}.x"], self.matrix.csr
+        x, csr = self.payload.inputs[dtype]["x"], self.matrix.csr
         if "rows" in self.problem.axes["x"]:
             unread = int(np.count_nonzero(csr.row_lengths() == 0))
         else:

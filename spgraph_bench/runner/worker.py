@@ -27,6 +27,7 @@ import spgraph_bench
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.memory import available_memory, oom_kills
 from spgraph_bench.paths import temporary_dir
+from spgraph_bench.runner.messages import Message, Stage
 from spgraph_bench.units import human_bytes
 
 __all__ = [
@@ -54,7 +55,7 @@ from spgraph_bench.runner.worker import serve
 serve(int(sys.argv[2]))
 """
 
-OnMessage = Callable[[tuple[Any, ...]], None]
+OnMessage = Callable[[Message], None]
 
 
 class WorkerDiedError(Exception):
@@ -89,7 +90,7 @@ class LocalWorker:
         self._listener: OnMessage | None = None
         self._bench = Bench(device, self._emit, **options)
 
-    def _emit(self, message: tuple[Any, ...]) -> None:
+    def _emit(self, message: Message) -> None:
         if self._listener:
             self._listener(message)
 
@@ -246,8 +247,8 @@ class ProcessWorker:
             if kind == "raise":
                 raise content
             for message in content:
-                if message[0] == "stage":
-                    guarded = message[2] or patience is not None
+                if isinstance(message, Stage):
+                    guarded = message.guarded or patience is not None
                 if on_message:
                     on_message(message)
 
@@ -301,12 +302,12 @@ class _Outbox:
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        self._waiting: list[tuple[Any, ...]] = []
+        self._waiting: list[Message] = []
         self._sent = time.monotonic()
 
-    def add(self, message: tuple[Any, ...]) -> None:
+    def add(self, message: Message) -> None:
         self._waiting.append(message)
-        if message[0] != "event" or time.monotonic() - self._sent > 0.02:
+        if not message.frequent or time.monotonic() - self._sent > 0.02:
             self.flush()
 
     def flush(self) -> None:
