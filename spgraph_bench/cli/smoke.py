@@ -71,7 +71,11 @@ def command(device: str, junit: Path | None, results: Path | None) -> int:
 
 
 def _run(
-    choice: DeviceChoice, cases: tuple[SmokeCase, ...], suites: list[Suite], about: dict[str, str], results: Path | None
+    choice: DeviceChoice,
+    cases: tuple[SmokeCase, ...],
+    suites: list[Suite],
+    about: dict[str, str],
+    results: Path | None,
 ) -> int:
     """Run `cases`, adding to `suites` and `about` as they go; the exit status."""
     from spgraph_bench.report.junit import Suite
@@ -118,7 +122,9 @@ def _bad(suite: Suite) -> list[str]:
 def _say(suite: Suite) -> None:
     ok, skipped = (sum(r.status == status for r in suite.records) for status in ("ok", "skipped"))
     bad = _bad(suite)
-    counts = f"{ok} ok" + (f", {skipped} skipped" if skipped else "") + (f", {len(bad)} failed" if bad else "")
+    counts = (
+        f"{ok} ok" + (f", {skipped} skipped" if skipped else "") + (f", {len(bad)} failed" if bad else "")
+    )
     out(f"{'FAILED' if bad else 'ok':6}  {suite.name}: {counts} ({suite.seconds:.1f} s)")
     for line in bad:
         out(f"        {' '.join(line.splitlines())}")
@@ -128,9 +134,8 @@ def _conclude(suites: list[Suite], device: str, seconds: float) -> int:
     records = [r for suite in suites for r in suite.records]
     ok, skipped = (sum(r.status == status for r in records) for status in ("ok", "skipped"))
     bad = sum(len(_bad(suite)) for suite in suites)
-    out(
-        f"smoke {'FAILED' if bad else 'passed'} on {device}: {ok} ok, {skipped} skipped, {bad} failed in {seconds:.0f} s"
-    )
+    verdict = "FAILED" if bad else "passed"
+    out(f"smoke {verdict} on {device}: {ok} ok, {skipped} skipped, {bad} failed in {seconds:.0f} s")
     return 1 if bad else 0
 
 

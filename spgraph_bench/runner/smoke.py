@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from spgraph_bench.errors import DeviceError, NothingRanError, SpgraphError
 from spgraph_bench.matrix import Matrix
-from spgraph_bench.problems import Generated, get_problem
+from spgraph_bench.problems import get_problem
 from spgraph_bench.results.record import Record
 from spgraph_bench.runner.run import Session, Settings, generated_matrix, run
 from spgraph_bench.variants import select
@@ -147,13 +146,17 @@ def run_case(session: Session, case: SmokeCase, on_record: Callable[[Record], No
 
     try:
         with tempfile.TemporaryDirectory(prefix="spgraph-smoke-") as folder:
-            if isinstance(problem, Generated):
+            if not problem.needs_matrix:
                 options = {**problem.host_defaults, **options}  # small
                 matrix = generated_matrix(problem, options)
             else:
                 matrix = _matrix(case, Path(folder))
             settings = Settings(
-                dtypes=(smoke_dtype(case),), params=case.params, time_limit_s=_TIME_LIMIT_S, options=options, break_even=False
+                dtypes=(smoke_dtype(case),),
+                params=case.params,
+                time_limit_s=_TIME_LIMIT_S,
+                options=options,
+                break_even=False,
             )
             run(session, matrix, case.problem, chosen, settings, keep)
     except DeviceError:
@@ -171,7 +174,9 @@ def unmet(case: SmokeCase, records: list[Record]) -> list[str]:
         found = [there[name] for name in there if fnmatchcase(name, glob)]
         if not found:
             missing.append(f"no variant {glob} ran")
-        missing += [f"{r.variant} must run, but was skipped: {r.reason}" for r in found if r.status == "skipped"]
+        missing += [
+            f"{r.variant} must run, but was skipped: {r.reason}" for r in found if r.status == "skipped"
+        ]
     if not any(r.status == "ok" for r in records):
         missing.append("nothing ran")
     return list(dict.fromkeys(missing))
