@@ -1,9 +1,9 @@
 // relax.cuh: relaxing the edges of a frontier, and the near and far piles of a search for shortest paths.
 //
-// Layout   dist     int32 [n]: the length found so far, as an ordered integer (see length_plus); `unreached` until
-//          found queued   int32 [n]: the last phase that the vertex was queued for; 0 before in_far   unsigned [ceil(n
-//          / 32)]: a bit per vertex that lies in the far pile queue    index_t [2][side], start offset_t [2][side],
-//          side = n + SPG_SPARE: the near piles, see frontier.cuh.
+// Layout   dist     int32 [n]: the length found so far, as an ordered integer (see length_plus); else `unreached`
+//          queued   int32 [n]: the last phase that the vertex was queued for; 0 before
+//          in_far   unsigned [ceil(n / 32)]: a bit per vertex that is in the far pile
+//          queue    index_t [2][side], start offset_t [2][side], side = n + SPG_SPARE: the near piles (frontier.cuh).
 //                   Phase k reads queue k % 2 and tally k % 3, and writes those of k + 1.
 //          far      index_t [2][n]: after j splits far pile j % 2 is in use
 //          words    word64_t [6]: the tallies of three phases, then how many the far piles of three splits hold

@@ -1,9 +1,9 @@
 // tree.cuh: what a quadtree of points is here, and Morton codes.
 //
-// Layout   point   float2 [n]: coordinates in [0, 1). code    unsigned: 16 bits of x and of y, interleaved, x lowest:
-//          the top 2 d bits name the box of depth d that
-//                  the point lies in. 65,536 is a power of two, so coordinates are cut off, never rounded: a point lies
-//                  in a box by its code if and only if it does by comparing its coordinates.
+// Layout   point   float2 [n]: coordinates in [0, 1).
+//          code    unsigned: 16 bits of x and of y, interleaved, x lowest: the top 2 d bits name the box of depth d
+//                  that the point is in. 65,536 is a power of two, so coordinates are cut off, never rounded: a point
+//                  is in a box by its code if and only if it is by comparing its coordinates.
 //          node    node_t [..]: the root is node 0. A node with more than `leaf` points and a depth below `depth` is
 //                  split: its four children stand next to each other from node.child on, by quadrant (1: right half,
 //                  2: upper half). A leaf has child -1; children without points are leaves of no points.
