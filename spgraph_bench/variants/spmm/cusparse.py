@@ -73,8 +73,9 @@ def _spmm(
     compute = sum_type(a.dtype)
     y_type = y_type or compute
     x, y, own_bytes = job.buffers["x"], job.buffers["y"], 0
-    if cols != a.cols:
-        more = [(0, 0), (0, cols - a.cols)] if by_column else [(0, cols - a.cols), (0, 0)]
+    own_x = cols != a.cols
+    more = [(0, 0), (0, cols - a.cols)] if by_column else [(0, cols - a.cols), (0, 0)]
+    if own_x:
         x = device.upload(np.pad(job.inputs["x"], more))
         own_bytes += x.nbytes
     own_y = rows != a.rows or y_type != compute
@@ -110,13 +111,18 @@ def _spmm(
     except cusparse.cuSPARSEError as cause:
         raise refusal(cause) from None
 
+    def reset() -> None:
+        device.fill(y, 0xFF)
+        if own_x:  # X may have changed
+            device.write(x, np.pad(device.download(job.buffers["x"]), more))
+
     def output() -> npt.NDArray[Any]:
         whole = device.download(y)
         return np.ascontiguousarray(whole[:, : a.rows] if by_column else whole[: a.rows])
 
     return Launch(
         run=functools.partial(cusparse.sp_mm, *arguments, workspace.ptr),
-        reset=lambda: device.fill(y, 0xFF),
+        reset=reset,
         output=output if own_y else lambda: device.download(y),
         # How many kernels the library launches is its own affair; none is known to launch over eight.
         operations=8,
