@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -197,6 +199,27 @@ def test_counters_of_ncu_are_read() -> None:
     found = parse(log)["csr_scalar"]
     assert (found.launches, found.requests, found.sectors_per_request, found.l1_hit) == (2, 200, 15.8, 60.5)
     assert parse("==ERROR== ERR_NVGPUCTRPERM") == {}
+
+
+def test_the_comparison_with_ncu_is_a_table_that_can_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    path = Path(__file__).resolve().parents[1] / "scripts" / "profile_against_ncu.py"
+    spec = importlib.util.spec_from_file_location("profile_against_ncu", path)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    measured = {"requests": 100.0, "sectors": 1580.0}
+    kernel = {"name": "csr_scalar", "loads": {"requests": 10, "sectors": 160}, "measured": measured}
+    said = json.dumps({"variant": "csr-scalar", "kernels": [kernel, {**kernel, "measured": None}]})
+    done = subprocess.CompletedProcess([], 0, said)
+    monkeypatch.setattr(script.subprocess, "run", lambda *_, **__: done)
+    assert script.main(["csr-scalar"]) == 0
+    assert "| csr-scalar | csr_scalar | 16.00 | 15.80 | +1.3% |" in capsys.readouterr().out
+    measured["sectors"] = 1400.0
+    assert script.main(["csr-scalar"]) == 1
+    assert "modelled as 16.00, measured as 14.00" in capsys.readouterr().err
 
 
 def test_counts_add_up() -> None:
