@@ -212,9 +212,10 @@ def test_the_comparison_with_ncu_is_a_table_that_can_fail(
     spec.loader.exec_module(script)
     measured = {"requests": 100.0, "sectors": 1580.0}
     kernel = {"name": "csr_scalar", "loads": {"requests": 10, "sectors": 160}, "measured": measured}
-    said = json.dumps({"variant": "csr-scalar", "kernels": [kernel, {**kernel, "measured": None}]})
-    done = subprocess.CompletedProcess([], 0, said)
-    monkeypatch.setattr(script.subprocess, "run", lambda *_, **__: done)
+    said = {"variant": "csr-scalar", "kernels": [kernel, {**kernel, "measured": None}]}
+    monkeypatch.setattr(
+        script.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, json.dumps(said))
+    )
     assert script.main(["csr-scalar"]) == 0
     assert "| csr-scalar | csr_scalar | 16.00 | 15.80 | +1.3% |" in capsys.readouterr().out
     measured["sectors"] = 1400.0
