@@ -1,4 +1,4 @@
-"""Put the numbers of README.md, docs/*.md and results/*/README.md in their places, from the records.
+"""Put the numbers of README.md, docs/*.md and the README.md of results/* and cuda/* in their places, from the records.
 
     fill_numbers.py            write them
     fill_numbers.py --check    exit status 1 where a number differs from its record, or a mark is missing
@@ -19,6 +19,7 @@ import itertools
 import math
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from spgraph_bench.toolchain.modules import kernel_tokens
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "h200"
+READING_ORDER = ROOT / "cuda" / "reading_order.toml"
 MARK = "†"
 PLACE = re.compile(r"(<!-- numbers: ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -556,6 +558,44 @@ def break_even() -> str:
     return table(["children at a time", "a launch pays from (us of work)", "95 % interval"], rows)
 
 
+# ---- reading order ----------------------------------------------------------------------------------------
+
+
+def _time_of_step(
+    problem: str, stem: str, variant: str, dtype: str | None
+) -> tuple[float | None, Record | None]:
+    """Its time, in ms, of `launch` in us a task; and the record."""
+    r = find(stem, variant, **({"dtype": dtype} if dtype else {}))
+    if r is None:
+        return None, None
+    return (costs(r).last if problem == "launch" else ms(r)), r
+
+
+@place("steps")
+def steps(problem: str, where: str) -> str:
+    """The kernels of a problem as cuda/reading_order.toml has them; links from `where`: docs or folder."""
+    if (order := tomllib.loads(READING_ORDER.read_text(encoding="utf-8")).get(problem)) is None:
+        raise MissingError(f"{READING_ORDER.name} has no problem {problem}")
+    above = {"docs": f"../cuda/{problem}/", "folder": ""}[where]
+    unit = "us a task" if problem == "launch" else "ms"
+    first: dict[str, float] = {}
+    rows = []
+    for step in order["step"]:
+        cells = []
+        for stem, _ in order["records"]:
+            variant = step.get("variant")
+            value, r = _time_of_step(problem, stem, variant, order.get("dtype")) if variant else (None, None)
+            if value is None:
+                cells.append("-")
+                continue
+            gain = first.setdefault(stem, value) / value
+            cells.append(f"{marked(significant(value) if problem == 'launch' else milliseconds(value), r)}"
+                         f" ({significant(gain, 2)}x)")  # fmt: skip
+        name = step["file"]
+        rows.append([step["level"], f"[{name}]({above}{name})", step["new"], *cells])
+    return table(["step", "file", "what is new in it", *(f"{n}, {unit}" for _, n in order["records"])], rows)
+
+
 @place("generated")
 def generated(*stems: str) -> str:
     """Records of problems without a matrix: variants down, cases across."""
@@ -660,8 +700,9 @@ def provenance() -> str:
 
 
 def documents() -> list[Path]:
-    """README.md, docs/*.md, results/*/README.md."""
-    pages = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "results").glob("*/README.md"))]
+    """README.md, docs/*.md, and the README.md of each folder below results and cuda."""
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    pages += [p for top in ("results", "cuda") for p in sorted((ROOT / top).glob("*/README.md"))]
     return [ROOT / "README.md", *pages]
 
 

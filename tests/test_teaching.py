@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from spgraph_bench.problems.base import problems
+from spgraph_bench.variants import variants
 
 ROOT = Path(__file__).resolve().parent.parent
 CUDA = ROOT / "cuda"
@@ -81,3 +86,73 @@ def test_an_attempt_without_result_is_found() -> None:
 def test_the_index_names_every_tuning_page() -> None:
     index = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
     assert set(re.findall(r"\(tuning/([\w-]+)\.md\)", index)) == {path.stem for path in TUNING}
+
+
+# ---- the reading order ------------------------------------------------------------------------------------
+
+ORDER: dict[str, Any] = tomllib.loads((CUDA / "reading_order.toml").read_text(encoding="utf-8"))
+PAGE_OF = dict.fromkeys(("launch", "bezier", "quadtree", "refine"), "dynamic-parallelism")
+LINES_TO_READ = 200
+"""Of code, of a naive or middle step with all that it includes; comments and empty lines not counted."""
+
+LONGER = {
+    "bc/edge.cu", "bc/push.cu", "cc/hook.cu", "pagerank/edge.cu", "pagerank/pull_naive.cu", "pagerank/push.cu",
+    "quadtree/child_launch.cu", "quadtree/hybrid.cu", "bfs/balanced.cu", "bfs/frontier_private.cu", "spmm/csr_row.cu",
+    "sssp/frontier.cu",
+}  # fmt: skip
+"""Steps that still need more: they share headers with the fastest kernels."""
+
+
+def included(path: Path) -> set[Path]:
+    """`path` and the headers that it includes from cuda/, but for those of the host device."""
+    found: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        if (file := waiting.pop().resolve()) not in found:
+            found.add(file)
+            names = re.findall(r'^\s*#\s*include "([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE)
+            waiting += [file.parent / name for name in names if "/host/" not in f"/{name}"]
+    return found
+
+
+def code_lines(paths: set[Path]) -> int:
+    lines = [line.strip() for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    return sum(bool(line) and not line.startswith("//") for line in lines)
+
+
+def test_naive_and_middle_steps_read_alone() -> None:
+    longer = set()
+    for problem, order in ORDER.items():
+        for step in order["step"]:
+            path = CUDA / problem / step["file"]
+            if step["level"] != "best" and code_lines(included(path)) > LINES_TO_READ:
+                longer.add(f"{problem}/{step['file']}")
+    assert longer == LONGER
+
+
+def test_lines_are_counted_through_includes(tmp_path: Path) -> None:
+    (tmp_path / "a.cu").write_text('// a\n#include "b.cuh"\n#include <cstdint>\n\nint a;\n')
+    (tmp_path / "b.cuh").write_text('#pragma once\n#include "a.cu"\nint b; // b\n')
+    assert code_lines(included(tmp_path / "a.cu")) == 6
+
+
+@pytest.mark.parametrize("problem", ORDER)
+def test_steps_are_kernels_of_their_variants(problem: str) -> None:
+    source = {v.name: v.source for v in variants() if v.problem == problem}
+    levels = [step["level"] for step in ORDER[problem]["step"]]
+    assert levels == sorted(levels, key=["naive", "middle", "best"].index)
+    for step in ORDER[problem]["step"]:
+        assert (CUDA / problem / step["file"]).is_file()
+        assert "variant" not in step or source[step["variant"]] == f"{problem}/{step['file']}"
+
+
+@pytest.mark.parametrize("problem", ORDER)
+def test_pages_and_folders_open_with_the_reading_order(problem: str) -> None:
+    page = (ROOT / "docs" / f"{PAGE_OF.get(problem, problem)}.md").read_text(encoding="utf-8")
+    folder = (CUDA / problem / "README.md").read_text(encoding="utf-8")
+    assert f"<!-- numbers: steps {problem} docs -->" in page.split("\n## ")[1]
+    assert f"<!-- numbers: steps {problem} folder -->" in folder
+
+
+def test_every_problem_has_a_reading_order() -> None:
+    assert {name.removesuffix("-transposed") for name in problems()} <= set(ORDER)
