@@ -203,15 +203,16 @@ MUTANTS = {
         "bfs", "persistent", "common/ordered.cuh",
         "SPG_ORDERED_LOAD(load_acquire, acquire, gpu)", "SPG_ORDERED_LOAD(load_acquire, relaxed, gpu)"),
     "fences removed": (
-        "spmv", "csr-adaptive", "spmv/adaptive.cuh", "__threadfence();", ""),
+        "spmv", "csr-adaptive", "spmv/adaptive.cuh", "__threadfence();", "{}"),
     "volatile removed": (
-        "spmv", "binned-fused", "spmv/binned_fused.cu", "*const_cast<volatile value_t*>(sum[j])", "*sum[j]"),
+        "spmv", "binned-fused", "spmv/binned_fused.cu",
+        "*const_cast<volatile value_t*>(sum[first + j])", "*sum[first + j]"),
     "barrier removed": (
         "cc", "hook", "common/ordered.cuh",
         "        }\n    }\n    __syncthreads();\n}", "        }\n    }\n}"),
     "syncwarp removed": (
         "pagerank", "pull-hubs", "pagerank/pull_hubs.cu",
-        "__syncwarp();  // before the ring", "// before the ring"),
+        "                __syncwarp();\n                if (inside)", "                if (inside)"),
 }  # fmt: skip
 
 
