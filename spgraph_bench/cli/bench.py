@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spgraph_bench.cli.exporting import Exports, export_options
 from spgraph_bench.cli.inputs import load_matrix, vertex_numbers, warn_of_findings
 from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import (
@@ -88,6 +89,7 @@ class _Command(click.Command):
 @run_options
 @input_options
 @ids_option
+@export_options
 @click.option(
     "--offsets",
     type=click.Choice(["auto", "int32", "int64"]),
@@ -128,6 +130,7 @@ def command(
     options: RunOptions,
     read_options: ReadOptions,
     ids: str,
+    exports: Exports,
     offsets: str,
     reorder: tuple[str, ...],
     hyb_k: str | None,
@@ -152,6 +155,7 @@ def command(
         options = options.with_param("hyb_k", hyb_k)
     if transpose:
         problem = _transposed(problem)
+    exports.check()
     _check_reorder(problem, reorder)
     wanted = get_problem(problem)
     if not wanted.needs_matrix:
@@ -228,6 +232,7 @@ def command(
         session.release()
         if not options.json and records:
             _print_table(records, rank)
+        exports.write(records, "hot" if rank == "hot" else "cold")
         if interrupted:
             raise KeyboardInterrupt
     return _status(records)

@@ -39,6 +39,7 @@ COMMANDS = {
     "sssp": "Shortest paths from a vertex: one mode, its rate.",
     "pagerank": "PageRank: one mode, its result, its convergence.",
     "compare": "What became faster or slower between two sets of records: a verdict for CI.",
+    "report": "Records as a page, or as CSV, Markdown, LaTeX or Parquet.",
     "smoke": "Check that everything works on this machine: every kernel, on small inputs. For CI.",
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",
     "list": "Problems, formats, variants, recipes, readers and configs.",

@@ -10,6 +10,7 @@ from spgraph_bench.report.table import WIDEST, Group
 from spgraph_bench.report.text import to_text
 from spgraph_bench.report.traversal import TraversalGroup
 from spgraph_bench.results.record import Record
+from spgraph_bench.results.tidy import table_key, tables
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,19 +27,16 @@ def render(
 ) -> str:
     """The tables of `records`, one for each problem, matrix, dtype, device and run; ranked by `cache`."""
     width = max(40, min(width, WIDEST))
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for r in records:
-        key = (r.run, r.problem, r.matrix.get("sha256"), r.device.get("uuid"), r.device.get("name"))
-        groups.setdefault((*key, r.dtype, r.offsets, tuple(r.options.items())), []).append(r)
+    groups = tables(records)
     if not groups:
         return "no records\n"
     parts: list[RenderableType] = []
     before: tuple[Any, ...] = ()
-    for key, group in groups.items():
+    for group in groups:
         if parts:
             parts.append("")
         traversals = any(r.cases for r in group)
         kind = LaunchGroup if is_launch(group) else TraversalGroup if traversals else Group
-        parts += kind(group, width, terminal, cache).parts(with_head=key[:5] != before)
-        before = key[:5]
+        parts += kind(group, width, terminal, cache).parts(with_head=table_key(group[0])[:5] != before)
+        before = table_key(group[0])[:5]
     return to_text(parts, width, terminal)

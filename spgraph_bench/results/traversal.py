@@ -73,9 +73,9 @@ def traversal(record: Record, cache: Literal["cold", "hot"]) -> Traversal:
         record, median, q1, q3, cycle=median_interval(cycles(samples, count)), mean=sum(medians) / count
     )
     rates = sorted(
-        case["edges"] / ms / 1e6
+        case["edges"] / ms / 1e6  # launches have tasks, not edges
         for case, ms in zip(record.cases, medians, strict=True)
-        if case["edges"] and ms > 0
+        if case.get("edges") and ms > 0
     )
     if not rates:
         return out

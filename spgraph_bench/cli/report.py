@@ -1,0 +1,71 @@
+"""`spgraph report RECORDS`: records as tables for other programs and documents."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from spgraph_bench.cli.terminal import note, warn
+from spgraph_bench.errors import InputError, UsageError
+
+__all__ = ["command"]
+
+_BINARY = {"parquet": "results.parquet"}
+"""Formats that are no text for a terminal -> a name for a file."""
+
+
+@click.command("report")
+@click.argument("paths", nargs=-1, required=True, metavar="RECORDS...", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["md", "csv", "parquet", "latex"]),
+    default="md",
+    show_default=True,
+    help="csv and parquet have one row a cell and all figures; md and latex those that a page shows.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to [default: stdout].",
+)
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@click.option(
+    "--rank",
+    type=click.Choice(["cold", "hot"]),
+    default="cold",
+    show_default=True,
+    help="Cache state that the figures are of.",
+)
+def command(
+    paths: tuple[Path, ...], form: str, output: Path | None, force: bool, rank: Literal["cold", "hot"]
+) -> None:
+    """Show RECORDS, which are files of records (*.jsonl) or folders of them, in another form.
+
+    \b
+      spgraph report results/ --format csv -o results.csv
+      spgraph report a.jsonl b.jsonl --format latex
+    """  # fmt: skip
+    from spgraph_bench.report.export import export
+    from spgraph_bench.results.store import read_records
+    from spgraph_bench.writers import check_place, whole_file
+
+    if output is not None and str(output) != "-":
+        check_place(output, force)
+    elif form in _BINARY and sys.stdout.isatty():
+        raise UsageError(f"{form} is nothing for a terminal", remedy=f"add -o {_BINARY[form]}")
+    records = read_records(list(paths), warn)
+    if not records:
+        raise InputError("there are no records", place=str(paths[0]), remedy="run a bench first")
+    data = export(records, form, rank)
+    if output is None or str(output) == "-":
+        click.echo(data, nl=False)  # bytes go out as they are
+    else:
+        with whole_file(output, force) as stream:
+            stream.write(data)
+        note(f"{len(records)} records, to {output}")

@@ -1,0 +1,186 @@
+"""Records as a tidy table: one row a cell, one column a figure. Exports, reports and notebooks are made of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from spgraph_bench.results.record import Record
+from spgraph_bench.results.statistics import SETUP, Ratio, Row, compare, ratio
+from spgraph_bench.results.traversal import Traversal, compare_traversals
+
+__all__ = ["COLUMNS", "latest", "table_key", "tables", "tidy"]
+
+COLUMNS: dict[str, str] = {
+    "problem": "what was solved",
+    "matrix": "name of the matrix, or of the inputs",
+    "sha256": "its hash",
+    "rows": "rows of the matrix",
+    "cols": "columns of the matrix",
+    "nnz": "stored entries",
+    "dtype": "type of the values",
+    "offsets": "type of row offsets",
+    "reorder": "order of rows and columns",
+    "options": "the problem's options, JSON",
+    "variant": "name of the variant",
+    "format": "sparse format that it reads",
+    "library": "library that it belongs to; empty: spgraph's own",
+    "where": "gpu, cpu, or host for kernels that were emulated",
+    "params": "tunables, JSON",
+    "device": "name of the device",
+    "run": "identifies the invocation: ranks and ratios are within one run",
+    "status": "ok, wrong, failed or skipped",
+    "reason": "why it is not ok",
+    "cache": "cold or hot: which samples the figures are of",
+    "samples": "how many samples there are",
+    "median_ms": "median time; of several sources the median over cycles through all of them, for one source",
+    "low_ms": "lower end of its 95 % interval; empty below 6 samples (cycles)",
+    "high_ms": "upper end",
+    "q1_ms": "lower quartile of the samples; of the sources' medians, if there are several",
+    "q3_ms": "upper quartile",
+    "rank": "1 + the number of cells of the table that are surely faster",
+    "tied": "whether another cell of the table cannot be told from it",
+    "rate": "operations a second, in rate_unit",
+    "rate_unit": "GFLOP/s, GTEPS, ...",
+    "gbs": "compulsory bytes over the median, decimal GB/s",
+    "ceiling_share": "gbs over the device's measured bandwidth",
+    "to_best": "time over that of the fastest cell of the table",
+    "to_best_low": "lower end of its interval, at least 90 %",
+    "to_best_high": "upper end",
+    "to_library": "time over that of the fastest library, on the GPU if there is one",
+    "setup_ms": "paid for the matrix before the first run: reorder, convert, upload, preprocess, compile",
+    "pays_after": "runs after which setup has paid for itself against the best CSR cell; inf: never",
+    "stored_bytes": "size of the matrix in this format",
+    "stopped": "why sampling stopped",
+}
+"""Column -> what it is, in order."""
+
+Cache = Literal["cold", "hot"]
+
+
+def table_key(record: Record) -> tuple[Any, ...]:
+    """What the records of one table share; the first five name its header: run, problem, matrix, device."""
+    return (
+        record.run, record.problem, record.matrix.get("sha256"), record.device.get("uuid"), record.device.get("name"),
+        record.dtype, record.offsets, tuple(record.options.items()),
+    )  # fmt: skip
+
+
+def tables(records: Iterable[Record]) -> list[list[Record]]:
+    """`records` by the table that they belong to, in the order met."""
+    found: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        found.setdefault(table_key(record), []).append(record)
+    return list(found.values())
+
+
+def latest(records: Iterable[Record]) -> list[list[Record]]:
+    """:func:`tables`, of several runs of the same table only the last one met."""
+    found: dict[tuple[Any, ...], list[Record]] = {}
+    for table in tables(records):
+        found[table_key(table[0])[1:]] = table
+    return list(found.values())
+
+
+def tidy(records: Sequence[Record], cache: Cache = "cold") -> list[dict[str, Any]]:
+    """A row for each of `records` with the keys of :data:`COLUMNS`: plain numbers, texts, and None where there is none.
+
+    Rows of one table follow each other, the fastest first. Times in ms, sizes in bytes.
+    """
+    rows = []
+    for table in tables(records):
+        if any(record.cases for record in table):
+            searches = compare_traversals(table, cache)
+            best = next((s for s in sorted(searches, key=_mean) if s.cycle is not None), None)
+            rows += [_search(s, best, cache) for s in searches]
+        else:
+            rows += [_product(row, cache) for row in compare(table, cache)]
+    return rows
+
+
+def _mean(search: Traversal) -> float:
+    return math.inf if search.mean is None else search.mean
+
+
+def _cell(record: Record, cache: Cache) -> dict[str, Any]:
+    """What a record says by itself."""
+    matrix, device = record.matrix, record.device
+    plain = record.to_json()
+    taken = record.sampled(cache)
+    sizes = {k: matrix.get(k) for k in ("rows", "cols", "nnz")} if record.format != "none" else {}
+    return dict.fromkeys(COLUMNS) | {
+        "problem": record.problem,
+        "matrix": matrix.get("name"),
+        "sha256": matrix.get("sha256"),
+        **sizes,
+        "dtype": record.dtype,
+        "offsets": record.offsets,
+        "reorder": record.reorder,
+        "options": json.dumps(plain["options"]),
+        "variant": record.variant,
+        "format": record.format,
+        "library": record.library,
+        "where": "host" if record.where == "gpu" and device.get("kind") == "host" else record.where,
+        "params": json.dumps(plain["params"]),
+        "device": device.get("name"),
+        "run": record.run,
+        "status": record.status,
+        "reason": record.reason or None,
+        "cache": cache,
+        "samples": len(taken.times_ms) if taken else 0,
+        "stored_bytes": record.bytes.get("stored"),
+        "stopped": taken.stopped if taken else None,
+    }
+
+
+def _ratio(value: Ratio | None) -> dict[str, Any]:
+    if value is None:
+        return {}
+    return {"to_best": value.value, "to_best_low": value.low, "to_best_high": value.high}
+
+
+def _product(row: Row, cache: Cache) -> dict[str, Any]:
+    cell = _cell(row.record, cache) | {"setup_ms": row.setup_ms if row.record.times else None}
+    main = row.main
+    if main is None:
+        return cell
+    span = main.interval
+    return cell | {
+        "median_ms": main.median,
+        "low_ms": span.low if span else None,
+        "high_ms": span.high if span else None,
+        "q1_ms": main.q1,
+        "q3_ms": main.q3,
+        "rank": row.rank,
+        "tied": row.tied,
+        "rate": row.rate,
+        "rate_unit": row.record.rate_unit,
+        "gbs": row.gbs,
+        "ceiling_share": row.ceiling_share,
+        **_ratio(row.to_best),
+        "to_library": row.to_library.value if row.to_library else None,
+        "pays_after": row.pays_after,
+    }
+
+
+def _search(search: Traversal, best: Traversal | None, cache: Cache) -> dict[str, Any]:
+    record = search.record
+    setup = sum(record.times.get(f"{step}_ms", 0.0) for step in SETUP)
+    cell = _cell(record, cache) | {"setup_ms": setup if record.times else None}
+    if search.mean is None:
+        return cell
+    span, count = search.cycle, max(len(record.cases), 1)
+    to_best = ratio(span, best.cycle) if span and best and best.cycle else None
+    return cell | {
+        "median_ms": span.median / count if span else search.mean,
+        "low_ms": span.low / count if span else None,
+        "high_ms": span.high / count if span else None,
+        "q1_ms": search.q1,
+        "q3_ms": search.q3,
+        "rank": search.rank,
+        "rate": search.gteps,
+        "rate_unit": record.rate_unit if search.gteps is not None else None,
+        **(_ratio(to_best) or {"to_best": search.to_best}),
+    }
