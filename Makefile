@@ -4,9 +4,10 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+KERNELS = $(shell find cuda -name "*.cu" -o -name "*.cuh" -o -name reference.cpp)
 export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
 
-.PHONY: help setup demo test test-full test-variant lint type test-host test-sanitized test-races test-fuzz test-compile test-gpu mutants \
+.PHONY: help setup demo test test-full test-variant format lint type test-host test-sanitized test-races test-fuzz test-compile test-gpu mutants \
   suite reference clean
 .DEFAULT_GOAL := help
 
@@ -14,6 +15,7 @@ help:
 	@echo "make demo            a checked, timed SpMV table (on a GPU where one can be used)"
 	@echo "make test            all checks that need no GPU: lint, types, tests, sanitizer, races, nvcc"
 	@echo "make lint | type | test-host | test-sanitized | test-races | test-fuzz | test-compile    one of them"
+	@echo "make format          format Python and kernels (ruff, clang-format)"
 	@echo "make test-full       the same, of every cross product all of it (weekly in CI)"
 	@echo "make test-variant V=csr-quad    what tests one variant"
 	@echo "make test-gpu        the tests that need a GPU"
@@ -48,9 +50,14 @@ test-full: lint type test-host test-sanitized
 test-variant: $(READY)
 	$(BIN)/python scripts/variant_tests.py $(or $(V),$(error name the variant: make test-variant V=csr-quad))
 
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(KERNELS)
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(KERNELS)
 
 type: $(READY)
 	$(BIN)/mypy

@@ -21,14 +21,13 @@
 //                      undirected, E_k > beta E_(k+1)    scatter: the level after adds to this one by atomics
 //                      else                              gather: this level sums up the shares of the level after
 
-SPG_KERNEL __launch_bounds__(1024, 1) bc_auto(index_t n, const index_t* __restrict__ source,
-                                              const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-                                              const offset_t* __restrict__ col_ptr, const index_t* __restrict__ row,
-                                              const index_t* __restrict__ old_id, int* level, path_sums* paths,
-                                              int* scale, index_t* queue, offset_t* start, word64_t* tally,
-                                              double* dependency, long long* handover, unsigned* barrier,
-                                              int small_vertices, long long small_edges, double alpha, double beta,
-                                              int undirected, long long* stamps, int watched)
+SPG_KERNEL __launch_bounds__(1024, 1)
+    bc_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+            const index_t* __restrict__ col, const offset_t* __restrict__ col_ptr, const index_t* __restrict__ row,
+            const index_t* __restrict__ old_id, int* level, path_sums* paths, int* scale, index_t* queue,
+            offset_t* start, word64_t* tally, double* dependency, long long* handover, unsigned* barrier,
+            int small_vertices, long long small_edges, double alpha, double beta, int undirected, long long* stamps,
+            int watched)
 {
     SPG_SHARED_2D(index_t, gathered, 32, 64);
     const bool one = blockIdx.x == 0 && threadIdx.x == 0;

@@ -13,13 +13,11 @@
 #include "../graph/paths.cuh"
 #include "../graph/stamps.cuh"
 
-SPG_KERNEL __launch_bounds__(1024, 1) bc_persistent(index_t n, const index_t* __restrict__ source,
-                                                    const offset_t* __restrict__ row_ptr,
-                                                    const index_t* __restrict__ col,
-                                                    const index_t* __restrict__ old_id, int* level, path_sums* paths,
-                                                    int* scale, index_t* queue, offset_t* start, word64_t* tally,
-                                                    double* dependency, unsigned* barrier, long long* stamps,
-                                                    int watched)
+SPG_KERNEL __launch_bounds__(1024, 1)
+    bc_persistent(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+                  const index_t* __restrict__ col, const index_t* __restrict__ old_id, int* level, path_sums* paths,
+                  int* scale, index_t* queue, offset_t* start, word64_t* tally, double* dependency, unsigned* barrier,
+                  long long* stamps, int watched)
 {
     SPG_SHARED_2D(index_t, gathered, 32, 64);
     const bool one = blockIdx.x == 0 && threadIdx.x == 0;

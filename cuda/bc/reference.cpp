@@ -8,8 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-extern "C" void bc_reference(int32_t n, const int64_t* row_ptr, const int32_t* col, int32_t source,
-                             double* dependency)
+extern "C" void bc_reference(int32_t n, const int64_t* row_ptr, const int32_t* col, int32_t source, double* dependency)
 {
     std::vector<int32_t> level(n, -1), order = {source};
     std::vector<double> paths(n, 0);

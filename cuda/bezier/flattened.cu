@@ -25,8 +25,7 @@
 
 // `tile_curves` is at most 256 and at most the block.
 SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ control, int* __restrict__ count,
-                     long long* __restrict__ start, float2* __restrict__ vertices, long long* total,
-                     scan_word_t* state)
+                     long long* __restrict__ start, float2* __restrict__ vertices, long long* total, scan_word_t* state)
 {
     SPG_SHARED(curve_t, curve, SPG_TILE_CURVES);
     SPG_SHARED(int, offset, SPG_TILE_CURVES + 1);
@@ -55,8 +54,10 @@ SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ con
     int at = 0;  // the last curve that starts at or before this lane's first point
     for (int beyond = held; beyond - at > 1;) {
         const int middle = (at + beyond) / 2;
-        if (offset[middle] <= from + lane) at = middle;
-        else beyond = middle;
+        if (offset[middle] <= from + lane)
+            at = middle;
+        else
+            beyond = middle;
     }
     const auto next_point = [&](int point) {
         while (offset[at + 1] <= point) ++at;

@@ -13,8 +13,10 @@ extern "C" void bezier_count_reference(int32_t curves, const float* control, int
         const double ax = (double)p[2] - p[0], ay = (double)p[3] - p[1];  // first to middle
         const double bx = (double)p[4] - p[0], by = (double)p[5] - p[1];  // the chord
         const double cross = std::fabs(ax * by - ay * bx), square = bx * bx + by * by;
-        if (square == 0) count[i] = ax == 0 && ay == 0 ? 8 : 256;
-        else count[i] = (int32_t)std::min(8 + 256 * cross / square, 256.0);
+        if (square == 0)
+            count[i] = ax == 0 && ay == 0 ? 8 : 256;
+        else
+            count[i] = (int32_t)std::min(8 + 256 * cross / square, 256.0);
     }
 }
 

@@ -21,7 +21,7 @@ SPG_KERNEL uniform(int curves, const float2* __restrict__ control, float2* __res
 #pragma unroll
         for (int k = 0; k < SPG_AT_ONCE; ++k)
             if (base + k < curves)
-                vertices[(base + k) * SPG_MOST_POINTS + threadIdx.x] = curve_point(curve[k], threadIdx.x,
-                                                                                   SPG_MOST_POINTS);
+                vertices[(base + k) * SPG_MOST_POINTS + threadIdx.x] =
+                    curve_point(curve[k], threadIdx.x, SPG_MOST_POINTS);
     }
 }

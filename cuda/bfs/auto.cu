@@ -46,10 +46,10 @@ __device__ __forceinline__ void adaptive_search(index_t n, const index_t* __rest
         const bool alone = small.holds(now);
         const double count = (double)tally_count(now), edges = (double)tally_edges(now);
         // Not where the frontier shrinks again: the few that are left are soon found from its side.
-        const bool pull = !alone && (bottom_up ? count * beta >= n
-                                               : edges > edges_before && bottom_up_pays(edges, unexplored - edges,
-                                                                                        unvisited - count, alpha,
-                                                                                        turn));
+        const bool pull =
+            !alone && (bottom_up ? count * beta >= n
+                                 : edges > edges_before &&
+                                       bottom_up_pays(edges, unexplored - edges, unvisited - count, alpha, turn));
         edges_before = edges;
         if (bottom_up && !pull) {
             queue_found(n, k, row_ptr, other, seen, queue, start, tallies + 6);

@@ -32,8 +32,7 @@ SPG_KERNEL direction_pull(index_t n, int k, int probes, const offset_t* __restri
 {
     if (blockIdx.x == 0 && threadIdx.x == 0) tally[(k + 2) % 3] = tally[3] = 0;
     const long long words = words_of(n);
-    pull_level(n, k, probes, row_ptr, col_ptr, row, level, visited + copy * words, visited + (1 - copy) * words,
-               tally);
+    pull_level(n, k, probes, row_ptr, col_ptr, row, level, visited + copy * words, visited + (1 - copy) * words, tally);
 }
 
 SPG_KERNEL direction_queue(index_t n, int k, const offset_t* __restrict__ row_ptr, const unsigned* visited, int copy,

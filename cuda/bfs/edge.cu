@@ -10,8 +10,8 @@
 #include "../graph/begin.cuh"
 
 // Race: as in push.cu, all writers of a word write the same value, and readers take -1 and k + 1 alike.
-SPG_KERNEL bfs_edge(offset_t nnz, int k, const index_t* __restrict__ row, const index_t* __restrict__ col,
-                    int* level, int* sizes)
+SPG_KERNEL bfs_edge(offset_t nnz, int k, const index_t* __restrict__ row, const index_t* __restrict__ col, int* level,
+                    int* sizes)
 {
     clear_unused(sizes, k);
     const long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x;

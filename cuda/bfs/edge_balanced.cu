@@ -16,9 +16,8 @@ SPG_KERNEL edge_balanced_begin(index_t n, const index_t* __restrict__ source, co
     begin_levels(n, *source, row_ptr, nullptr, level, visited, queue, start, tally);
 }
 
-SPG_KERNEL edge_balanced_level(index_t n, int k, const offset_t* __restrict__ row_ptr,
-                               const index_t* __restrict__ col, int* level, unsigned* visited, index_t* queue,
-                               offset_t* start, word64_t* tally)
+SPG_KERNEL edge_balanced_level(index_t n, int k, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                               int* level, unsigned* visited, index_t* queue, offset_t* start, word64_t* tally)
 {
     if (blockIdx.x == 0 && threadIdx.x == 0) tally[(k + 2) % 3] = 0;
     push_level(n, k, row_ptr, col, level, visited, queue, start, tally);

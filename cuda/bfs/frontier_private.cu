@@ -34,9 +34,8 @@ __device__ __forceinline__ void flush_queue(const index_t* local, int* held, int
     __syncthreads();
 }
 
-SPG_KERNEL bfs_frontier_private(index_t n, int k, const offset_t* __restrict__ row_ptr,
-                                const index_t* __restrict__ col, int* level, index_t* queue, int* sizes, int places,
-                                int* spills)
+SPG_KERNEL bfs_frontier_private(index_t n, int k, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                int* level, index_t* queue, int* sizes, int places, int* spills)
 {
     SPG_DYNAMIC_SHARED(index_t, local);
     SPG_SHARED_VAR(int, held);

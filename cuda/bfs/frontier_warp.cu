@@ -10,8 +10,8 @@
 #include "../common/spg.cuh"
 #include "../graph/begin.cuh"
 
-SPG_KERNEL bfs_frontier_warp(index_t n, int k, const offset_t* __restrict__ row_ptr,
-                             const index_t* __restrict__ col, int* level, index_t* queue, int* sizes)
+SPG_KERNEL bfs_frontier_warp(index_t n, int k, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                             int* level, index_t* queue, int* sizes)
 {
     clear_unused(sizes, k);
     const int size = sizes[k % 3];

@@ -68,8 +68,8 @@ __device__ __forceinline__ void one_block_search(index_t n, const index_t* __res
 SPG_KERNEL __launch_bounds__(1024, 1)
     bfs_one_block(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
                   const index_t* __restrict__ col, int* level, unsigned* visited, index_t* queue, offset_t* start,
-                  word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices,
-                  long long small_edges, long long* trace, int trace_levels)
+                  word64_t* tallies, long long* handover, unsigned* barrier, int small_vertices, long long small_edges,
+                  long long* trace, int trace_levels)
 {
     one_block_search<false>(n, source, row_ptr, col, level, visited, queue, start, tallies, handover, barrier,
                             small_frontier{small_vertices, small_edges}, trace, trace_levels, nullptr);

@@ -10,10 +10,10 @@
 #include "../common/spg.cuh"
 #include "../graph/levels.cuh"
 
-SPG_KERNEL __launch_bounds__(1024, 1) bfs_persistent(index_t n, const index_t* __restrict__ source,
-                                                     const offset_t* __restrict__ row_ptr,
-                          const index_t* __restrict__ col, int* level, unsigned* visited, index_t* queue,
-                          offset_t* start, word64_t* tally, unsigned* barrier, long long* trace, int trace_levels)
+SPG_KERNEL __launch_bounds__(1024, 1)
+    bfs_persistent(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+                   const index_t* __restrict__ col, int* level, unsigned* visited, index_t* queue, offset_t* start,
+                   word64_t* tally, unsigned* barrier, long long* trace, int trace_levels)
 {
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
     begin_levels(n, *source, row_ptr, nullptr, level, visited, queue, start, tally);

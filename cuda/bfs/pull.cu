@@ -10,8 +10,8 @@
 #include "../graph/begin.cuh"
 
 // Race: a neighbour's level may turn from -1 to k + 1 while it is read; neither is k. Each word has one writer.
-SPG_KERNEL bfs_pull(index_t n, int k, const offset_t* __restrict__ col_ptr, const index_t* __restrict__ row,
-                    int* level, int* sizes)
+SPG_KERNEL bfs_pull(index_t n, int k, const offset_t* __restrict__ col_ptr, const index_t* __restrict__ row, int* level,
+                    int* sizes)
 {
     clear_unused(sizes, k);
     const long long v = (long long)blockIdx.x * blockDim.x + threadIdx.x;

@@ -21,15 +21,14 @@ SPG_KERNEL tail_begin(index_t n, const index_t* __restrict__ source, const offse
 }
 
 SPG_KERNEL tail_level(index_t n, int k, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-                      int* level,
-                      unsigned* visited, index_t* queue, offset_t* start, word64_t* tally, unsigned long long* children)
+                      int* level, unsigned* visited, index_t* queue, offset_t* start, word64_t* tally,
+                      unsigned long long* children)
 {
     if (tally[k % 3] == 0) return;  // the grid as a whole
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         tally[(k + 2) % 3] = 0;
         SPG_LAUNCH(tail_level, gridDim, blockDim, 0, cudaStreamTailLaunch)(n, k + 1, row_ptr, col, level, visited,
-                                                                           queue,
-                                                                          start, tally, children);
+                                                                           queue, start, tally, children);
         count_child(children);
     }
     push_level(n, k, row_ptr, col, level, visited, queue, start, tally);

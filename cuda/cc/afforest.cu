@@ -70,12 +70,10 @@ __device__ __forceinline__ bool is_beneath(index_t v, index_t hub, const index_t
     return true;
 }
 
-SPG_KERNEL __launch_bounds__(1024, 1) cc_afforest(index_t n, offset_t nnz, const offset_t* __restrict__ row_ptr,
-                                                  const index_t* __restrict__ col,
-                                                  const offset_t* __restrict__ col_ptr,
-                                                  const index_t* __restrict__ row, index_t* parent, int rounds,
-                                                  int long_list, long long* piece, int* state, unsigned* barrier,
-                                                  long long* stamps, int watched)
+SPG_KERNEL __launch_bounds__(1024, 1)
+    cc_afforest(index_t n, offset_t nnz, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                const offset_t* __restrict__ col_ptr, const index_t* __restrict__ row, index_t* parent, int rounds,
+                int long_list, long long* piece, int* state, unsigned* barrier, long long* stamps, int watched)
 {
     const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     const long long threads = (long long)gridDim.x * blockDim.x;

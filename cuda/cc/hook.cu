@@ -17,9 +17,9 @@
 // tree to another, and are hooked in a later round. Who sees `high` as a root that is hooked by now may lower its
 // parent further, which parts it from the tree it was in; the edge that joined those two is found again, too. Nothing
 // changes in a round only where no edge leads from one tree to another.
-SPG_KERNEL __launch_bounds__(1024, 1) cc_hook(index_t n, offset_t nnz, const index_t* __restrict__ row,
-                                              const index_t* __restrict__ col, index_t* parent, int* changed,
-                                              unsigned* barrier, long long* stamps, int watched)
+SPG_KERNEL __launch_bounds__(1024, 1)
+    cc_hook(index_t n, offset_t nnz, const index_t* __restrict__ row, const index_t* __restrict__ col, index_t* parent,
+            int* changed, unsigned* barrier, long long* stamps, int watched)
 {
     const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     const long long threads = (long long)gridDim.x * blockDim.x;

@@ -16,9 +16,9 @@
 // Race: labels only fall, and atomicMin lets the least win. An old label that a thread reads is too high: then it
 // lowers less than it could, or finds nothing to do while the thread that lowered the label has said that something
 // changed; so there is one more round, which sees it.
-SPG_KERNEL __launch_bounds__(1024, 1) cc_label(index_t n, offset_t nnz, const index_t* __restrict__ row,
-                                               const index_t* __restrict__ col, index_t* label, int* changed,
-                                               unsigned* barrier, long long* stamps, int watched)
+SPG_KERNEL __launch_bounds__(1024, 1)
+    cc_label(index_t n, offset_t nnz, const index_t* __restrict__ row, const index_t* __restrict__ col, index_t* label,
+             int* changed, unsigned* barrier, long long* stamps, int watched)
 {
     const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     const long long threads = (long long)gridDim.x * blockDim.x;

@@ -21,8 +21,10 @@ extern "C" void cc_reference(int32_t n, const int64_t* row_ptr, const int32_t* c
     for (int32_t v = 0; v < n; ++v) {
         for (int64_t e = row_ptr[v]; e < row_ptr[v + 1]; ++e) {
             const int32_t a = root_of(v, label), b = root_of(col[e], label);
-            if (a < b) label[b] = a;
-            else label[a] = b;
+            if (a < b)
+                label[b] = a;
+            else
+                label[a] = b;
         }
     }
     for (int32_t v = 0; v < n; ++v) label[v] = root_of(v, label);

@@ -18,9 +18,8 @@ SPG_KERNEL check_bc_predecessors(index_t n, const int* level, const int* predece
     if (v < n && level[v] > 0) atomicMax(most + level[v], predecessors[v]);
 }
 
-SPG_KERNEL check_bc_edges(index_t n, const offset_t* row_ptr, const index_t* col, const int* level,
-                          const double* paths, const double* scale, const double* dependency, double* right,
-                          int* successors, count_t* arcs)
+SPG_KERNEL check_bc_edges(index_t n, const offset_t* row_ptr, const index_t* col, const int* level, const double* paths,
+                          const double* scale, const double* dependency, double* right, int* successors, count_t* arcs)
 {
     const long long v = warp_vertex();
     if (v >= n || level[v] < 0) return;

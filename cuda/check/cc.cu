@@ -24,8 +24,8 @@ SPG_KERNEL check_cc_vertices(index_t n, const index_t* label, count_t* found, co
         fault(counts, least, UNNAMED, (index_t)v);
 }
 
-SPG_KERNEL check_cc_edges(index_t n, const offset_t* row_ptr, const index_t* col, const index_t* label,
-                          count_t* counts, index_t* least)
+SPG_KERNEL check_cc_edges(index_t n, const offset_t* row_ptr, const index_t* col, const index_t* label, count_t* counts,
+                          index_t* least)
 {
     const long long u = warp_vertex();
     if (u >= n) return;

@@ -18,54 +18,59 @@
 typedef unsigned long long word64_t;
 
 #ifdef SPG_HOST
-#define SPG_ORDERED_LOAD(name, order, scope) \
+#define SPG_ORDERED_LOAD(name, order, scope)                     \
     template <class T> static __forceinline__ T name(const T* p) \
-    { return spg::ordered_load<spg::order, spg::scope>(p); }
-#define SPG_ORDERED_STORE(name, order, scope) \
+    {                                                            \
+        return spg::ordered_load<spg::order, spg::scope>(p);     \
+    }
+#define SPG_ORDERED_STORE(name, order, scope)                                                     \
     template <class T> static __forceinline__ void name(T* p, typename spg::plain<T>::type value) \
-    { spg::ordered_store<spg::order, spg::scope>(p, value); }
-#define SPG_ORDERED_ADD(name, order, scope) \
+    {                                                                                             \
+        spg::ordered_store<spg::order, spg::scope>(p, value);                                     \
+    }
+#define SPG_ORDERED_ADD(name, order, scope)                                                    \
     template <class T> static __forceinline__ T name(T* p, typename spg::plain<T>::type value) \
-    { return spg::ordered_add<spg::order, spg::scope>(p, value); }
+    {                                                                                          \
+        return spg::ordered_add<spg::order, spg::scope>(p, value);                             \
+    }
 static __forceinline__ void spin_pause() { spg_yield(); }
 #else
 #define SPG_CLOBBERS_relaxed
 #define SPG_CLOBBERS_acquire : "memory"
 #define SPG_CLOBBERS_release : "memory"
 #define SPG_CLOBBERS_acq_rel : "memory"
-#define SPG_LOAD_AS(name, order, scope, type, ptx, reg)                                                             \
-    __device__ __forceinline__ type name(const type* p)                                                             \
-    {                                                                                                               \
-        type v;                                                                                                     \
-        asm volatile("ld." #order "." #scope "." ptx " %0, [%1];" : "=" reg(v) : "l"(p) SPG_CLOBBERS_##order);      \
-        return v;                                                                                                   \
+#define SPG_LOAD_AS(name, order, scope, type, ptx, reg)                                                       \
+    __device__ __forceinline__ type name(const type* p)                                                       \
+    {                                                                                                         \
+        type v;                                                                                               \
+        asm volatile("ld." #order "." #scope "." ptx " %0, [%1];" : "=" reg(v) : "l"(p)SPG_CLOBBERS_##order); \
+        return v;                                                                                             \
     }
-#define SPG_STORE_AS(name, order, scope, type, ptx, reg)                                                            \
-    __device__ __forceinline__ void name(type* p, type value)                                                       \
-    {                                                                                                               \
-        asm volatile("st." #order "." #scope "." ptx " [%0], %1;" : : "l"(p), reg(value) SPG_CLOBBERS_##order);     \
+#define SPG_STORE_AS(name, order, scope, type, ptx, reg)                                                        \
+    __device__ __forceinline__ void name(type* p, type value)                                                   \
+    {                                                                                                           \
+        asm volatile("st." #order "." #scope "." ptx " [%0], %1;" : : "l"(p), reg(value) SPG_CLOBBERS_##order); \
     }
-#define SPG_ADD_AS(name, order, scope, type, ptx, reg)                                                              \
-    __device__ __forceinline__ type name(type* p, type value)                                                       \
-    {                                                                                                               \
-        type before;                                                                                                \
-        asm volatile("atom.add." #order "." #scope "." ptx " %0, [%1], %2;"                                         \
-                     : "=" reg(before)                                                                              \
-                     : "l"(p), reg(value) SPG_CLOBBERS_##order);                                                    \
-        return before;                                                                                              \
+#define SPG_ADD_AS(name, order, scope, type, ptx, reg)                      \
+    __device__ __forceinline__ type name(type* p, type value)               \
+    {                                                                       \
+        type before;                                                        \
+        asm volatile("atom.add." #order "." #scope "." ptx " %0, [%1], %2;" \
+                     : "=" reg(before)                                      \
+                     : "l"(p), reg(value) SPG_CLOBBERS_##order);            \
+        return before;                                                      \
     }
-#define SPG_ORDERED_LOAD(name, order, scope)                  \
-    SPG_LOAD_AS(name, order, scope, int, "s32", "r")          \
-    SPG_LOAD_AS(name, order, scope, unsigned, "u32", "r")     \
-    SPG_LOAD_AS(name, order, scope, word64_t, "u64", "l")     \
-    SPG_LOAD_AS(name, order, scope, float, "f32", "f")        \
+#define SPG_ORDERED_LOAD(name, order, scope)              \
+    SPG_LOAD_AS(name, order, scope, int, "s32", "r")      \
+    SPG_LOAD_AS(name, order, scope, unsigned, "u32", "r") \
+    SPG_LOAD_AS(name, order, scope, word64_t, "u64", "l") \
+    SPG_LOAD_AS(name, order, scope, float, "f32", "f")    \
     SPG_LOAD_AS(name, order, scope, double, "f64", "d")
-#define SPG_ORDERED_STORE(name, order, scope)                 \
-    SPG_STORE_AS(name, order, scope, int, "s32", "r")         \
-    SPG_STORE_AS(name, order, scope, unsigned, "u32", "r")    \
+#define SPG_ORDERED_STORE(name, order, scope)              \
+    SPG_STORE_AS(name, order, scope, int, "s32", "r")      \
+    SPG_STORE_AS(name, order, scope, unsigned, "u32", "r") \
     SPG_STORE_AS(name, order, scope, word64_t, "u64", "l")
-#define SPG_ORDERED_ADD(name, order, scope)                   \
-    SPG_ADD_AS(name, order, scope, unsigned, "u32", "r")
+#define SPG_ORDERED_ADD(name, order, scope) SPG_ADD_AS(name, order, scope, unsigned, "u32", "r")
 __device__ __forceinline__ void spin_pause() {}
 #endif
 

@@ -146,7 +146,6 @@ __device__ __forceinline__ long long look_back(scan_word_t* state, scan_turn tur
         before += part;
         done = tell != 0;
     }
-    if (threadIdx.x == 0 && tile > 0)
-        store_grid(status + tile, epoch | SPG_SCAN_PREFIX | (scan_word_t)(before + sum));
+    if (threadIdx.x == 0 && tile > 0) store_grid(status + tile, epoch | SPG_SCAN_PREFIX | (scan_word_t)(before + sum));
     return before;
 }

@@ -52,53 +52,49 @@ static __forceinline__ void spg_copy_wait()
 
 #define SPG_STREAM "ld.global.nc.L1::no_allocate"
 
-#define SPG_STREAM_ONE(type, ptx, reg)                                                                          \
-    __device__ __forceinline__ type spg_stream(const type* p)                                                   \
-    {                                                                                                           \
-        type r;                                                                                                 \
-        asm volatile(SPG_STREAM "." ptx " %0, [%1];"                                                            \
-                     : "=" reg(r)                                                                               \
-                     : "l"(p));                                                                                 \
-        return r;                                                                                               \
+#define SPG_STREAM_ONE(type, ptx, reg)                                       \
+    __device__ __forceinline__ type spg_stream(const type* p)                \
+    {                                                                        \
+        type r;                                                              \
+        asm volatile(SPG_STREAM "." ptx " %0, [%1];" : "=" reg(r) : "l"(p)); \
+        return r;                                                            \
     }
 SPG_STREAM_ONE(float, "f32", "f")
 SPG_STREAM_ONE(double, "f64", "d")
 SPG_STREAM_ONE(int, "s32", "r")
 SPG_STREAM_ONE(unsigned short, "u16", "h")
 
-#define SPG_STREAM_TWO(type, ptx, reg)                                                                          \
-    __device__ __forceinline__ type spg_stream(const type* p)                                                   \
-    {                                                                                                           \
-        type r;                                                                                                 \
-        asm volatile(SPG_STREAM ".v2." ptx " {%0, %1}, [%2];"                                                   \
-                     : "=" reg(r.x), "=" reg(r.y)                                                               \
-                     : "l"(p));                                                                                 \
-        return r;                                                                                               \
+#define SPG_STREAM_TWO(type, ptx, reg)                                                                \
+    __device__ __forceinline__ type spg_stream(const type* p)                                         \
+    {                                                                                                 \
+        type r;                                                                                       \
+        asm volatile(SPG_STREAM ".v2." ptx " {%0, %1}, [%2];" : "=" reg(r.x), "=" reg(r.y) : "l"(p)); \
+        return r;                                                                                     \
     }
 SPG_STREAM_TWO(float2, "f32", "f")
 SPG_STREAM_TWO(double2, "f64", "d")
 SPG_STREAM_TWO(int2, "s32", "r")
 
-#define SPG_STREAM_FOUR(type, ptx, reg)                                                                         \
-    __device__ __forceinline__ type spg_stream(const type* p)                                                   \
-    {                                                                                                           \
-        type r;                                                                                                 \
-        asm volatile(SPG_STREAM ".v4." ptx " {%0, %1, %2, %3}, [%4];"                                           \
-                     : "=" reg(r.x), "=" reg(r.y), "=" reg(r.z), "=" reg(r.w)                                   \
-                     : "l"(p));                                                                                 \
-        return r;                                                                                               \
+#define SPG_STREAM_FOUR(type, ptx, reg)                                       \
+    __device__ __forceinline__ type spg_stream(const type* p)                 \
+    {                                                                         \
+        type r;                                                               \
+        asm volatile(SPG_STREAM ".v4." ptx " {%0, %1, %2, %3}, [%4];"         \
+                     : "=" reg(r.x), "=" reg(r.y), "=" reg(r.z), "=" reg(r.w) \
+                     : "l"(p));                                               \
+        return r;                                                             \
     }
 SPG_STREAM_FOUR(float4, "f32", "f")
 SPG_STREAM_FOUR(int4, "s32", "r")
 SPG_STREAM_FOUR(ushort4, "u16", "h")
 
 // The same order without the hint, for what others read too (x): L1 keeps it.
-#define SPG_GATHER(type, ptx, reg)                                                                              \
-    __device__ __forceinline__ type spg_gather(const type* p)                                                   \
-    {                                                                                                           \
-        type r;                                                                                                 \
-        asm volatile("ld.global.nc." ptx " %0, [%1];" : "=" reg(r) : "l"(p));                                   \
-        return r;                                                                                               \
+#define SPG_GATHER(type, ptx, reg)                                            \
+    __device__ __forceinline__ type spg_gather(const type* p)                 \
+    {                                                                         \
+        type r;                                                               \
+        asm volatile("ld.global.nc." ptx " %0, [%1];" : "=" reg(r) : "l"(p)); \
+        return r;                                                             \
     }
 SPG_GATHER(int, "s32", "r")
 SPG_GATHER(long long, "s64", "l")
@@ -110,27 +106,25 @@ SPG_GATHER(double, "f64", "d")
 // load still gets an address of its own, and for want of registers ptxas puts some behind those that wait for others.
 #define SPG_IF(operand) "{ .reg .pred q; setp.ne.s32 q, %" #operand ", 0; @q "
 
-#define SPG_STREAM_ONE_IF(type, ptx, reg)                                                                       \
-    __device__ __forceinline__ type spg_stream_if(const type* p, bool wanted, type otherwise = 0)               \
-    {                                                                                                           \
-        type r = otherwise;                                                                                     \
-        asm volatile(SPG_IF(2) SPG_STREAM "." ptx " %0, [%1]; }"                                                \
-                     : "+" reg(r)                                                                               \
-                     : "l"(p), "r"((int)wanted));                                                               \
-        return r;                                                                                               \
+#define SPG_STREAM_ONE_IF(type, ptx, reg)                                                                  \
+    __device__ __forceinline__ type spg_stream_if(const type* p, bool wanted, type otherwise = 0)          \
+    {                                                                                                      \
+        type r = otherwise;                                                                                \
+        asm volatile(SPG_IF(2) SPG_STREAM "." ptx " %0, [%1]; }" : "+" reg(r) : "l"(p), "r"((int)wanted)); \
+        return r;                                                                                          \
     }
 SPG_STREAM_ONE_IF(int, "s32", "r")
 SPG_STREAM_ONE_IF(float, "f32", "f")
 SPG_STREAM_ONE_IF(double, "f64", "d")
 
-#define SPG_STREAM_FOUR_IF(type, ptx, reg)                                                                      \
-    __device__ __forceinline__ type spg_stream_if(const type* p, bool wanted)                                   \
-    {                                                                                                           \
-        type r = {0, 0, 0, 0};                                                                                  \
-        asm volatile(SPG_IF(5) SPG_STREAM ".v4." ptx " {%0, %1, %2, %3}, [%4]; }"                               \
-                     : "+" reg(r.x), "+" reg(r.y), "+" reg(r.z), "+" reg(r.w)                                   \
-                     : "l"(p), "r"((int)wanted));                                                               \
-        return r;                                                                                               \
+#define SPG_STREAM_FOUR_IF(type, ptx, reg)                                        \
+    __device__ __forceinline__ type spg_stream_if(const type* p, bool wanted)     \
+    {                                                                             \
+        type r = {0, 0, 0, 0};                                                    \
+        asm volatile(SPG_IF(5) SPG_STREAM ".v4." ptx " {%0, %1, %2, %3}, [%4]; }" \
+                     : "+" reg(r.x), "+" reg(r.y), "+" reg(r.z), "+" reg(r.w)     \
+                     : "l"(p), "r"((int)wanted));                                 \
+        return r;                                                                 \
     }
 SPG_STREAM_FOUR_IF(float4, "f32", "f")
 SPG_STREAM_FOUR_IF(int4, "s32", "r")
@@ -138,20 +132,16 @@ SPG_STREAM_FOUR_IF(int4, "s32", "r")
 __device__ __forceinline__ double2 spg_stream_if(const double2* p, bool wanted)
 {
     double2 r = {0, 0};
-    asm volatile(SPG_IF(3) SPG_STREAM ".v2.f64 {%0, %1}, [%2]; }"
-                 : "+d"(r.x), "+d"(r.y)
-                 : "l"(p), "r"((int)wanted));
+    asm volatile(SPG_IF(3) SPG_STREAM ".v2.f64 {%0, %1}, [%2]; }" : "+d"(r.x), "+d"(r.y) : "l"(p), "r"((int)wanted));
     return r;
 }
 
-#define SPG_GATHER_IF(type, ptx, reg)                                                                           \
-    __device__ __forceinline__ type spg_gather_if(const type* p, bool wanted)                                   \
-    {                                                                                                           \
-        type r = 0;                                                                                             \
-        asm volatile(SPG_IF(2) "ld.global.nc." ptx " %0, [%1]; }"                                               \
-                     : "+" reg(r)                                                                               \
-                     : "l"(p), "r"((int)wanted));                                                               \
-        return r;                                                                                               \
+#define SPG_GATHER_IF(type, ptx, reg)                                                                       \
+    __device__ __forceinline__ type spg_gather_if(const type* p, bool wanted)                               \
+    {                                                                                                       \
+        type r = 0;                                                                                         \
+        asm volatile(SPG_IF(2) "ld.global.nc." ptx " %0, [%1]; }" : "+" reg(r) : "l"(p), "r"((int)wanted)); \
+        return r;                                                                                           \
     }
 SPG_GATHER_IF(int, "s32", "r")
 SPG_GATHER_IF(long long, "s64", "l")

@@ -157,9 +157,8 @@ struct edge_walk {
 // together (`active` is false beyond the last edge).
 template <class Visit>
 __device__ __forceinline__ void expand_edges(const index_t* queue, const offset_t* start, word64_t tally,
-                                             const offset_t* __restrict__ row_ptr,
-                                             const index_t* __restrict__ col, long long warp, long long warps,
-                                             Visit visit)
+                                             const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                             long long warp, long long warps, Visit visit)
 {
     edge_walk walk(queue, start, tally, row_ptr, warp, warps);
     while (walk.more()) {

@@ -14,10 +14,7 @@
 
 #include "frontier.cuh"
 
-__device__ __forceinline__ long long warp_of_grid()
-{
-    return ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
-}
+__device__ __forceinline__ long long warp_of_grid() { return ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32; }
 __device__ __forceinline__ long long warps_of_grid() { return (long long)gridDim.x * blockDim.x / 32; }
 __device__ __forceinline__ long long words_of(index_t n) { return ((long long)n + 31) / 32; }
 
@@ -97,8 +94,7 @@ __device__ __forceinline__ void push_level(index_t n, int k, const offset_t* __r
 // many. `turn` is what turning there and back costs, in looks: a small graph is left to top-down. (Beamer, Asanovic
 // and Patterson, SC 2012, compare the edges of both sides. On graphs of few edges per vertex that turns too early: each
 // vertex looks through its whole list in vain.)
-__device__ __forceinline__ bool bottom_up_pays(double edges, double rest, double unvisited, double alpha,
-                                               double turn)
+__device__ __forceinline__ bool bottom_up_pays(double edges, double rest, double unvisited, double alpha, double turn)
 {
     const double looks = min(rest, unvisited * ((edges + rest) / edges));
     return edges * alpha > looks + turn;

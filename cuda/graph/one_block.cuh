@@ -27,10 +27,7 @@ __device__ __forceinline__ bool is_thin(word64_t tally, index_t n)
 // Whether this thread is the one that found w in this level: the first to put it into its slot of a table in shared
 // memory. No slot need ever be cleared, since a vertex found in an earlier level is not asked for again. Two vertices
 // that take turns in one slot may each be found twice; that costs a little time, and nothing else.
-__device__ __forceinline__ bool claim(index_t w, index_t* table)
-{
-    return atomicExch(table + w % SPG_CLAIMS, w) != w;
-}
+__device__ __forceinline__ bool claim(index_t w, index_t* table) { return atomicExch(table + w % SPG_CLAIMS, w) != w; }
 
 // Sum over a warp, for all lanes.
 __device__ __forceinline__ unsigned warp_total(unsigned value)
@@ -50,14 +47,13 @@ __device__ __forceinline__ unsigned warp_total(unsigned value)
 // found by this lane (each counted as a million at most: more is not thin anyway). All lanes come together.
 template <class Place, class Put>
 __device__ __forceinline__ unsigned thin_vertices(index_t n, offset_t edges_in_all, offset_t e, offset_t end, int k,
-                                                  const offset_t* __restrict__ row_ptr,
-                                                  const index_t* __restrict__ col, int* level, unsigned* visited,
-                                                  index_t* table, Place place, Put put)
+                                                  const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                                  int* level, unsigned* visited, index_t* table, Place place, Put put)
 {
     const int lane = threadIdx.x & 31;
     const unsigned below = (1u << lane) - 1;
     unsigned degrees = 0;
-    const auto found_at = [&](const index_t (&w)[4]) {
+    const auto found_at = [&](const index_t(&w)[4]) {
         int known[4];
         unsigned degree[4];
 #pragma unroll
@@ -121,8 +117,8 @@ __device__ __forceinline__ unsigned thin_vertices(index_t n, offset_t edges_in_a
 // tally. A prefix sum of the degrees in queue order, by the first warp: the queue is short. By all threads of one
 // block.
 __device__ __forceinline__ word64_t publish_queue(unsigned count, const index_t* near,
-                                                  const offset_t* __restrict__ row_ptr,
-                                                  index_t* queue, offset_t* start, offset_t* near_start)
+                                                  const offset_t* __restrict__ row_ptr, index_t* queue, offset_t* start,
+                                                  offset_t* near_start)
 {
     SPG_SHARED(word64_t, result, 1);
     if (threadIdx.x < 32) {
@@ -280,11 +276,10 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
 // The queue lies in shared memory; each level costs one block barrier. A level may find more vertices than fit there
 // (one hub is enough): every vertex goes to the global queue as well, so nothing is lost, and the block stops.
 __device__ __forceinline__ int one_block_levels(index_t n, int k, small_frontier small,
-                                                const offset_t* __restrict__ row_ptr,
-                                                const index_t* __restrict__ col, int* level, unsigned* visited,
-                                                index_t* queue, offset_t* start, const word64_t* tally,
-                                                word64_t* after, long long& unexplored, long long* trace,
-                                                int trace_levels, int how)
+                                                const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                                int* level, unsigned* visited, index_t* queue, offset_t* start,
+                                                const word64_t* tally, word64_t* after, long long& unexplored,
+                                                long long* trace, int trace_levels, int how)
 {
     SPG_SHARED_2D(index_t, near_queue, 2, SPG_NEAR);
     SPG_SHARED_2D(offset_t, near_start, 2, SPG_NEAR);

@@ -71,10 +71,7 @@ __device__ __forceinline__ double share_of(index_t w, const path_sums* paths)
     return 1.0 / p.count + p.sum;
 }
 
-__device__ __forceinline__ double backward_factor(const int* scale, int k)
-{
-    return scale[k] & 2 ? SPG_DIVISION : 1.0;
-}
+__device__ __forceinline__ double backward_factor(const int* scale, int k) { return scale[k] & 2 ? SPG_DIVISION : 1.0; }
 
 // Nothing is found but the source. By the whole grid.
 __device__ __forceinline__ void begin_paths(index_t n, index_t source, int* level, path_sums* paths, int* scale)

@@ -23,8 +23,7 @@ __device__ __forceinline__ bool fits_block(word64_t tally, small_frontier small)
 __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,
                                                 const index_t* __restrict__ col, int* level, path_sums* paths,
                                                 int* scale, index_t* queue, offset_t* start, word64_t* tally,
-                                                long long& first, long long& unexplored, long long* stamps,
-                                                int watched)
+                                                long long& first, long long& unexplored, long long* stamps, int watched)
 {
     SPG_SHARED_2D(index_t, near_vertex, 2, SPG_NEAR);
     SPG_SHARED_2D(offset_t, near_begin, 2, SPG_NEAR);
@@ -125,10 +124,9 @@ __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, con
 // is the one that ends at queue[first]. A thread sums the shares of a vertex's successors, four at a time; the vertex
 // that it has in the level to come is fetched meanwhile.
 __device__ __forceinline__ int gather_shares_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,
-                                                   const index_t* __restrict__ col, const int* level,
-                                                   path_sums* paths, const int* scale, const index_t* queue,
-                                                   const word64_t* tally, long long& first, long long* stamps,
-                                                   int watched)
+                                                   const index_t* __restrict__ col, const int* level, path_sums* paths,
+                                                   const int* scale, const index_t* queue, const word64_t* tally,
+                                                   long long& first, long long* stamps, int watched)
 {
     word64_t now = tally[k], next = tally[k - 1];
     index_t ahead = 0;

@@ -162,8 +162,7 @@ __device__ __forceinline__ void search_alone(const weighted_graph& g, const sear
         }
         if (!small.holds(now)) break;
         unsigned count = (unsigned)tally_count(now), edges = (unsigned)tally_edges(now);
-        for (unsigned i = threadIdx.x; i < count; i += blockDim.x)
-            near_queue[at.k & 1][i] = s.queue[s.side(at.k) + i];
+        for (unsigned i = threadIdx.x; i < count; i += blockDim.x) near_queue[at.k & 1][i] = s.queue[s.side(at.k) + i];
         __syncthreads();
         const auto goes_on = [&] { return count != 0 && small.holds(tally_of(count, edges)); };
         do {

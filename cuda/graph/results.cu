@@ -22,8 +22,7 @@ SPG_KERNEL restore(index_t n, const index_t* __restrict__ new_id, const value_t*
     if (v < n) out[v] = level[new_id[v]];
 }
 
-SPG_KERNEL parents_begin(index_t n, const index_t* __restrict__ source, const index_t* __restrict__ old_id,
-                         int* parent)
+SPG_KERNEL parents_begin(index_t n, const index_t* __restrict__ source, const index_t* __restrict__ old_id, int* parent)
 {
     const long long v = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     const index_t from = old_id ? old_id[*source] : *source;

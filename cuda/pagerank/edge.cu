@@ -11,9 +11,8 @@
 #include "power.cuh"
 
 SPG_KERNEL __launch_bounds__(1024)
-pagerank_edge(POWER_PARAMETERS, offset_t m, const index_t* __restrict__ row,
-                         const index_t* __restrict__ col, value_t* x, double* sums,
-                         const value_t* __restrict__ chance)
+    pagerank_edge(POWER_PARAMETERS, offset_t m, const index_t* __restrict__ row, const index_t* __restrict__ col,
+                  value_t* x, double* sums, const value_t* __restrict__ chance)
 {
     power_iteration p = POWER_ITERATION;
     const long long threads = (long long)gridDim.x * blockDim.x;

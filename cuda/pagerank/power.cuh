@@ -103,10 +103,7 @@ struct power_iteration {
     // Of all, before damping: what each vertex gets of the dangling ones' rank; with SPG_JUMP all of that rank.
     value_t spread;
 
-    __device__ __forceinline__ value_t start(index_t v) const
-    {
-        return teleport ? teleport[v] : even;
-    }
+    __device__ __forceinline__ value_t start(index_t v) const { return teleport ? teleport[v] : even; }
 
     // The vertex's new rank, from the sum over its in-edges, its rank so far and its share.
     __device__ __forceinline__ value_t renew(index_t v, value_t sum, value_t before, value_t part)
@@ -216,13 +213,16 @@ struct power_iteration {
 };
 
 // The parameters that every kernel here begins with, and the struct made of them.
-#define POWER_PARAMETERS                                                                                             \
-    index_t n, int max_iterations, double tolerance, double damping, int dangling,                                   \
-        const value_t *__restrict__ share, const value_t *__restrict__ teleport, value_t *rank, double *totals,      \
-        unsigned *barrier, double *outcome, const index_t *__restrict__ new_id, value_t *out, double *trace,         \
-        int traced
-#define POWER_ITERATION                                                                                              \
-    {                                                                                                                \
-        n, max_iterations, tolerance, (value_t)damping, (value_t)(1.0 - damping), (value_t)(1.0 / n), dangling,      \
-            share, teleport, rank, totals, barrier, outcome, new_id, out, trace, traced, 0, 0, 0                     \
+// (Not for the formatter, which takes lists for expressions.)
+// clang-format off
+#define POWER_PARAMETERS                                                                                          \
+    index_t n, int max_iterations, double tolerance, double damping, int dangling,                                \
+    const value_t* __restrict__ share, const value_t* __restrict__ teleport, value_t* rank, double* totals,       \
+    unsigned* barrier, double* outcome, const index_t* __restrict__ new_id, value_t* out, double* trace,          \
+    int traced
+#define POWER_ITERATION                                                                                           \
+    {                                                                                                             \
+        n, max_iterations, tolerance, (value_t)damping, (value_t)(1.0 - damping), (value_t)(1.0 / n), dangling,   \
+        share, teleport, rank, totals, barrier, outcome, new_id, out, trace, traced, 0, 0, 0                      \
     }
+// clang-format on

@@ -106,12 +106,12 @@ __device__ __forceinline__ void give_piece(value_t piece, long long slot, index_
 }
 
 SPG_KERNEL __launch_bounds__(1024, 1)
-pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t chunks, const unsigned* __restrict__ edge,
-                   const index_t* __restrict__ row_of, index_t bares, const index_t* __restrict__ bare,
-                   const index_t* __restrict__ place, const index_t* __restrict__ tile_begin,
-                   const index_t* __restrict__ first_row, const index_t* __restrict__ head_leader,
-                   const index_t* __restrict__ head_pieces, const index_t* __restrict__ tail_pieces, value_t* partial,
-                   unsigned* arrived, value_t* x0, value_t* x1)
+    pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t chunks, const unsigned* __restrict__ edge,
+                       const index_t* __restrict__ row_of, index_t bares, const index_t* __restrict__ bare,
+                       const index_t* __restrict__ place, const index_t* __restrict__ tile_begin,
+                       const index_t* __restrict__ first_row, const index_t* __restrict__ head_leader,
+                       const index_t* __restrict__ head_pieces, const index_t* __restrict__ tail_pieces,
+                       value_t* partial, unsigned* arrived, value_t* x0, value_t* x1)
 {
     SPG_DYNAMIC_SHARED(value_t, memory);  // x of the hubs, then a ring for each warp
     value_t* const hub = memory;
@@ -146,8 +146,8 @@ pagerank_pull_hubs(POWER_PARAMETERS, index_t hubs, index_t chunks, const unsigne
             index_t tile = tile_begin[c], row = first_row[c];
             const index_t comes_in = head_pieces[c];
             index_t waiting = row + (comes_in > 0);  // sums of rows waiting to row - 1 lie in the ring
-            bool inside = comes_in > 0;              // still in the row that came in
-            value_t piece = 0, open = 0;             // this lane's part of the row that has not ended yet
+            bool inside = comes_in > 0;  // still in the row that came in
+            value_t piece = 0, open = 0;  // this lane's part of the row that has not ended yet
             const int4* quads = reinterpret_cast<const int4*>(edge) + lane;
             int4 next = spg_stream(quads + 32LL * tile);
             for (; tile < end; ++tile) {

@@ -11,8 +11,8 @@
 #include "power.cuh"
 
 SPG_KERNEL __launch_bounds__(1024)
-pagerank_pull_naive(POWER_PARAMETERS, const offset_t* __restrict__ in_ptr, const index_t* __restrict__ in,
-                               value_t* x0, value_t* x1, const value_t* __restrict__ chance)
+    pagerank_pull_naive(POWER_PARAMETERS, const offset_t* __restrict__ in_ptr, const index_t* __restrict__ in,
+                        value_t* x0, value_t* x1, const value_t* __restrict__ chance)
 {
     power_iteration p = POWER_ITERATION;
     const long long threads = (long long)gridDim.x * blockDim.x;

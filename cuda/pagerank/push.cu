@@ -14,8 +14,8 @@
 #include "power.cuh"
 
 SPG_KERNEL __launch_bounds__(1024)
-pagerank_push(POWER_PARAMETERS, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-                         double* sums, const value_t* __restrict__ chance)
+    pagerank_push(POWER_PARAMETERS, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col, double* sums,
+                  const value_t* __restrict__ chance)
 {
     power_iteration p = POWER_ITERATION;
     const long long threads = (long long)gridDim.x * blockDim.x;

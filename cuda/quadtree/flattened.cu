@@ -23,8 +23,7 @@
 //          - Split node r has its children at 1 + 4 r. Where they begin is found by searching the codes; which number a
 //            child that is split itself has, from where it begins.
 
-SPG_KERNEL digit_histograms(int n, int shift, int passes, const float2* __restrict__ point,
-                            unsigned* counters)
+SPG_KERNEL digit_histograms(int n, int shift, int passes, const float2* __restrict__ point, unsigned* counters)
 {
     count_digits(n, shift, passes, point, counters);
 }
@@ -43,8 +42,7 @@ SPG_KERNEL __launch_bounds__(SPG_SORT_THREADS, 4)
                pair_t* __restrict__ out)
 {
     sort_by_digit(
-        n, pass, shift, {counters, status}, [&](int i) { return in[i]; },
-        [&](unsigned at, pair_t e) { out[at] = e; });
+        n, pass, shift, {counters, status}, [&](int i) { return in[i]; }, [&](unsigned at, pair_t e) { out[at] = e; });
 }
 
 // The last pass. Where it is the only one, `in` is null and points are read.
@@ -53,8 +51,7 @@ SPG_KERNEL __launch_bounds__(SPG_SORT_THREADS, 4)
               unsigned* counters, unsigned* status, unsigned* __restrict__ codes, int* __restrict__ order)
 {
     sort_by_digit(
-        n, pass, shift, {counters, status},
-        [&](int i) { return in ? in[i] : pair_t{code_of(point[i]), i}; },
+        n, pass, shift, {counters, status}, [&](int i) { return in ? in[i] : pair_t{code_of(point[i]), i}; },
         [&](unsigned at, pair_t e) {
             codes[at] = e.code;
             order[at] = e.point;
@@ -111,8 +108,10 @@ __device__ __forceinline__ int first_not_below(const unsigned* __restrict__ code
     high = min(high, (long long)n);
     while (low < high) {
         const long long middle = (low + high) / 2;
-        if (codes[middle] < key) low = middle + 1;
-        else high = middle;
+        if (codes[middle] < key)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return (int)low;
 }

@@ -102,8 +102,8 @@ __device__ __forceinline__ void scatter_chunk(const growth_t& g, const node_t& m
 __device__ __forceinline__ void launch_large(const growth_t& g, int node, int points)
 {
     const int slot = atomicAdd(g.slot_count, 1);
-    SPG_LAUNCH(count_large, (points + g.chunk - 1) / g.chunk, SPG_CHUNK_THREADS, 0, cudaStreamFireAndForget)(g, node,
-        slot);
+    SPG_LAUNCH(count_large, (points + g.chunk - 1) / g.chunk, SPG_CHUNK_THREADS, 0, cudaStreamFireAndForget)
+    (g, node, slot);
     count_child(g.children);
 }
 
@@ -114,9 +114,12 @@ __device__ __forceinline__ void launch_nodes(const growth_t& g, int first, int n
     for (int q = 0; q < number; ++q) {
         const int points = at.begin[q + 1] - at.begin[q];
         if (!is_split(g.tree, points, depth)) continue;
-        if (points > g.large) launch_large(g, first + q, points);
-        else if (points > SPG_FINISH) group |= 1u << q;
-        else last |= 1u << q;
+        if (points > g.large)
+            launch_large(g, first + q, points);
+        else if (points > SPG_FINISH)
+            group |= 1u << q;
+        else
+            last |= 1u << q;
     }
     if (group) {
         SPG_LAUNCH(split_group, __popc(group), SPG_GROUP_THREADS, 0, cudaStreamFireAndForget)(g, first, group);

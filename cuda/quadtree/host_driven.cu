@@ -30,7 +30,9 @@ SPG_KERNEL scatter_chunks(int depth, const int4* __restrict__ chunk, const int* 
     __syncthreads();
     const int to_order = leaves[c.x];
     deal_out(in, c.y, c.z, depth, place, [&](int q, int at, pair_t pair) {
-        if (to_order >> q & 1) order[at] = pair.point;
-        else out[at] = pair;
+        if (to_order >> q & 1)
+            order[at] = pair.point;
+        else
+            out[at] = pair;
     });
 }

@@ -71,8 +71,10 @@ SPG_KERNEL finish_group(growth_t g, int first, unsigned group)
                 int end = begin, beyond = held;
                 while (end < beyond) {
                     const int middle = (end + beyond) / 2;
-                    if (code(middle) >> shift <= family + q) end = middle + 1;
-                    else beyond = middle;
+                    if (code(middle) >> shift <= family + q)
+                        end = middle + 1;
+                    else
+                        beyond = middle;
                 }
                 const bool opened = is_split(tree, end - begin, deeper);
                 tree.nodes[base + 4 * (rank[i] + d) + q] =

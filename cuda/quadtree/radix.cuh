@@ -90,8 +90,8 @@ __device__ __forceinline__ void sort_by_digit(int n, int pass, int shift, const 
                                               Store store)
 {
     SPG_SHARED_2D(unsigned, counted, SPG_SORT_WARPS, SPG_DIGITS);  // by warp: first how many, then how many before
-    SPG_SHARED(unsigned, first, SPG_DIGITS);                       // where a digit's elements start in the tile
-    SPG_SHARED(unsigned, move, SPG_DIGITS);                        // from a place in the tile to the new one
+    SPG_SHARED(unsigned, first, SPG_DIGITS);  // where a digit's elements start in the tile
+    SPG_SHARED(unsigned, move, SPG_DIGITS);  // from a place in the tile to the new one
     SPG_SHARED(pair_t, sorted, SPG_SORT_TILE);
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, digit_of_mine = threadIdx.x;
     const unsigned tile = next_tile(state.counters + SPG_TICKETS + pass);

@@ -80,8 +80,10 @@ __device__ __forceinline__ quarters_t quarters(const int* counted, int begin)
 // Where deal_out puts points of a node of this depth: on to the next buffer, or, if their box is a leaf, to `order`.
 __device__ __forceinline__ void put_pair(const tree_t& tree, int depth, bool split, int place, pair_t pair)
 {
-    if (split) (depth & 1 ? tree.even : tree.odd)[place] = pair;
-    else tree.order[place] = pair.point;
+    if (split)
+        (depth & 1 ? tree.even : tree.odd)[place] = pair;
+    else
+        tree.order[place] = pair.point;
 }
 
 // Codes of all points, side by side with their numbers.

@@ -43,8 +43,10 @@ __device__ __forceinline__ void refine_level(const field_t& field, const unsigne
         __syncthreads();
         if (active && lane < 4) {
             const unsigned below = (1u << lane) - 1;
-            if (split >> lane & 1) out[splits[warp] + __popc(split & below)] = 4 * cell + lane;
-            else cells[leaves[warp] + __popc(~split & below)] = 4 * cell + lane;
+            if (split >> lane & 1)
+                out[splits[warp] + __popc(split & below)] = 4 * cell + lane;
+            else
+                cells[leaves[warp] + __popc(~split & below)] = 4 * cell + lane;
         }
     }
 }

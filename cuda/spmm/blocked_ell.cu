@@ -70,7 +70,8 @@ struct __align__(32) stage_t {  // of one warp: a tile of X, in the end a piece 
 struct tile_t {
     eight_t part[SPG_FRAGMENTS];
 
-    __device__ __forceinline__ void load(const half* x, index_t cols, index_t k, long long top, index_t left) {
+    __device__ __forceinline__ void load(const half* x, index_t cols, index_t k, long long top, index_t left)
+    {
         const int lane = threadIdx.x % 32;
 #pragma unroll
         for (int i = 0; i < SPG_FRAGMENTS; ++i) {
@@ -95,7 +96,8 @@ struct tile_t {
 #endif
         }
     }
-    __device__ __forceinline__ void stage(uint4* eights) const {
+    __device__ __forceinline__ void stage(uint4* eights) const
+    {
         const int lane = threadIdx.x % 32;
 #pragma unroll
         for (int i = 0; i < SPG_FRAGMENTS; ++i) {
@@ -113,15 +115,17 @@ struct tile_t {
 struct half_column_t {
     wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> part[SPG_HALVES];
 
-    __device__ __forceinline__ void load(const half* from) {
+    __device__ __forceinline__ void load(const half* from)
+    {
 #pragma unroll
         for (int i = 0; i < SPG_HALVES; ++i) wmma::load_matrix_sync(part[i], from + i * 16 * SPG_SIDE, SPG_SIDE);
     }
 };
 
-SPG_KERNEL __launch_bounds__(32 * SPG_WARPS) blocked_ell(index_t rows, index_t cols, index_t k, index_t width,
-    const index_t* __restrict__ block_col, const half* __restrict__ block_val, const half* __restrict__ x,
-    float* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(32 * SPG_WARPS)
+    blocked_ell(index_t rows, index_t cols, index_t k, index_t width, const index_t* __restrict__ block_col,
+                const half* __restrict__ block_val, const half* __restrict__ x, float* __restrict__ y)
+{
     SPG_SHARED(stage_t, stages, SPG_WARPS);
     uint4* stage = stages[threadIdx.x / 32].eights;
     const int lane = threadIdx.x % 32;

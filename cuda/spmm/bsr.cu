@@ -20,9 +20,11 @@
 #define SPG_BLOCK_COLS 3
 #endif
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) bsr(index_t rows, index_t cols, index_t k,
-    const offset_t* __restrict__ block_ptr, const index_t* __restrict__ block_col,
-    const value_t* __restrict__ block_val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
+    bsr(index_t rows, index_t cols, index_t k, const offset_t* __restrict__ block_ptr,
+        const index_t* __restrict__ block_col, const value_t* __restrict__ block_val, const value_t* __restrict__ x,
+        value_t* __restrict__ y)
+{
     const long long block_row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_LANES;
     const long long row = block_row * SPG_BLOCK_ROWS;
     if (row >= rows) return;

@@ -21,9 +21,10 @@
 #define SPG_ROW_LANES (SPG_LANES * SPG_SHARE)
 #define SPG_STEP (SPG_AHEAD < SPG_LANES ? SPG_AHEAD : SPG_LANES)
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) csr_row(index_t rows, index_t k,
-    const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col, const value_t* __restrict__ val,
-    const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
+    csr_row(index_t rows, index_t k, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+            const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_ROW_LANES;
     const unsigned lane = threadIdx.x % SPG_ROW_LANES, group = lane / SPG_LANES;
     const index_t first = first_column();
@@ -68,8 +69,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) csr_row(index_t rows, index_t k,
 #pragma unroll
         for (int i = 0; i < SPG_VECS; ++i)
 #pragma unroll
-            for (int v = 0; v < SPG_VEC; ++v)
-                sum.p[i].v[v] += __shfl_xor_sync(SPG_FULL_WARP, sum.p[i].v[v], distance);
+            for (int v = 0; v < SPG_VEC; ++v) sum.p[i].v[v] += __shfl_xor_sync(SPG_FULL_WARP, sum.p[i].v[v], distance);
     if (group == 0 && row < rows) sum.store(y + row * k, first, k);
 }
 
@@ -80,9 +80,11 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) csr_row(index_t rows, index_t k,
 #define SPG_WIDTH 8
 #endif
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) csr_row_columns(index_t rows, index_t cols, index_t k,
-    const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col, const value_t* __restrict__ val,
-    const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
+    csr_row_columns(index_t rows, index_t cols, index_t k, const offset_t* __restrict__ row_ptr,
+                    const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
+                    value_t* __restrict__ y)
+{
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_TEAM;
     const unsigned lane = threadIdx.x % SPG_TEAM;
     const index_t first = (index_t)blockIdx.y * SPG_WIDTH;

@@ -27,7 +27,8 @@
 
 // team_row[t]: how many rows end before item t * items of the merged list.
 SPG_KERNEL csr_tile_rows(index_t rows, long long total, index_t teams, index_t items,
-                         const offset_t* __restrict__ row_ptr, index_t* __restrict__ team_row) {
+                         const offset_t* __restrict__ row_ptr, index_t* __restrict__ team_row)
+{
     const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (t > teams) return;
     const long long wanted = t * items < total ? t * items : total;
@@ -42,11 +43,11 @@ SPG_KERNEL csr_tile_rows(index_t rows, long long total, index_t teams, index_t i
     team_row[t] = low;
 }
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) csr_tile(index_t k, long long total, index_t teams,
-                                                 const index_t* __restrict__ team_row, value_t* __restrict__ carry,
-                                                 const offset_t* __restrict__ row_ptr,
-                                                 const index_t* __restrict__ col, const value_t* __restrict__ val,
-                                                 const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
+    csr_tile(index_t k, long long total, index_t teams, const index_t* __restrict__ team_row,
+             value_t* __restrict__ carry, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+             const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     SPG_SHARED(index_t, columns, SPG_STAGED + SPG_AHEAD);  // read beyond the end, without effect
     SPG_SHARED(value_t, values, SPG_STAGED + SPG_AHEAD);
     SPG_SHARED(int, ends, SPG_STAGED);
@@ -132,8 +133,9 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) csr_tile(index_t k, long long total, 
 }
 
 // A team per block of csr_tile: the first of at most 32 whose rests belong to one row adds them up.
-SPG_KERNEL csr_tile_carry(index_t rows, index_t k, index_t teams, index_t blocks,
-                          const index_t* __restrict__ team_row, const value_t* __restrict__ carry, value_t* y) {
+SPG_KERNEL csr_tile_carry(index_t rows, index_t k, index_t teams, index_t blocks, const index_t* __restrict__ team_row,
+                          const value_t* __restrict__ carry, value_t* y)
+{
     const long long b = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_LANES;
     if (b >= blocks) return;
     auto row_of = [&](long long block) {

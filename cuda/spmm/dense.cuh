@@ -18,8 +18,8 @@
 #define SPG_VECS 1
 #endif
 #ifndef SPG_BLOCK
-#define SPG_BLOCK 256  // threads. Told to expect one block at least, ptxas keeps loads together for which it
-                       // otherwise saves registers.
+// Threads. Told to expect one block at least, ptxas keeps loads together for which it otherwise saves registers.
+#define SPG_BLOCK 256
 #endif
 #define SPG_TILE_K (SPG_VEC * SPG_LANES * SPG_VECS)
 // Rows of X on their way at a time: some eight loads a thread, without spilling.
@@ -36,39 +36,46 @@ static_assert(sizeof(piece_t) <= 16, "no load is wider than 16 bytes");
 // The predicate is in the load itself: an `if` around it becomes a branch, and loads that have branches between
 // them are not all under way at once. Volatile asm keeps its order, ahead of the first use (see stream.cuh).
 #ifdef SPG_HOST
-static inline piece_t load_piece(const value_t* p, bool there) {
+static inline piece_t load_piece(const value_t* p, bool there)
+{
     piece_t r = {};
     if (there) r = spg::hinted_load<SPG_READ_ONLY>(reinterpret_cast<const piece_t*>(p));
     return r;
 }
 #else
-__device__ __forceinline__ void load_if(float4& r, const void* p, bool there) {
+__device__ __forceinline__ void load_if(float4& r, const void* p, bool there)
+{
     asm volatile("{ .reg .pred q; setp.ne.s32 q, %5, 0; @q ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
                  : "+f"(r.x), "+f"(r.y), "+f"(r.z), "+f"(r.w)
                  : "l"(p), "r"((int)there));
 }
-__device__ __forceinline__ void load_if(double2& r, const void* p, bool there) {
+__device__ __forceinline__ void load_if(double2& r, const void* p, bool there)
+{
     asm volatile("{ .reg .pred q; setp.ne.s32 q, %3, 0; @q ld.global.nc.v2.f64 {%0, %1}, [%2]; }"
                  : "+d"(r.x), "+d"(r.y)
                  : "l"(p), "r"((int)there));
 }
-__device__ __forceinline__ void load_if(float2& r, const void* p, bool there) {
+__device__ __forceinline__ void load_if(float2& r, const void* p, bool there)
+{
     asm volatile("{ .reg .pred q; setp.ne.s32 q, %3, 0; @q ld.global.nc.v2.f32 {%0, %1}, [%2]; }"
                  : "+f"(r.x), "+f"(r.y)
                  : "l"(p), "r"((int)there));
 }
-__device__ __forceinline__ void load_if(float& r, const void* p, bool there) {
+__device__ __forceinline__ void load_if(float& r, const void* p, bool there)
+{
     asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.f32 %0, [%1]; }"
                  : "+f"(r)
                  : "l"(p), "r"((int)there));
 }
-__device__ __forceinline__ void load_if(double& r, const void* p, bool there) {
+__device__ __forceinline__ void load_if(double& r, const void* p, bool there)
+{
     asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @q ld.global.nc.f64 %0, [%1]; }"
                  : "+d"(r)
                  : "l"(p), "r"((int)there));
 }
 
-__device__ __forceinline__ piece_t load_piece(const value_t* p, bool there) {
+__device__ __forceinline__ piece_t load_piece(const value_t* p, bool there)
+{
     piece_t r;
     if constexpr (sizeof(piece_t) == 16 && SPG_VEC == 4) {
         float4 q = make_float4(0, 0, 0, 0);
@@ -90,7 +97,8 @@ __device__ __forceinline__ piece_t load_piece(const value_t* p, bool there) {
 }
 #endif
 
-__device__ __forceinline__ void store_piece(value_t* p, const piece_t& r) {
+__device__ __forceinline__ void store_piece(value_t* p, const piece_t& r)
+{
     if constexpr (sizeof(piece_t) == 16 && SPG_VEC == 4)
         *reinterpret_cast<float4*>(p) = make_float4(r.v[0], r.v[1], r.v[2], r.v[3]);
     else if constexpr (sizeof(piece_t) == 16 && SPG_VEC == 2)
@@ -105,7 +113,8 @@ __device__ __forceinline__ void store_piece(value_t* p, const piece_t& r) {
 struct pieces_t {
     piece_t p[SPG_VECS];
 
-    __device__ __forceinline__ void clear() {
+    __device__ __forceinline__ void clear()
+    {
 #pragma unroll
         for (int i = 0; i < SPG_VECS; ++i)
 #pragma unroll
@@ -113,25 +122,29 @@ struct pieces_t {
     }
     // The lane's pieces of a row of X, zeros beyond column k and where there is no row. `first`: column of the
     // lane's first piece.
-    __device__ __forceinline__ void load(const value_t* row, index_t first, index_t k, bool there) {
+    __device__ __forceinline__ void load(const value_t* row, index_t first, index_t k, bool there)
+    {
 #pragma unroll
         for (int i = 0; i < SPG_VECS; ++i) {
             const index_t column = first + i * SPG_LANES * SPG_VEC;
             p[i] = load_piece(row + column, there && column < k);
         }
     }
-    __device__ __forceinline__ void store(value_t* row, index_t first, index_t k) const {
+    __device__ __forceinline__ void store(value_t* row, index_t first, index_t k) const
+    {
 #pragma unroll
         for (int i = 0; i < SPG_VECS; ++i)
             if (first + i * SPG_LANES * SPG_VEC < k) store_piece(row + first + i * SPG_LANES * SPG_VEC, p[i]);
     }
-    __device__ __forceinline__ void add(value_t a, const pieces_t& x) {
+    __device__ __forceinline__ void add(value_t a, const pieces_t& x)
+    {
 #pragma unroll
         for (int i = 0; i < SPG_VECS; ++i)
 #pragma unroll
             for (int j = 0; j < SPG_VEC; ++j) p[i].v[j] += a * x.p[i].v[j];
     }
-    __device__ __forceinline__ void add(const pieces_t& x) {
+    __device__ __forceinline__ void add(const pieces_t& x)
+    {
 #pragma unroll
         for (int i = 0; i < SPG_VECS; ++i)
 #pragma unroll
@@ -140,6 +153,7 @@ struct pieces_t {
 };
 
 // Column of the calling lane's first piece.
-__device__ __forceinline__ index_t first_column() {
+__device__ __forceinline__ index_t first_column()
+{
     return (index_t)(blockIdx.y * SPG_TILE_K + threadIdx.x % SPG_LANES * SPG_VEC);
 }

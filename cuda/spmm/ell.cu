@@ -12,9 +12,10 @@
 // Idea     Bell and Garland, SC 2009 (ELL), with several right-hand sides.
 #include "dense.cuh"
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) ell_rows(index_t rows, index_t slots, index_t k,
-    const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
-    value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
+    ell_rows(index_t rows, index_t slots, index_t k, const index_t* __restrict__ col, const value_t* __restrict__ val,
+             const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_LANES;
     if (row >= rows) return;
     const index_t first = first_column();
@@ -46,9 +47,10 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) ell_rows(index_t rows, index_t slots,
 #define SPG_WIDTH 8
 #endif
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1) ell_columns(index_t rows, index_t cols, index_t slots, index_t k,
-    const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
-    value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
+    ell_columns(index_t rows, index_t cols, index_t slots, index_t k, const index_t* __restrict__ col,
+                const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     const index_t first = (index_t)blockIdx.y * SPG_WIDTH;

@@ -6,7 +6,8 @@
 #pragma once
 #include "../common/spg.cuh"
 
-SPG_KERNEL transpose(index_t rows, index_t columns, const value_t* __restrict__ in, value_t* __restrict__ out) {
+SPG_KERNEL transpose(index_t rows, index_t columns, const value_t* __restrict__ in, value_t* __restrict__ out)
+{
     SPG_SHARED_2D(value_t, tile, 32, 33);
     // The long side may have more tiles than gridDim.y can count, so tiles are counted in one dimension.
     const unsigned across = ((unsigned)columns + 31) / 32;

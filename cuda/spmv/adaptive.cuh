@@ -59,8 +59,8 @@ static_assert((SPG_BLOCK & (SPG_BLOCK - 1)) == 0, "the threads of a row are a po
 
 // The row-block table: what block b needs to know, and one entry more for the end.
 struct row_table {
-    const index_t* row;         // first row that begins at cost b T or later
-    const offset_t* entry;      // where it begins
+    const index_t* row;  // first row that begins at cost b T or later
+    const offset_t* entry;  // where it begins
     const index_t* reaches_in;  // whether the row before it is a long one with entries in block b
 };
 
@@ -71,7 +71,8 @@ struct row_pieces {
 };
 
 __device__ __forceinline__ void adaptive_table(index_t rows, index_t blocks, const offset_t* __restrict__ row_ptr,
-                                               index_t* block_row, offset_t* block_entry, index_t* reaches_in) {
+                                               index_t* block_row, offset_t* block_entry, index_t* reaches_in)
+{
     const long long b = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (b > blocks) return;
     const long long cost = b * SPG_TILE;
@@ -100,7 +101,8 @@ struct row_vector {
 };
 
 // Sum over all threads of the block, valid in thread 0; scratch [32]. Ends with all threads past reading it.
-__device__ __forceinline__ value_t block_sum(value_t sum, value_t* scratch) {
+__device__ __forceinline__ value_t block_sum(value_t sum, value_t* scratch)
+{
     for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(FULL_WARP, sum, distance);
     if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = sum;
     __syncthreads();
@@ -115,7 +117,8 @@ __device__ __forceinline__ value_t block_sum(value_t sum, value_t* scratch) {
 // Quads i, i + 4 SPG_BLOCK, ... of those that begin below `quads`, counted from entry `base`.
 template <class Entries>
 __device__ __forceinline__ void ask_quads(const Entries& a, typename Entries::quad (&q)[DEPTH], long long base, int i,
-                                          int quads) {
+                                          int quads)
+{
 #pragma unroll
     for (int k = 0; k < DEPTH; ++k)
         if (i + 4 * k * SPG_BLOCK < quads) q[k] = a.load(base + i + 4 * k * SPG_BLOCK);
@@ -123,9 +126,10 @@ __device__ __forceinline__ void ask_quads(const Entries& a, typename Entries::qu
 
 // The part of a long row that lies in tile `tile`: entries begin to end - 1 of `row`. All threads call it.
 template <class Entries, class Rows>
-__device__ __forceinline__ void row_piece(const Entries& a, long long tile, index_t row, long long begin,
-                                          long long end, bool is_first, row_pieces pieces_of,
-                                          const offset_t* row_ptr, Rows& y, value_t* scratch, unsigned* ticket) {
+__device__ __forceinline__ void row_piece(const Entries& a, long long tile, index_t row, long long begin, long long end,
+                                          bool is_first, row_pieces pieces_of, const offset_t* row_ptr, Rows& y,
+                                          value_t* scratch, unsigned* ticket)
+{
     value_t sum = 0;
     // One by one: these loads are not volatile, so the compiler asks for eight entries before it uses the first.
 #pragma unroll 8
@@ -160,7 +164,8 @@ __device__ __forceinline__ void row_piece(const Entries& a, long long tile, inde
 // The work of one block: tile `block` of the table. A block that does several tiles waits (__syncthreads) in between.
 template <class Entries, class Rows>
 __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block, offset_t nnz, row_table table,
-                                              row_pieces pieces, const offset_t* __restrict__ row_ptr, Rows& y) {
+                                              row_pieces pieces, const offset_t* __restrict__ row_ptr, Rows& y)
+{
     SPG_SHARED(value_t, products, PLACE(SPG_TILE + SPG_LONG + 8));
     SPG_SHARED(index_t, long_row, (SPG_TILE + SPG_LONG) / SPG_PATIENCE + 1);
     SPG_SHARED(unsigned, counter, 1);
@@ -274,7 +279,8 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
 // y = A x, a tile for each block of the grid.
 template <class Entries>
 __device__ __forceinline__ void adaptive_rows(const Entries& a, offset_t nnz, row_table table, row_pieces pieces,
-                                              const offset_t* __restrict__ row_ptr, value_t* __restrict__ y) {
+                                              const offset_t* __restrict__ row_ptr, value_t* __restrict__ y)
+{
     // What the block so many further on has to wait for before it can ask for anything else. Two blocks an SM, which
     // are a quarter of those that are resident: it starts soon.
     constexpr unsigned FAR = 264;

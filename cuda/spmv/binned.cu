@@ -35,10 +35,11 @@ constexpr int DEPTH = 2;
 // next quads into its own slots of shared memory (cp.async: no registers, nobody waits) while it multiplies. It
 // reads only what it copied itself, so no barrier is needed.
 SPG_KERNEL __launch_bounds__(1024)
-binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
-                const index_t* __restrict__ tile_start, const value_quad* __restrict__ val,
-                const ushort4* __restrict__ col, const index_t* __restrict__ dest, const value_t* __restrict__ x,
-                value_quad* __restrict__ product, const index_t* __restrict__ split_row, index_t split_rows, value_t* y)
+    binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
+                    const index_t* __restrict__ tile_start, const value_quad* __restrict__ val,
+                    const ushort4* __restrict__ col, const index_t* __restrict__ dest, const value_t* __restrict__ x,
+                    value_quad* __restrict__ product, const index_t* __restrict__ split_row, index_t split_rows,
+                    value_t* y)
 {
     SPG_DYNAMIC_SHARED(value_quad, shared);
     const int threads = blockDim.x, thread = threadIdx.x;
@@ -111,10 +112,10 @@ binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,
 // Sum: a block per bin. The products are spread to their places in row order, then 2^bin_lanes threads add up
 // each row. The class of lengths is the same for all rows of a bin, so the threads of a warp keep in step.
 SPG_KERNEL __launch_bounds__(256, SPG_RESIDENT(1536) / 256)
-binned_sum(const index_t* __restrict__ bin_group, const index_t* __restrict__ bin_row,
-           const index_t* __restrict__ bin_lanes, const value_quad* __restrict__ product,
-           const ushort4* __restrict__ pos, const index_t* __restrict__ row_id,
-           const unsigned short* __restrict__ row_start, value_t* y)
+    binned_sum(const index_t* __restrict__ bin_group, const index_t* __restrict__ bin_row,
+               const index_t* __restrict__ bin_lanes, const value_quad* __restrict__ product,
+               const ushort4* __restrict__ pos, const index_t* __restrict__ row_id,
+               const unsigned short* __restrict__ row_start, value_t* y)
 {
     SPG_DYNAMIC_SHARED(value_t, sorted);
     const unsigned short hole = 0xFFFF;

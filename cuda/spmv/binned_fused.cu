@@ -254,15 +254,14 @@ __device__ __forceinline__ void ask_for_sums(ushort4 (&to)[SPG_DEPTH], int q, in
 }
 
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
-binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t widest, int most_sums,
-             unsigned multipliers,
-             const index_t* __restrict__ tile_col, const index_t* __restrict__ start,
-             const value_quad* __restrict__ val, const ushort4* __restrict__ col, const index_t* __restrict__ dest,
-             const index_t* __restrict__ chunk_bin, const index_t* __restrict__ bin_group,
-             const index_t* __restrict__ bin_row, const ushort4* __restrict__ sum,
-             const index_t* __restrict__ extra_ptr, const unsigned short* __restrict__ extra_row,
-             const index_t* __restrict__ split_row, index_t split_rows,
-             const value_t* __restrict__ x, value_quad* product, unsigned* flags, value_t* y)
+    binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t widest, int most_sums,
+                 unsigned multipliers, const index_t* __restrict__ tile_col, const index_t* __restrict__ start,
+                 const value_quad* __restrict__ val, const ushort4* __restrict__ col, const index_t* __restrict__ dest,
+                 const index_t* __restrict__ chunk_bin, const index_t* __restrict__ bin_group,
+                 const index_t* __restrict__ bin_row, const ushort4* __restrict__ sum,
+                 const index_t* __restrict__ extra_ptr, const unsigned short* __restrict__ extra_row,
+                 const index_t* __restrict__ split_row, index_t split_rows, const value_t* __restrict__ x,
+                 value_quad* product, unsigned* flags, value_t* y)
 {
     SPG_DYNAMIC_SHARED(value_quad, shared);
     const bool multiplies = threadIdx.x < multipliers;
@@ -371,8 +370,7 @@ binned_fused(int chunks, int tiles, int buffers, index_t most_groups, index_t wi
                     if (q + k * threads < bin.stop) add_four(p[k], here[k], mine);
             }
             if (next.chunk < chunks) ask_for_sums(to, next.quad + thread, next.stop, threads, sum, once);
-            if (thread == threads - 1)
-                ready[set ^ 1] = next.chunk < chunks ? load_acquire(multiplied + next.chunk) : 0;
+            if (thread == threads - 1) ready[set ^ 1] = next.chunk < chunks ? load_acquire(multiplied + next.chunk) : 0;
             team_barrier(1, threads);
             const bool shared_first = bin.first < 0, shared_last = bin.end < 0;
             const index_t first = shared_first ? ~bin.first : bin.first;

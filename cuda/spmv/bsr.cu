@@ -21,8 +21,9 @@ constexpr int AHEAD = SPG_COLS > 3 ? 1 : 6 / SPG_COLS;
 
 // The launch bounds leave registers for that: left alone ptxas settles for 32.
 SPG_KERNEL __launch_bounds__(1024, 1)
-bsr(index_t rows, index_t cols, const offset_t* __restrict__ block_ptr, const index_t* __restrict__ block_col,
-    const value_t* __restrict__ block_val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+    bsr(index_t rows, index_t cols, const offset_t* __restrict__ block_ptr, const index_t* __restrict__ block_col,
+        const value_t* __restrict__ block_val, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     const long long block_row = row / SPG_ROWS;
@@ -39,16 +40,14 @@ bsr(index_t rows, index_t cols, const offset_t* __restrict__ block_ptr, const in
 #pragma unroll
         for (int b = 0; b < AHEAD; ++b)
 #pragma unroll
-            for (int j = 0; j < SPG_COLS; ++j)
-                a[b][j] = spg_gather_if(own + b * SPG_ROWS * SPG_COLS + j, b < end - k);
+            for (int j = 0; j < SPG_COLS; ++j) a[b][j] = spg_gather_if(own + b * SPG_ROWS * SPG_COLS + j, b < end - k);
         if (c[0] < 0) break;  // never; but ptxas moves no load across a branch, so no value waits for a column
         // The last block may reach beyond the matrix: 0 there, as its values are.
 #pragma unroll
         for (int b = 0; b < AHEAD; ++b) {
             const long long first = (long long)c[b] * SPG_COLS;
 #pragma unroll
-            for (int j = 0; j < SPG_COLS; ++j)
-                of[b][j] = spg_gather_if(x + first + j, b < end - k && first + j < cols);
+            for (int j = 0; j < SPG_COLS; ++j) of[b][j] = spg_gather_if(x + first + j, b < end - k && first + j < cols);
         }
 #pragma unroll
         for (int b = 0; b < AHEAD; ++b)

@@ -50,20 +50,23 @@ struct block_t {
     value_t at[SIZE];
 };
 
-__device__ __forceinline__ void read_unit(const float* p, float* to) {
+__device__ __forceinline__ void read_unit(const float* p, float* to)
+{
     const float4 r = spg_stream(reinterpret_cast<const float4*>(p));
     to[0] = r.x, to[1] = r.y, to[2] = r.z, to[3] = r.w;
 }
-__device__ __forceinline__ void read_unit(const double* p, double* to) {
+__device__ __forceinline__ void read_unit(const double* p, double* to)
+{
     const double2 r = spg_stream(reinterpret_cast<const double2*>(p));
     to[0] = r.x, to[1] = r.y;
 }
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK) bsr_sliced(
-        index_t rows, index_t cols, const offset_t* __restrict__ slice_ptr, const SPG_LENGTH* __restrict__ lengths,
-        const index_t* __restrict__ bases, const SPG_COLUMN* __restrict__ block_col,
-        const value_t* __restrict__ wide, const value_t* __restrict__ rest, const value_t* __restrict__ x,
-        value_t* __restrict__ y) {
+SPG_KERNEL __launch_bounds__(SPG_BLOCK)
+    bsr_sliced(index_t rows, index_t cols, const offset_t* __restrict__ slice_ptr,
+               const SPG_LENGTH* __restrict__ lengths, const index_t* __restrict__ bases,
+               const SPG_COLUMN* __restrict__ block_col, const value_t* __restrict__ wide,
+               const value_t* __restrict__ rest, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     SPG_SHARED(value_t, turned, SPG_BLOCK * SPG_ROWS);
     const int lane = threadIdx.x % 32;
     const long long block_row = (long long)blockIdx.x * SPG_BLOCK + threadIdx.x;

@@ -10,7 +10,8 @@
 #include "../common/spg.cuh"
 
 SPG_KERNEL coo_atomic(offset_t nnz, const index_t* __restrict__ row, const index_t* __restrict__ col,
-                      const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* y) {
+                      const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* y)
+{
     const long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (e < nnz) atomicAdd(y + row[e], val[e] * x[col[e]]);
 }

@@ -10,9 +10,10 @@
 #include "../common/spg.cuh"
 #include "segmented_sum.cuh"
 
-SPG_KERNEL SPG_SEGMENTED_BOUNDS
-coo_segmented(offset_t nnz, int steps, const index_t* __restrict__ row, const index_t* __restrict__ col, values_t val,
-              const value_t* __restrict__ x, value_t* y) {
+SPG_KERNEL SPG_SEGMENTED_BOUNDS coo_segmented(offset_t nnz, int steps, const index_t* __restrict__ row,
+                                              const index_t* __restrict__ col, values_t val,
+                                              const value_t* __restrict__ x, value_t* y)
+{
     const long long warp = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const long long first = warp * 32 * steps;
     if (first < nnz) segmented_sum(nnz, first, steps, row, col, val, x, y);  // a warp goes or stays as a whole

@@ -37,11 +37,13 @@ struct narrow_entries {
         value_quad p;
     };
 
-    __device__ __forceinline__ quad load(long long e) const {
+    __device__ __forceinline__ quad load(long long e) const
+    {
         const index_t group_base = spg_gather(base + group_of(e));
         return {spg_stream(reinterpret_cast<const int2*>(offset + e)), group_base, stream_values(val, e)};
     }
-    __device__ __forceinline__ void multiply(quad& q) const {
+    __device__ __forceinline__ void multiply(quad& q) const
+    {
         value_t factor[4];
 #pragma unroll
         for (int u = 0; u < 4; ++u) {
@@ -51,23 +53,25 @@ struct narrow_entries {
 #pragma unroll
         for (int u = 0; u < 4; ++u) q.p.at[u] *= factor[u];
     }
-    __device__ __forceinline__ value_t product(long long e) const {
+    __device__ __forceinline__ value_t product(long long e) const
+    {
         return value_of(val, e) * x[base[group_of(e)] + offset[e]];
     }
     __device__ __forceinline__ value_t finish(value_t sum) const { return sum; }
 };
 
 SPG_KERNEL csr_16_table(index_t rows, index_t blocks, const offset_t* __restrict__ row_ptr, index_t* block_row,
-                        offset_t* block_entry, index_t* reaches_in) {
+                        offset_t* block_entry, index_t* reaches_in)
+{
     adaptive_table(rows, blocks, row_ptr, block_row, block_entry, reaches_in);
 }
 
-SPG_KERNEL SPG_ADAPTIVE_BOUNDS
-csr_16(offset_t nnz, const index_t* __restrict__ block_row, const offset_t* __restrict__ block_entry,
-       const index_t* __restrict__ reaches_in, value_t* partial, unsigned* arrived,
-       const offset_t* __restrict__ row_ptr, const unsigned short* __restrict__ offset,
-       const index_t* __restrict__ base, values_t val, const value_t* __restrict__ x,
-       value_t* __restrict__ y) {
+SPG_KERNEL SPG_ADAPTIVE_BOUNDS csr_16(offset_t nnz, const index_t* __restrict__ block_row,
+                                      const offset_t* __restrict__ block_entry, const index_t* __restrict__ reaches_in,
+                                      value_t* partial, unsigned* arrived, const offset_t* __restrict__ row_ptr,
+                                      const unsigned short* __restrict__ offset, const index_t* __restrict__ base,
+                                      values_t val, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const narrow_entries a = {offset, base, val, x};
     adaptive_rows(a, nnz, {block_row, block_entry, reaches_in}, {partial, arrived}, row_ptr, y);
 }

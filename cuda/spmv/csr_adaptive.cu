@@ -25,7 +25,8 @@ struct csr_entries {
     };
 
     __device__ __forceinline__ quad load(long long e) const { return {stream_quad(col, e), stream_quad(val, e)}; }
-    __device__ __forceinline__ void multiply(quad& q) const {
+    __device__ __forceinline__ void multiply(quad& q) const
+    {
 #pragma unroll
         for (int u = 0; u < 4; ++u) q.p.at[u] *= spg_gather(x + q.col.at[u]);
     }
@@ -33,16 +34,19 @@ struct csr_entries {
     __device__ __forceinline__ value_t finish(value_t sum) const { return sum; }
 };
 
-SPG_KERNEL csr_adaptive_table(index_t rows, index_t blocks, const offset_t* __restrict__ row_ptr,
-                              index_t* block_row, offset_t* block_entry, index_t* reaches_in) {
+SPG_KERNEL csr_adaptive_table(index_t rows, index_t blocks, const offset_t* __restrict__ row_ptr, index_t* block_row,
+                              offset_t* block_entry, index_t* reaches_in)
+{
     adaptive_table(rows, blocks, row_ptr, block_row, block_entry, reaches_in);
 }
 
-SPG_KERNEL SPG_ADAPTIVE_BOUNDS
-csr_adaptive(offset_t nnz, const index_t* __restrict__ block_row, const offset_t* __restrict__ block_entry,
-             const index_t* __restrict__ reaches_in, value_t* partial, unsigned* arrived,
-             const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-             const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL SPG_ADAPTIVE_BOUNDS csr_adaptive(offset_t nnz, const index_t* __restrict__ block_row,
+                                            const offset_t* __restrict__ block_entry,
+                                            const index_t* __restrict__ reaches_in, value_t* partial, unsigned* arrived,
+                                            const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                            const value_t* __restrict__ val, const value_t* __restrict__ x,
+                                            value_t* __restrict__ y)
+{
     const csr_entries a = {col, val, x};
     adaptive_rows(a, nnz, {block_row, block_entry, reaches_in}, {partial, arrived}, row_ptr, y);
 }

@@ -32,7 +32,8 @@ static_assert(BEYOND <= 0xffff, "ends of rows within a tile are kept in 16 bits"
 
 // The table: entry t is the number of rows that end among the first t * TILE elements of the merged list, where
 // the end of row i is element i + row_ptr[i + 1].
-SPG_KERNEL csr_merge_table(index_t rows, index_t tiles, const offset_t* __restrict__ row_ptr, index_t* tile_row) {
+SPG_KERNEL csr_merge_table(index_t rows, index_t tiles, const offset_t* __restrict__ row_ptr, index_t* tile_row)
+{
     const long long tile = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (tile > tiles) return;
     const long long border = tile * TILE;
@@ -49,7 +50,8 @@ SPG_KERNEL csr_merge_table(index_t rows, index_t tiles, const offset_t* __restri
 
 SPG_KERNEL csr_merge(index_t rows, offset_t nnz, const index_t* __restrict__ tile_row, value_t* carry,
                      const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-                     const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+                     const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     SPG_SHARED(value_t, products, TILE + 1);
     SPG_SHARED(unsigned short, ends, TILE + 1);
     const int thread = threadIdx.x, lane = thread % 32;
@@ -124,7 +126,8 @@ SPG_KERNEL csr_merge(index_t rows, offset_t nnz, const index_t* __restrict__ til
 
 // Adds what each tile carried out to the row that goes on after it.
 SPG_KERNEL csr_merge_carry(index_t rows, int tiles, const index_t* __restrict__ tile_row,
-                           const value_t* __restrict__ carry, value_t* y) {
+                           const value_t* __restrict__ carry, value_t* y)
+{
     const long long tile = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (tile >= tiles) return;
     const index_t row = tile_row[tile + 1];

@@ -10,8 +10,8 @@
 #include "../common/spg.cuh"
 
 SPG_KERNEL csr_scalar(index_t rows, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-                      const value_t* __restrict__ val, const value_t* __restrict__ x,
-                      value_t* __restrict__ y) {
+                      const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     const offset_t end = row_ptr[row + 1];

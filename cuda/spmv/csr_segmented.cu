@@ -51,7 +51,8 @@ constexpr int WORDS = sizeof(value_t) / 4;  // flag << 32 | 32 bits of a part
 // Parts that a lane asks for at once.
 #define SPG_PARTS 4
 
-__device__ __forceinline__ void publish_part(scan_word_t* parts, long long tile, value_t part) {
+__device__ __forceinline__ void publish_part(scan_word_t* parts, long long tile, value_t part)
+{
     unsigned bits[WORDS];
     memcpy(bits, &part, sizeof part);
 #pragma unroll
@@ -59,7 +60,8 @@ __device__ __forceinline__ void publish_part(scan_word_t* parts, long long tile,
 }
 
 // Sum of the parts of tiles from `tile` on in steps of 32 below `end`: each is waited for, and taken away.
-__device__ __forceinline__ value_t take_parts(scan_word_t* parts, long long tile, long long end) {
+__device__ __forceinline__ value_t take_parts(scan_word_t* parts, long long tile, long long end)
+{
     value_t sum = 0;
     for (; tile < end; tile += 32 * SPG_PARTS) {
         scan_word_t word[SPG_PARTS][WORDS];
@@ -92,7 +94,8 @@ __device__ __forceinline__ value_t take_parts(scan_word_t* parts, long long tile
 
 // The first row from `low` on that begins at entry `e` or later; `high` if none below does.
 __device__ __forceinline__ index_t first_row_from(const offset_t* __restrict__ row_ptr, index_t low, index_t high,
-                                                  long long e) {
+                                                  long long e)
+{
     while (low < high) {
         const index_t middle = low + (high - low) / 2;
         if (row_ptr[middle] < e)
@@ -104,7 +107,8 @@ __device__ __forceinline__ index_t first_row_from(const offset_t* __restrict__ r
 }
 
 // The table: entry t is the first row that begins at entry t * TILE or later.
-SPG_KERNEL csr_segmented_table(index_t rows, index_t tiles, const offset_t* __restrict__ row_ptr, index_t* tile_row) {
+SPG_KERNEL csr_segmented_table(index_t rows, index_t tiles, const offset_t* __restrict__ row_ptr, index_t* tile_row)
+{
     const long long tile = (long long)blockIdx.x * blockDim.x + threadIdx.x;
 #ifdef SPG_ONE_LAUNCH
     const index_t end = tile == tiles ? rows : 0;  // the last tile also has the empty rows at the end
@@ -115,14 +119,16 @@ SPG_KERNEL csr_segmented_table(index_t rows, index_t tiles, const offset_t* __re
 }
 
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
-csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t* __restrict__ row_ptr,
-              const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
-              value_t* y
+    csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t* __restrict__ row_ptr,
+                  const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
+                  value_t* y
 #ifdef SPG_ONE_LAUNCH
-              , scan_word_t* parts
+                  ,
+                  scan_word_t* parts
 #endif
-) {
-    SPG_SHARED(unsigned, heads, SPG_BLOCK * SPG_STEPS / 2);  // two numbers of 16 bits in each
+    )
+{
+    SPG_SHARED(unsigned, heads, SPG_BLOCK* SPG_STEPS / 2);  // two numbers of 16 bits in each
     const unsigned lane = threadIdx.x % 32;
 #if defined(SPG_ONE_LAUNCH) && !defined(SPG_INDEX_ORDER)
     const unsigned block = start_order(reinterpret_cast<unsigned*>(parts));
@@ -151,11 +157,9 @@ csr_segmented(offset_t nnz, const index_t* __restrict__ tile_row, const offset_t
     index_t c[SPG_STEPS];
     value_t v[SPG_STEPS];
 #pragma unroll
-    for (int s = 0; s < SPG_STEPS; ++s)
-        c[s] = spg_stream_if(own_col + 32 * s, 32 * s + lane < count);
+    for (int s = 0; s < SPG_STEPS; ++s) c[s] = spg_stream_if(own_col + 32 * s, 32 * s + lane < count);
 #pragma unroll
-    for (int s = 0; s < SPG_STEPS; ++s)
-        v[s] = spg_stream_if(own_val + 32 * s, 32 * s + lane < count);
+    for (int s = 0; s < SPG_STEPS; ++s) v[s] = spg_stream_if(own_val + 32 * s, 32 * s + lane < count);
 #pragma unroll
     for (int s = 0; s < SPG_STEPS / 2; ++s) words[32 * s + lane] = 0;
     __syncwarp();

@@ -37,16 +37,17 @@ constexpr unsigned SPAN = 4 * SPG_THREADS;  // entries that a team reads at once
 constexpr int KEPT = (SPG_ROWS + SPG_THREADS - 1) / SPG_THREADS;
 
 // Sum over a team, in all its threads. All 32 lanes call it.
-__device__ __forceinline__ value_t team_sum(value_t sum) {
+__device__ __forceinline__ value_t team_sum(value_t sum)
+{
 #pragma unroll
-    for (int distance = SPG_THREADS / 2; distance > 0; distance /= 2)
-        sum += __shfl_xor_sync(FULL_WARP, sum, distance);
+    for (int distance = SPG_THREADS / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(FULL_WARP, sum, distance);
     return sum;
 }
 
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
-csr_subwarp(index_t rows, offset_t nnz, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-            const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+    csr_subwarp(index_t rows, offset_t nnz, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const long long warp = ((long long)blockIdx.x * SPG_BLOCK + threadIdx.x) / 32;
     if (warp * (TEAMS * SPG_ROWS) >= rows) return;  // the whole warp at once: the shuffles below need all lanes
     const unsigned lane = threadIdx.x % 32, seat = lane % SPG_THREADS;

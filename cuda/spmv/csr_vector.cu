@@ -9,8 +9,8 @@
 #include "../common/spg.cuh"
 
 SPG_KERNEL csr_vector(index_t rows, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-                      const value_t* __restrict__ val, const value_t* __restrict__ x,
-                      value_t* __restrict__ y) {
+                      const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const unsigned lane = threadIdx.x % 32;
     if (row >= rows) return;  // the whole warp at once: no lane is missing from the shuffles below
@@ -21,7 +21,6 @@ SPG_KERNEL csr_vector(index_t rows, const offset_t* __restrict__ row_ptr, const 
     val += begin;
     value_t sum = 0;
     for (unsigned k = lane; k < length; k += 32) sum += val[k] * x[col[k]];
-    for (int distance = 16; distance > 0; distance /= 2)
-        sum += __shfl_down_sync(0xffffffffu, sum, distance);
+    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(0xffffffffu, sum, distance);
     if (lane == 0) y[row] = sum;
 }

@@ -25,14 +25,18 @@
 #endif
 
 // Where the diagonals of a row begin. Rows are int32, so that their remainder takes no division of 64 bits.
-__device__ __forceinline__ long long origin_of(long long row) {
+__device__ __forceinline__ long long origin_of(long long row)
+{
     return SPG_GROUP == 1 ? row : row - (unsigned)row % SPG_GROUP;
 }
 
-struct __align__(SPG_ROWS * sizeof(value_t)) row_values { value_t of[SPG_ROWS]; };
+struct __align__(SPG_ROWS * sizeof(value_t)) row_values {
+    value_t of[SPG_ROWS];
+};
 
 // The values of SPG_ROWS rows on one diagonal.
-__device__ __forceinline__ row_values stream_rows(const value_t* p) {
+__device__ __forceinline__ row_values stream_rows(const value_t* p)
+{
     row_values r;
     if constexpr (SPG_ROWS == 1) {
         r.of[0] = spg_stream(p);
@@ -65,7 +69,8 @@ __device__ __forceinline__ row_values stream_rows(const value_t* p) {
 template <bool INSIDE>
 __device__ __forceinline__ void add_diagonals(value_t (&sum)[SPG_ROWS], long long row, index_t cols, index_t diagonals,
                                               const index_t* __restrict__ diag, const value_t* __restrict__ data,
-                                              const value_t* __restrict__ x) {
+                                              const value_t* __restrict__ x)
+{
     for (index_t d = 0; d < diagonals; d += SPG_AHEAD) {
         row_values a[SPG_AHEAD];
         index_t shift[SPG_AHEAD];
@@ -89,8 +94,9 @@ __device__ __forceinline__ void add_diagonals(value_t (&sum)[SPG_ROWS], long lon
 }
 
 SPG_KERNEL BOUNDS dia(index_t rows, index_t cols, index_t diagonals, index_t lowest, index_t highest,
-               const index_t* __restrict__ diag, const value_t* __restrict__ data,
-               const value_t* __restrict__ x, value_t* __restrict__ y) {
+                      const index_t* __restrict__ diag, const value_t* __restrict__ data, const value_t* __restrict__ x,
+                      value_t* __restrict__ y)
+{
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * SPG_ROWS;
     if (row >= rows) return;
     value_t sum[SPG_ROWS] = {};
@@ -113,7 +119,8 @@ constexpr int COUNT = 0 SPG_DIAGS;
 #undef D
 
 // Diagonal k: a constant wherever k is one.
-__host__ __device__ constexpr int fixed_diag(int k) {
+__host__ __device__ constexpr int fixed_diag(int k)
+{
 #define D(offset) offset,
     constexpr int list[] = {SPG_DIAGS};
 #undef D
@@ -127,7 +134,8 @@ constexpr int BATCH = (COUNT + BATCHES - 1) / BATCHES;  // even batches: 27 diag
 // do all others.
 template <int FIRST, bool INSIDE>
 __device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t* x, long long origin, index_t cols,
-                                             value_t sum) {
+                                             value_t sum)
+{
     if constexpr (FIRST < COUNT) {
         constexpr int N = COUNT - FIRST < BATCH ? COUNT - FIRST : BATCH;
         value_t a[N], at[N];
@@ -157,7 +165,8 @@ __device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t*
 // The launch bounds let the compiler keep the loads of a batch together: left alone it settles for 32 registers
 // and four loads at a time.
 SPG_KERNEL __launch_bounds__(1024, 1) dia_fixed(index_t rows, index_t cols, const value_t* __restrict__ data,
-                     const value_t* __restrict__ x, value_t* __restrict__ y) {
+                                                const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if constexpr (SPG_LINES > 1) {
         const unsigned runs = SPG_STRIDE / blockDim.x;  // side by side, each by a block

@@ -12,8 +12,9 @@
 #include "ell_row.cuh"
 
 SPG_KERNEL SPG_ROW_BOUNDS(sizeof(value_t) == 8)
-ell(index_t rows, index_t slots, const index_t* __restrict__ col, values_t val, const value_t* __restrict__ x,
-    value_t* __restrict__ y) {
+    ell(index_t rows, index_t slots, const index_t* __restrict__ col, values_t val, const value_t* __restrict__ x,
+        value_t* __restrict__ y)
+{
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (row < rows) y[row] = ell_row<sizeof(value_t) == 8>(row, (long long)slots * rows, rows, col, val, x);
 }

@@ -21,8 +21,8 @@
 
 template <bool X_LAST>
 __device__ __forceinline__ value_t ell_row(long long first, long long end, long long stride,
-                                           const index_t* __restrict__ col, values_t val,
-                                           const value_t* __restrict__ x) {
+                                           const index_t* __restrict__ col, values_t val, const value_t* __restrict__ x)
+{
     value_t sum = 0;
     for (long long at = first; at < end; at += SPG_AHEAD * stride) {
         index_t c[SPG_AHEAD];
@@ -30,8 +30,7 @@ __device__ __forceinline__ value_t ell_row(long long first, long long end, long 
         if constexpr (X_LAST) {
             value_t factor[SPG_AHEAD];
 #pragma unroll
-            for (int u = 0; u < SPG_AHEAD; ++u)
-                c[u] = spg_stream_if(col + at + u * stride, at + u * stride < end, -1);
+            for (int u = 0; u < SPG_AHEAD; ++u) c[u] = spg_stream_if(col + at + u * stride, at + u * stride < end, -1);
 #pragma unroll
             for (int u = 0; u < SPG_AHEAD; ++u) v[u] = stream_value_if(val, at + u * stride, at + u * stride < end);
             // Ends the row, and keeps ptxas from putting values behind the first x: loads stay on their side of a

@@ -14,16 +14,17 @@
 #include "segmented_sum.cuh"
 
 SPG_KERNEL SPG_ROW_BOUNDS(sizeof(value_t) == 8)
-hyb_ell(index_t rows, index_t slots, const index_t* __restrict__ ell_col, values_t ell_val,
-        const value_t* __restrict__ x, value_t* __restrict__ y) {
+    hyb_ell(index_t rows, index_t slots, const index_t* __restrict__ ell_col, values_t ell_val,
+            const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (row < rows)
-        y[row] = ell_row<sizeof(value_t) == 8>(row, (long long)slots * rows, rows, ell_col, ell_val, x);
+    if (row < rows) y[row] = ell_row<sizeof(value_t) == 8>(row, (long long)slots * rows, rows, ell_col, ell_val, x);
 }
 
-SPG_KERNEL SPG_SEGMENTED_BOUNDS
-hyb_tail(offset_t tail, int steps, const index_t* __restrict__ coo_row, const index_t* __restrict__ coo_col,
-         values_t coo_val, const value_t* __restrict__ x, value_t* y) {
+SPG_KERNEL SPG_SEGMENTED_BOUNDS hyb_tail(offset_t tail, int steps, const index_t* __restrict__ coo_row,
+                                         const index_t* __restrict__ coo_col, values_t coo_val,
+                                         const value_t* __restrict__ x, value_t* y)
+{
     const long long warp = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const long long first = warp * 32 * steps;
     if (first < tail) segmented_sum(tail, first, steps, coo_row, coo_col, coo_val, x, y);

@@ -16,8 +16,9 @@
 
 // The launch bounds leave registers for that: left alone ptxas settles for 32.
 SPG_KERNEL __launch_bounds__(1024, 1)
-jds(index_t rows, index_t slots, const index_t* __restrict__ perm, const offset_t* __restrict__ slot_start,
-    const index_t* __restrict__ col, values_t val, const value_t* __restrict__ x, value_t* __restrict__ y) {
+    jds(index_t rows, index_t slots, const index_t* __restrict__ perm, const offset_t* __restrict__ slot_start,
+        const index_t* __restrict__ col, values_t val, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= rows) return;
     const index_t row = spg_gather(perm + p);  // asked for now, used at the end

@@ -22,7 +22,8 @@ struct pattern_entries {
     };
 
     __device__ __forceinline__ quad load(long long e) const { return {stream_quad(col, e), {}}; }
-    __device__ __forceinline__ void multiply(quad& q) const {
+    __device__ __forceinline__ void multiply(quad& q) const
+    {
 #pragma unroll
         for (int u = 0; u < 4; ++u) q.p.at[u] = spg_gather(x + q.col.at[u]);
     }
@@ -31,15 +32,17 @@ struct pattern_entries {
 };
 
 SPG_KERNEL pattern_csr_table(index_t rows, index_t blocks, const offset_t* __restrict__ row_ptr, index_t* block_row,
-                             offset_t* block_entry, index_t* reaches_in) {
+                             offset_t* block_entry, index_t* reaches_in)
+{
     adaptive_table(rows, blocks, row_ptr, block_row, block_entry, reaches_in);
 }
 
-SPG_KERNEL SPG_ADAPTIVE_BOUNDS
-pattern_csr(offset_t nnz, const index_t* __restrict__ block_row, const offset_t* __restrict__ block_entry,
-            const index_t* __restrict__ reaches_in, value_t* partial, unsigned* arrived,
-            const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col, value_t value,
-            const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL SPG_ADAPTIVE_BOUNDS pattern_csr(offset_t nnz, const index_t* __restrict__ block_row,
+                                           const offset_t* __restrict__ block_entry,
+                                           const index_t* __restrict__ reaches_in, value_t* partial, unsigned* arrived,
+                                           const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
+                                           value_t value, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const pattern_entries a = {col, x, value};
     adaptive_rows(a, nnz, {block_row, block_entry, reaches_in}, {partial, arrived}, row_ptr, y);
 }

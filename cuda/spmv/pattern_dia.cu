@@ -29,7 +29,8 @@
 #define SPG_FULL_WARP 0xffffffffu
 
 // Bit b of lane a becomes bit a of lane b. Halves of the matrix are exchanged, halves of those, and so on.
-__device__ __forceinline__ unsigned turned(unsigned word, unsigned lane) {
+__device__ __forceinline__ unsigned turned(unsigned word, unsigned lane)
+{
     unsigned low = 0x0000ffff;
 #pragma unroll
     for (int half = 16; half > 0; half /= 2) {
@@ -40,9 +41,10 @@ __device__ __forceinline__ unsigned turned(unsigned word, unsigned lane) {
     return word;
 }
 
-SPG_KERNEL BOUNDS
-pattern_dia(index_t rows, index_t diagonals, const index_t* __restrict__ diag, const unsigned* __restrict__ mask,
-            value_t value, const value_t* __restrict__ x, value_t* __restrict__ y) {
+SPG_KERNEL BOUNDS pattern_dia(index_t rows, index_t diagonals, const index_t* __restrict__ diag,
+                              const unsigned* __restrict__ mask, value_t value, const value_t* __restrict__ x,
+                              value_t* __restrict__ y)
+{
     const unsigned lane = threadIdx.x % 32;
     const long long slice = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32 * SPG_SLICES;
     if (32 * slice >= rows) return;  // whole warps only: all 32 lanes meet in the shuffles

@@ -17,9 +17,9 @@
 
 // The launch bounds leave registers for all loads of a batch: left alone ptxas settles for 32.
 SPG_KERNEL __launch_bounds__(1024, 1)
-pattern_sell(index_t rows, const offset_t* __restrict__ slice_ptr, const index_t* __restrict__ perm,
-             const index_t* __restrict__ col, value_t value, const value_t* __restrict__ x,
-             value_t* __restrict__ y) {
+    pattern_sell(index_t rows, const offset_t* __restrict__ slice_ptr, const index_t* __restrict__ perm,
+                 const index_t* __restrict__ col, value_t value, const value_t* __restrict__ x, value_t* __restrict__ y)
+{
     const long long place = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (place >= rows) return;
     const long long slice = place / 32;

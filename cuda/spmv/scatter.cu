@@ -15,7 +15,8 @@
 #endif
 
 SPG_KERNEL scatter(index_t lines, const offset_t* __restrict__ ptr, const index_t* __restrict__ index,
-                   const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* y) {
+                   const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* y)
+{
     const long long line = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_THREADS;
     if (line >= lines) return;
     const value_t factor = x[line];

@@ -20,11 +20,10 @@ constexpr int BATCH = SPG_BATCH;
 // lane of every row, the sum of the row's entries in this step. A row that goes on in the next step is carried
 // there; any other is added to y. A popular row thus costs one atomic per warp instead of one per entry.
 // All 32 lanes must call it together.
-__device__ __forceinline__ void segmented_sum(offset_t nnz, long long first, int steps,
-                                              const index_t* __restrict__ row,
-                                              const index_t* __restrict__ col,
-                                              values_t val,
-                                              const value_t* __restrict__ x, value_t* y) {
+__device__ __forceinline__ void segmented_sum(offset_t nnz, long long first, int steps, const index_t* __restrict__ row,
+                                              const index_t* __restrict__ col, values_t val,
+                                              const value_t* __restrict__ x, value_t* y)
+{
     const int lane = threadIdx.x & 31;
     const index_t* own_row = row + first + lane;
     const index_t* own_col = col + first + lane;

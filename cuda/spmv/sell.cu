@@ -13,9 +13,10 @@
 #include "ell_row.cuh"
 
 SPG_KERNEL SPG_ROW_BOUNDS(true)
-sell(index_t rows, const offset_t* __restrict__ slice_ptr, const index_t* __restrict__ perm,
-     const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
-     value_t* __restrict__ y) {
+    sell(index_t rows, const offset_t* __restrict__ slice_ptr, const index_t* __restrict__ perm,
+         const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
+         value_t* __restrict__ y)
+{
     const long long place = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (place >= rows) return;
     const long long slice = place / 32;

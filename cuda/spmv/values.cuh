@@ -12,12 +12,14 @@ __device__ __forceinline__ value_quad stream_values(values_t one, long long) { r
 #else
 typedef const value_t* __restrict__ values_t;
 __device__ __forceinline__ value_t value_of(values_t val, long long e) { return val[e]; }
-__device__ __forceinline__ value_t gather_value_if(values_t val, long long e, bool wanted) {
+__device__ __forceinline__ value_t gather_value_if(values_t val, long long e, bool wanted)
+{
     return spg_gather_if(val + e, wanted);
 }
 // For arrays that are read once (see stream.cuh): one value, if wanted, and four from a multiple of 4 on.
 __device__ __forceinline__ value_t stream_value(values_t val, long long e) { return spg_stream(val + e); }
-__device__ __forceinline__ value_t stream_value_if(values_t val, long long e, bool wanted) {
+__device__ __forceinline__ value_t stream_value_if(values_t val, long long e, bool wanted)
+{
     return spg_stream_if(val + e, wanted);
 }
 __device__ __forceinline__ value_quad stream_values(values_t val, long long e) { return stream_quad(val, e); }

@@ -18,14 +18,13 @@
 //            it is larger                                      all edges of it in equal parts, a grid barrier after it
 //            it is empty, and the far pile holds few           block 0 alone
 //            it is empty, and the far pile holds more          all split the far pile, a grid barrier after it
-SPG_KERNEL __launch_bounds__(1024, 1) sssp_auto(index_t n, const index_t* __restrict__ source,
-                                                const offset_t* __restrict__ row_ptr,
-                     const index_t* __restrict__ col, const value_t* __restrict__ weight, value_t uniform, int limit,
-                     value_t delta, long long busy, value_t* dist, int* queued, unsigned* in_far, index_t* queue,
-                     offset_t* start,
-                     index_t* far, word64_t* words, int* least, long long* handover, long long* facts,
-                     unsigned* barrier, int small_vertices, long long small_edges, long long small_waiting,
-                     long long* stamps, int watched)
+SPG_KERNEL __launch_bounds__(1024, 1)
+    sssp_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
+              const index_t* __restrict__ col, const value_t* __restrict__ weight, value_t uniform, int limit,
+              value_t delta, long long busy, value_t* dist, int* queued, unsigned* in_far, index_t* queue,
+              offset_t* start, index_t* far, word64_t* words, int* least, long long* handover, long long* facts,
+              unsigned* barrier, int small_vertices, long long small_edges, long long small_waiting, long long* stamps,
+              int watched)
 {
     const bool first = blockIdx.x == 0 && threadIdx.x == 0;
     const weighted_graph g{n, row_ptr, col, weight, uniform, limit};
@@ -72,8 +71,13 @@ SPG_KERNEL __launch_bounds__(1024, 1) sssp_auto(index_t n, const index_t* __rest
                 }
             }
             grid_barrier(barrier);
-            at = search_place{(int)handover[0], (int)handover[1], (int)handover[2], (int)handover[3],
-                              value_of((int)handover[4], value_t()), handover[5], handover[6]};
+            at = search_place{(int)handover[0],
+                              (int)handover[1],
+                              (int)handover[2],
+                              (int)handover[3],
+                              value_of((int)handover[4], value_t()),
+                              handover[5],
+                              handover[6]};
             continue;
         }
         at.relaxed += tally_edges(now);

@@ -26,8 +26,8 @@ SPG_KERNEL sssp_relax(index_t n, const offset_t* __restrict__ row_ptr, const ind
 }
 
 SPG_KERNEL sssp_split(index_t n, const offset_t* __restrict__ row_ptr, value_t* dist, int* queued, unsigned* in_far,
-                      index_t* queue, offset_t* start, index_t* far, word64_t* words, int* least,
-                      int k, int j, int lower, int upper)
+                      index_t* queue, offset_t* start, index_t* far, word64_t* words, int* least, int k, int j,
+                      int lower, int upper)
 {
     const weighted_graph g{n, row_ptr, nullptr, nullptr, 0, 0};
     const search_piles s{(int*)dist, queued, in_far, queue, start, far, words, least, n};
