@@ -14,12 +14,12 @@
 #include "../graph/paths_alone.cuh"
 
 // How a level is done: E_k are the edges of the frontier of level k, U those of vertices in no frontier yet.
-//            forward   few vertices of low degree        block 0 alone, the others wait (graph/paths_alone.cuh)
-//                      E_k alpha > U + n / 8             pull: unfound vertices look at all their in-edges
-//                      else                              push: counts go out by atomics
-//            back      few vertices of low degree        block 0 alone
-//                      undirected, E_k > beta E_(k+1)    scatter: the level after adds to this one by atomics
-//                      else                              gather: this level sums up the shares of the level after
+//   forward   few vertices of low degree        block 0 alone, the others wait (graph/paths_alone.cuh)
+//             E_k alpha > U + n / 8             pull: unfound vertices look at all their in-edges
+//             else                              push: counts go out by atomics
+//   back      few vertices of low degree        block 0 alone
+//             undirected, E_k > beta E_(k+1)    scatter: the level after adds to this one by atomics
+//             else                              gather: this level sums up the shares of the level after
 
 SPG_KERNEL __launch_bounds__(1024, 1)
     bc_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,

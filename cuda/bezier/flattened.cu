@@ -17,11 +17,10 @@
 #define SPG_TILE_CURVES 256
 #define SPG_AHEAD 6  // points that a lane computes before it knows where they go
 
-// Details of the mapping.
-//          A lane moves on from its curve by looking at where the next ones start; as each has 8 points or more, that
-//          is four looks at most.
-//          While the blocks before make up their sums, a block computes its first points, which are then in registers
-//          when it learns where they go: with some 150 blocks, waiting would be a good part of the time.
+// Details of the mapping. A lane moves on from its curve by looking at where the next ones start; as each has 8 points
+// or more, that is four looks at most. While the blocks before it make up their sums, a block computes its first
+// points, which are then in registers when it learns where they go: with about 150 blocks, waiting would be a good part
+// of the time.
 
 // `tile_curves` is at most 256 and at most the block.
 SPG_KERNEL flattened(int curves, int tile_curves, const float2* __restrict__ control, int* __restrict__ count,

@@ -14,10 +14,11 @@
 #include "../graph/shared_bitmap.cuh"
 
 // How a level is done: F vertices and E edges of the frontier, U edges of vertices not yet in any frontier.
-//            F and E small                               block 0 alone (graph/one_block.cuh, shared_bitmap.cuh)
-//            E growing, E x alpha more than the looks it    bottom-up over the bitmap
-//            would take (levels.cuh), until F < n / beta
-//            else                                        top-down, the frontier's edges cut into equal parts
+//   F and E small                               block 0 alone (graph/one_block.cuh, shared_bitmap.cuh)
+//   E growing, E x alpha more than the looks    bottom-up over the bitmap
+//   that it would take (levels.cuh), until
+//   F < n / beta
+//   else                                        top-down, the frontier's edges cut into equal parts
 
 // `near` is dynamic shared memory as shared_bitmap.cuh lays it out where BITMAP says so, else null.
 template <bool BITMAP>

@@ -17,20 +17,21 @@
 #include "../graph/stamps.cuh"
 
 // The steps, by the codes of their stamps.
-//            0 every block by itself: the hub, the most frequent end of 1,024 edges or fewer, picked by a hash. A
-//              thread per vertex: beneath its first neighbour, if that is smaller. No atomics.
-//            1 a thread per edge of the hub: its neighbours beneath it, wherever they were.
-//            2 a thread per vertex: up to its root. Long paths double their steps.
-//            3 a thread per vertex: join with its first `rounds` neighbours. They lie in one or two sectors of memory,
-//              the rest of a list is not touched. In a graph with a giant component most of it is the hub's tree by
-//              now.
-//            4 a warp per 32 vertices: those that are not in the hub's tree are joined with all neighbours left,
-//              both out and in, the lists of a warp walked together. Lists longer than `long_list` are cut into pieces
-//              and left to
-//            5 a block per piece.
-//            6 a thread per vertex: up to its root; then the hub's component gets its least vertex for a label.
-// Skipping An edge is missed only if both of its ends skip it, each because it was seen in the hub's tree; then they
-//          are connected already. So every end must be able to see the edge: of a directed graph both lists are needed.
+//   0 every block by itself: the hub, the most frequent end of 1,024 edges or fewer, picked by a hash. A
+//     thread per vertex: beneath its first neighbour, if that is smaller. No atomics.
+//   1 a thread per edge of the hub: its neighbours beneath it, wherever they were.
+//   2 a thread per vertex: up to its root. Long paths double their steps.
+//   3 a thread per vertex: join with its first `rounds` neighbours. They lie in one or two sectors of memory,
+//     the rest of a list is not touched. In a graph with a giant component most of it is the hub's tree by
+//     now.
+//   4 a warp per 32 vertices: those that are not in the hub's tree are joined with all neighbours left,
+//     both out and in, the lists of a warp walked together. Lists longer than `long_list` are cut into pieces
+//     and left to
+//   5 a block per piece.
+//   6 a thread per vertex: up to its root; then the hub's component gets its least vertex for a label.
+//
+// An edge is skipped only if both of its ends skip it, each because it was seen in the hub's tree; then they are
+// connected already. So every end must be able to see the edge: of a directed graph both lists are needed.
 
 // The value that is most frequent among those of all threads of the block, as far as counting each warp's own favourite
 // goes. Any value would be right; a frequent one saves work. At most 1,024 threads, all of them come.

@@ -20,19 +20,21 @@
 #define LAST 0x80000000u
 #define RING 256  // sums of a warp that wait: up to 31, and 128 more of one tile
 
-// Layout of the edges.
-//          edge unsigned [128 tiles]: for each in-edge, rows after one another, the place of its source's x; the top
-//          bit marks a row's last edge; n fills up the last tile. row_of int32: the vertices with in-edges, in that
-//          order; bare int32 [bares]: those without. Work is cut into chunks of tiles of 128 edges: tile_begin int32
-//          [chunks + 1]; first_row int32 [chunks], which row (as counted in row_of) a chunk's first edge belongs to;
-//          and of rows that lie in several chunks head_leader, head_pieces, tail_pieces int32 [chunks]: in which chunk
-//          the row begins that comes in, over how many chunks it and the row that goes on are spread (0: none comes in,
-//          or goes on). partial value_t [2 chunks], arrived unsigned [chunks], all 0, left as they were found.
+// Layout of the edges, in tiles of 128; work is cut into chunks of tiles:
+//   edge         unsigned [128 tiles]: for each in-edge, rows after one another, the place of its source's x; the top
+//                bit marks a row's last edge; n fills up the last tile
+//   row_of       int32: the vertices with in-edges, in that order
+//   bare         int32 [bares]: the vertices without
+//   tile_begin   int32 [chunks + 1]
+//   first_row    int32 [chunks]: the row (as counted in row_of) of a chunk's first edge
+//   head_leader  int32 [chunks]: the chunk in which the row begins that comes in from the chunk before
+//   head_pieces, tail_pieces  int32 [chunks]: over how many chunks that row, and the one that goes on into the next
+//                chunk, are spread; 0 if there is none
+//   partial      value_t [2 chunks], and arrived unsigned [chunks], all 0, left as they were found
 //
-// Rows that end. In a tile in which no row ends
-//          that is all. Otherwise a segmented scan over the lanes gives the sums of the rows that end; they are kept in
-//          shared memory and made into ranks by 32, a lane each. A row in several chunks is finished by the warp that
-//          comes last, which adds its pieces up always in the same order.
+// Rows that end. In a tile in which no row ends, adding up is all. Otherwise a segmented scan over the lanes gives the
+// sums of the rows that end; they are kept in shared memory and made into ranks by 32, a lane each. A row in several
+// chunks is finished by the warp that comes last, which always adds its pieces in the same order.
 
 // Once per graph: edges without marks, then the marks.
 SPG_KERNEL hubs_edges(long long places, long long m, index_t n, const index_t* __restrict__ in,

@@ -62,8 +62,8 @@ __device__ __forceinline__ void count_digits(int n, int shift, int passes, const
 
 #define SPG_TICKETS (4 * SPG_DIGITS)
 
-// The lanes whose digit is that of this one. By eight votes on its bits: on an H200 a pass took 0.107 ms with them and
-// 0.127 ms with __match_any_sync (10 M points).
+// The lanes whose digit is that of this one. By eight votes on its bits, which take less time than __match_any_sync
+// (docs/tuning/quadtree.md).
 __device__ __forceinline__ unsigned lanes_with(unsigned digit)
 {
 #ifdef SPG_HOST

@@ -21,9 +21,8 @@
 #define SPG_TEAMS (SPG_BLOCK / SPG_LANES)
 #define SPG_STAGED (SPG_TEAMS * SPG_ITEMS)
 
-// Rows that are cut.
-//          A row that begins in one team and ends in another is added up in shared memory; one that leaves the
-//          block leaves its part in `carry`, which csr_tile_carry adds: one atomic per row, column and 32 blocks.
+// Rows that are cut. A row that begins in one team and ends in another is added up in shared memory. One that leaves
+// the block leaves its part in `carry`, which csr_tile_carry adds: one atomic per row, column and 32 blocks.
 
 // team_row[t]: how many rows end before item t * items of the merged list.
 SPG_KERNEL csr_tile_rows(index_t rows, long long total, index_t teams, index_t items,

@@ -6,7 +6,7 @@
 //          row.
 // Bytes    float32: multiply reads 4 (value) + 2 (column) + 0.5 (destination) and writes 4 (product) a slot; sum
 //          reads 4 + 2 (position): 16.5 in all, against 8 + 32 for a gather that finds nothing in L1.
-// Wins     where x does not fit in L1 and columns jump (H200, uniform: 0.41 ms, gathering kernels 0.46).
+// Wins     where x does not fit in L1 and columns are random.
 // Loses    where columns are local (banded, meshes), where a gather costs next to nothing, and on small matrices, for
 //          its two launches.
 // Idea     Beamer, Asanovic and Patterson, "Reducing PageRank communication via propagation blocking", IPDPS 2017

@@ -2,7 +2,7 @@
 //
 // Layout   slice_ptr offset_t [slices + 1] (in places); length SPG_LENGTH [block rows]; base int32 [slices];
 //          block_col SPG_COLUMN [places], from the base of its slice on; wide [places * WIDE], units of
-//          16 bytes; rest [places * REST], the elements of each block that fill no unit. Order: below.
+//          16 bytes; rest [places * REST], the elements of each block that fill no unit; x, y. Order: below.
 // Mapping  a warp takes a slice, a lane a block row. In step k the lanes that have a k-th block are counted by
 //          a ballot, which gives each its place: every read of a warp is one piece of up to 512 bytes, and
 //          there is no padding. SPG_AHEAD blocks of a lane are read before the first is used.
@@ -34,11 +34,10 @@
 #define SPG_LENGTH unsigned char
 #endif
 
-// Order within a slice of blocks of SPG_ROWS x SPG_COLS. Within a slice the
-//          blocks are stored by their place k in their block row, then by lane: a run holds the k-th blocks of
-//          all block rows that have one. Of a run of n blocks from place s on, unit q of the block that comes
-//          l-th is at s * WIDE + q * n + l, element e of its rest at s * REST + e * n + l. Slices begin at
-//          multiples of 8 places: see formats/bsr.py. x [cols], y [rows].
+// Order within a slice of blocks of SPG_ROWS x SPG_COLS. Blocks are stored by their place k in their block row, then by
+// lane: a run holds the k-th blocks of all block rows that have one. Of a run of n blocks from place s on, unit q of
+// the block that comes l-th is at s * WIDE + q * n + l, element e of its rest at s * REST + e * n + l. Slices begin at
+// multiples of 8 places: see formats/bsr.py.
 
 constexpr int SIZE = SPG_ROWS * SPG_COLS;
 constexpr int UNIT = 16 / (int)sizeof(value_t);  // elements of 16 bytes

@@ -36,16 +36,15 @@
 #define FULL_WARP 0xffffffffu
 
 #ifdef SPG_ONE_LAUNCH
-// Zeroing y is part of the work, and of the timed run.
+// SPG_ONE_LAUNCH is for matrices so small that zeroing y, which is part of the timed run, is a good part of the time. y
+// need not be zeroed; parts scan_word_t [1 + tiles * WORDS] is zero when made and left zero, its first word counts
+// blocks.
 //
-// Layout   With SPG_ONE_LAUNCH y need not be zeroed; parts scan_word_t [1 + tiles * WORDS], zero when made and left
-//          zero; the first word counts blocks.
-// Mapping  SPG_ONE_LAUNCH, for matrices so small that zeroing y is a good part of the time: each tile leaves its part
-//          of a row that goes on in `parts`, and the tile where the row ends waits for the parts, adds them up and
-//          takes them away again. It waits for tiles of lower number only, and a block's number is the order in which
-//          it started, by a ticket; SPG_INDEX_ORDER takes blockIdx, and so relies on blocks starting in that order,
-//          which no manual promises: it is there to time the ticket. Part and flag are in one word, so that a relaxed
-//          store publishes both.
+// Each tile leaves its part of a row that goes on in `parts`, and the tile where the row ends waits for the parts, adds
+// them up and takes them away again. It waits for tiles of lower number only, and a block's number is the order in
+// which it started, by a ticket. SPG_INDEX_ORDER takes blockIdx, and so relies on blocks starting in that order, which
+// no manual promises: it is there to time the ticket. Part and flag are in one word, so that a relaxed store publishes
+// both.
 
 constexpr int WORDS = sizeof(value_t) / 4;  // flag << 32 | 32 bits of a part
 // Parts that a lane asks for at once.

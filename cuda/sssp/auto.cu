@@ -14,10 +14,10 @@
 #include "../graph/relax_alone.cuh"
 
 // How a phase is done.
-//            the near frontier is small and of low degree      block 0 alone (graph/relax_alone.cuh), the others wait
-//            it is larger                                      all edges of it in equal parts, a grid barrier after it
-//            it is empty, and the far pile holds few           block 0 alone
-//            it is empty, and the far pile holds more          all split the far pile, a grid barrier after it
+//   the near frontier is small and of low degree      block 0 alone (graph/relax_alone.cuh), the others wait
+//   it is larger                                      all edges of it in equal parts, a grid barrier after it
+//   it is empty, and the far pile holds few           block 0 alone
+//   it is empty, and the far pile holds more          all split the far pile, a grid barrier after it
 SPG_KERNEL __launch_bounds__(1024, 1)
     sssp_auto(index_t n, const index_t* __restrict__ source, const offset_t* __restrict__ row_ptr,
               const index_t* __restrict__ col, const value_t* __restrict__ weight, value_t uniform, int limit,
