@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import subprocess
@@ -387,11 +388,11 @@ def test_the_other_modes_are_watched_from_the_first_source_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Their level times are wanted; slow ones from all sources would take minutes. The graph is read once."""
-    from spgraph_bench.cli import traversal
+    from spgraph_bench.cli import running
 
     read: list[str] = []
-    real = traversal.load_matrix
-    monkeypatch.setattr(traversal, "load_matrix", lambda *args: (read.append("once"), real(*args))[1])
+    real = running.load_matrix
+    monkeypatch.setattr(running, "load_matrix", lambda *args: (read.append("once"), real(*args))[1])
     limits = ("--pending-launches", "4096")  # are for those modes that launch something
     assert run([*ALL_MODES, "--mode", "pull", "--sources", "3", "--json", *limits]) == 0
     first, *others = map(json.loads, capsys.readouterr().out.splitlines())
@@ -496,8 +497,9 @@ def test_bench_bfs_on_a_directed_graph_with_parents() -> None:
         (("--source", "9", "--sources", "2"), "--source names the vertex"),
         (("--source", "25"), "there is no vertex 25"),
         (("--all-modes",), "--trace"),
-        (("--variant", "push"), "--mode"),
-        (("--dtype", "float64"), "no value types"),
+        (("--variant", "push"), "No such option"),
+        (("--any-component", "--source", "3"), "--source names the vertex"),
+        (("--dtype", "float64"), "No such option"),
         (("--tune", "--mode", "push"), "nothing to tune"),
         (("--param", "alhpa=2"), "alpha"),
     ],
@@ -515,18 +517,15 @@ def test_tuning_needs_times() -> None:
 
 
 class _Tuning:
-    """Stands for run_modes: settings take the time that `ms` says; Ctrl-C in the one numbered `stop`."""
+    """Stands for what is opened: settings take the time that `ms` says; Ctrl-C in the one numbered `stop`."""
 
     def __init__(self, ms, stop: int = 10**6) -> None:
-        self.ms, self.stop, self.settings = ms, stop, []
+        self.ms, self.stop, self.settings, self.own = ms, stop, [], {}
 
-    def __call__(
-        self, problem, argument, names, own, params, options, read_options, *, sweep, ids
-    ) -> list[Record]:
-        sweep(self.measure)
-        return []
+    def __call__(self, request):
+        return contextlib.nullcontext(self)
 
-    def measure(self, params) -> Record:
+    def run(self, variants, params, *, options, echo) -> Record:
         if len(self.settings) == self.stop:
             raise KeyboardInterrupt
         self.settings.append(dict(params))
@@ -542,7 +541,7 @@ def _tuned_ms(params) -> float:
 
 def _tune(monkeypatch: pytest.MonkeyPatch, cache: Path, tuning: _Tuning, *args: str) -> int:
     monkeypatch.setenv("SPGRAPH_CACHE", str(cache))
-    monkeypatch.setattr("spgraph_bench.cli.bfs.run_modes", tuning)
+    monkeypatch.setattr("spgraph_bench.cli.tuning.opened", tuning)
     return run(["bfs", "grid:n=5", "--tune", "--no-save", *args])
 
 

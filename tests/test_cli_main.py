@@ -49,7 +49,7 @@ def test_every_command_is_a_module_with_a_command() -> None:
         command = group.get_command(context, name)
         assert isinstance(command, click.Command)
         assert command.name == name
-        assert command.help
+        assert "[FILE|RECIPE]" in command.get_help(context) or command.help
 
 
 def test_version() -> None:
@@ -180,7 +180,61 @@ def test_completion_for_shells() -> None:
 
 
 def test_commands_do_without_what_only_late_versions_of_click_have() -> None:
-    modules = ", ".join(f"spgraph_bench.cli.{main_module._MODULES.get(name, name)}" for name in COMMANDS)
+    names = {"solve" if n in main_module._SOLVERS else main_module._MODULES.get(n, n) for n in COMMANDS}
+    modules = ", ".join(f"spgraph_bench.cli.{name}" for name in names)
     code = f"import click; click.ParamType.__class_getitem__ = None; import {modules}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+
+
+OPTIONAL = {
+    "--variant", "--format", "--dtype", "--force-format", "--pending-launches", "--heap", "--offsets",
+    "--reorder", "--transpose", "--hyb-k", "--ids", "--symmetrize",
+}  # fmt: skip
+"""Options that some problems have and some have not."""
+
+
+def _options(command: click.Command | None) -> set[str]:
+    assert command is not None
+    return {flag for p in command.get_params(click.Context(command)) for flag in p.opts}
+
+
+def test_only_options_that_work_are_offered() -> None:
+    """Those of `bench PROBLEM` by what the problem is; another problem's own are not among them."""
+    from spgraph_bench.problems import problems
+
+    bench = group.get_command(click.Context(group), "bench")
+    assert isinstance(bench, click.Group)
+    found = {name: _options(bench.get_command(click.Context(bench), name)) for name in problems()}
+    own = {name: {f"--{o.replace('_', '-')}" for o in p.options} for name, p in problems().items()}
+    for name, flags in found.items():
+        assert own[name] <= flags
+        assert not (set().union(*own.values()) - own[name] - {"--source"}) & flags
+    assert found["spmv"] & OPTIONAL == OPTIONAL - {"--ids", "--pending-launches", "--heap"}
+    assert found["launch"] & OPTIONAL == {"--variant", "--pending-launches", "--heap"}
+    assert found["bfs"] & OPTIONAL == {
+        "--variant", "--format", "--force-format", "--pending-launches", "--heap", "--offsets", "--ids", "--symmetrize",
+    }  # fmt: skip
+
+
+def test_problems_with_an_answer_per_vertex_have_a_command() -> None:
+    from spgraph_bench.cli.solve import has_answer
+    from spgraph_bench.problems import problems
+
+    solved = {name for name, problem in problems().items() if has_answer(problem)}
+    assert set(main_module._SOLVERS) == solved
+    context = click.Context(group)
+    for name in solved:
+        flags = _options(group.get_command(context, name))
+        assert {"--mode", "--output", "--trace"} <= flags
+        assert not {"--variant", "--format"} & flags
+        assert ("--dtype" in flags) == (len(problems()[name].dtypes) > 1)
+
+
+def test_bench_lists_the_problems_with_a_line_each() -> None:
+    from spgraph_bench.problems import problems
+
+    done = spgraph("bench")
+    assert done.returncode == 2
+    for name, problem in problems().items():
+        assert f"{name} {problem.title}." in " ".join(done.stderr.split())

@@ -13,7 +13,15 @@ from click.testing import CliRunner, Result
 
 from spgraph_bench.cli import inputs
 from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr
-from spgraph_bench.cli.options import RunOptions, input_options, matrix_argument, run_options
+from spgraph_bench.cli.options import (
+    RunOptions,
+    input_options,
+    matrix_argument,
+    parameters_of,
+    read_options_of,
+    run_options_of,
+    run_parameters,
+)
 from spgraph_bench.errors import InputError, UsageError
 from spgraph_bench.readers import ReadOptions
 
@@ -25,12 +33,15 @@ def parsed() -> Any:
     """Parse arguments as a command with all shared options would; gives (argument, run, read)."""
     taken: list[Any] = []
 
-    @click.command()
-    @matrix_argument
-    @run_options
-    @input_options
-    def command(argument: str | None, options: RunOptions, read_options: ReadOptions) -> None:
-        taken[:] = [argument, options, read_options]
+    running = run_parameters(("float32", "float64"))
+    reading = [p for p in parameters_of(input_options) if p.name not in {r.name for r in running}]
+
+    def callback(argument: str | None, **given: Any) -> None:
+        taken[:] = [argument, run_options_of(given), read_options_of(given)]
+
+    command = click.Command(
+        "all", params=[*parameters_of(matrix_argument), *running, *reading], callback=callback
+    )
 
     def parse(*args: str) -> Any:
         result: Result = CliRunner().invoke(command, args)

@@ -147,8 +147,8 @@ def test_tables_name_the_order_and_say_where_x_and_y_are(capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["bfs", "--reorder", "degree"], "bfs cannot be reordered"),
-        (["bfs", "--transpose"], "bfs has no transposed form"),
+        (["bfs", "--reorder", "degree"], "No such option"),
+        (["bfs", "--transpose"], "No such option"),
         (["spmv", "--reorder", "size"], "'size' is not one of"),
         (["spmv", "--transpose", "--variant", "csr-vector"], "csc-vector"),
     ],

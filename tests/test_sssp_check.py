@@ -380,8 +380,8 @@ def test_bench_on_drawn_weights() -> None:
     ("args", "said"),
     [
         (("--mode", "frontier", "--delta", "3"), "frontier has no threshold"),
-        (("--delta", "3", "--param", "delta=4"), "leave one out"),
-        (("--dtype", "float64"), "does not come in float64"),
+        (("--delta", "3", "--param", "delta=4"), "--delta alone"),
+        (("--dtype", "float64"), "is not one of 'float32', 'int32'"),
         (("--dtype", "int32",), "no whole number"),
     ],
 )  # fmt: skip

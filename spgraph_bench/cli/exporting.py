@@ -15,7 +15,7 @@ from spgraph_bench.cli.terminal import note
 if TYPE_CHECKING:
     from spgraph_bench.results.record import Record
 
-__all__ = ["Exports", "export_options"]
+__all__ = ["Exports", "export_options", "exports_of"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class Exports:
             note(f"table in {path}")
 
 
-def _exports(given: Mapping[str, Any]) -> Exports:
+def exports_of(given: Mapping[str, Any]) -> Exports:
+    """From the values of the options that :data:`export_options` adds, by name."""
     files = {"csv": given["export_csv"], "md": given["export_markdown"]}
     return Exports({form: path for form, path in files.items() if path is not None})
 
@@ -61,6 +62,6 @@ export_options = collected(
         ),
     ),
     "exports",
-    _exports,
+    exports_of,
 )
 """Adds both options; the command gets ``exports: Exports``."""

@@ -51,6 +51,8 @@ COMMANDS = {
 """Command name -> its line in the help. Kept here, so that the help imports no command."""
 
 _MODULES = {"list": "listing"}  # where the module is not called like the command
+_SOLVERS = ("bfs", "bc", "cc", "sssp", "pagerank")
+"""Commands that are made from a problem; a test holds them to the problems with an answer for each vertex."""
 
 
 class _Group(click.Group):
@@ -62,6 +64,10 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
+        if name in _SOLVERS:
+            from spgraph_bench.cli.solve import command_for
+
+            return command_for(name)
         module = importlib.import_module(f"spgraph_bench.cli.{_MODULES.get(name, name)}")
         command = module.command
         assert isinstance(command, click.Command)
@@ -88,10 +94,9 @@ class _Group(click.Group):
 
 
 def _runs_on_a_device(command: click.Command, args: Sequence[str]) -> bool:
-    """Whether `command` will want a worker process: it knows what to do without one, and is not told to."""
-    return any(p.name == "in_process" for p in command.params) and not (
-        {"--in-process", "--help", "-h"} & set(args)
-    )
+    """Whether `command` will want a worker process: it may run on a device, and is not told to do without."""
+    may = getattr(command, "runs_on_a_device", False) or any(p.name == "in_process" for p in command.params)
+    return may and not {"--in-process", "--help", "-h"} & set(args)
 
 
 @click.command(
@@ -179,7 +184,8 @@ def run(args: Sequence[str] | None = None) -> int:
         if isinstance(error, _NO_ARGUMENTS):
             click.echo(error.format_message(), err=True)  # which is the help
         else:
-            command = " ".join(["spgraph", *(name for name in arguments[:1] if name in COMMANDS)])
+            told_by = getattr(error, "ctx", None)
+            command = "spgraph" if told_by is None else told_by.command_path
             what = " ".join(error.format_message().splitlines())
             say(f"error: {what}\n  remedy: `{command} --help` shows what it takes")
         return 2

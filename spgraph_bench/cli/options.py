@@ -1,12 +1,11 @@
-"""Options that commands share, as decorators.
+"""Options that commands share, as decorators; those of a run as click's parameters, since they depend on the problem.
 
-``run_options`` and ``input_options`` gather theirs into one object, so that signatures stay short::
+``input_options`` gathers its own into one object, so that signatures stay short::
 
-    @click.command("bench")
+    @click.command("info")
     @matrix_argument
-    @run_options
     @input_options
-    def command(argument: str | None, options: RunOptions, read_options: ReadOptions) -> int: ...
+    def command(argument: str | None, read_options: ReadOptions) -> int: ...
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -44,7 +43,10 @@ __all__ = [
     "input_options",
     "json_option",
     "matrix_argument",
-    "run_options",
+    "parameters_of",
+    "read_options_of",
+    "run_options_of",
+    "run_parameters",
 ]
 
 Command = Callable[..., Any]
@@ -187,13 +189,20 @@ class _WeightColumn(WholeParam):
         return int(text)
 
 
+def _dtype_option(dtypes: Sequence[str]) -> Decorator:
+    """--dtype, where there is a choice."""
+    both = ["both"] if {"float32", "float64"} <= set(dtypes) else []
+    return click.option(
+        "--dtype", type=click.Choice([*dtypes, *both]), default=dtypes[0], show_default=True,
+        help="Type of values, where a variant has it.",
+    )  # fmt: skip
+
+
+_VARIANT = click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants.")
+_FORMAT = click.option("--format", "formats", multiple=True, metavar="GLOB", help="Only these formats.")
+_FORCE = click.option("--force-format", is_flag=True, help="Pack even where a format would waste memory.")
+
 _RUN: tuple[Decorator, ...] = (
-    click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants."),
-    click.option("--format", "formats", multiple=True, metavar="GLOB", help="Only these formats."),
-    click.option(
-        "--dtype", type=click.Choice(["float32", "float64", "both", "float16", "int32"]), default="float32",
-        show_default=True, help="Type of matrix and vector values; float16 and int32 where a variant has it.",
-    ),
     device_option,
     click.option(
         "--time-limit", type=_Seconds(), default=RunOptions.time_limit, show_default=True, metavar="SECONDS",
@@ -210,12 +219,14 @@ _RUN: tuple[Decorator, ...] = (
         "--param", "params", multiple=True, metavar="NAME=VALUE", callback=_params,
         help="Set a tunable of formats and variants (repeatable); `spgraph show` names them.",
     ),
-    click.option("--force-format", is_flag=True, help="Pack even where a format would waste memory."),
     click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers."),
     click.option(
         "--watchdog", type=_Seconds(), default=RunOptions.watchdog, show_default=True, metavar="SECONDS",
         help="Give up on a variant that gives no answer for this long.",
     ),
+)  # fmt: skip
+
+_LIMITS: tuple[Decorator, ...] = (
     click.option(
         "--pending-launches", type=ParameterType(Parameter(1, "", between=(1, MAX_INDEX))), metavar="N",
         help="Launches from the device that may wait at once [default: the bounds of the variants].",
@@ -294,10 +305,38 @@ def collected(
     return decorate
 
 
-def _run_options(given: Mapping[str, Any]) -> RunOptions:
+def parameters_of(*decorators: Decorator) -> list[click.Parameter]:
+    """The parameters that `decorators` add, in their order."""
+
+    def nothing() -> None:
+        pass
+
+    function: Command = nothing
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return list(reversed(getattr(function, "__click_params__", [])))
+
+
+def run_parameters(
+    dtypes: Sequence[str], *, choose: bool = True, packs: bool = True, launches: bool = True
+) -> list[click.Parameter]:
+    """The options of a run that work: --dtype for more than one of `dtypes`, --variant and --format to `choose`
+    by, --format and --force-format where something is packed, limits where a variant launches or allocates."""
+    return parameters_of(
+        *((_VARIANT,) if choose else ()),
+        *((_FORMAT,) if choose and packs else ()),
+        *((_dtype_option(dtypes),) if len(dtypes) > 1 else ()),
+        *_RUN,
+        *((_FORCE,) if packs else ()),
+        *(_LIMITS if launches else ()),
+    )
+
+
+def run_options_of(given: Mapping[str, Any]) -> RunOptions:
+    """From the values of :func:`run_parameters`, by name, and "dtype"; defaults for what was not offered."""
     return RunOptions(
-        variants=tuple(given["variants"]),
-        formats=tuple(given["formats"]),
+        variants=tuple(given.get("variants", ())),
+        formats=tuple(given.get("formats", ())),
         dtypes=("float32", "float64") if given["dtype"] == "both" else (given["dtype"],),
         device=given["device"],
         time_limit=given["time_limit"],
@@ -306,15 +345,16 @@ def _run_options(given: Mapping[str, Any]) -> RunOptions:
         results=given["results"],
         seed=given["seed"],
         params=given["params"],
-        force_format=given["force_format"],
+        force_format=given.get("force_format", False),
         in_process=given["in_process"],
         watchdog=given["watchdog"],
-        pending_launches=given["pending_launches"],
-        heap_bytes=given["heap_bytes"],
+        pending_launches=given.get("pending_launches"),
+        heap_bytes=given.get("heap_bytes"),
     )
 
 
-def _read_options(given: Mapping[str, Any]) -> ReadOptions:
+def read_options_of(given: Mapping[str, Any]) -> ReadOptions:
+    """From the values of the options that :data:`input_options` adds, by name."""
     from spgraph_bench.readers.common import ReadOptions
 
     base = given["base"]
@@ -333,8 +373,5 @@ def _read_options(given: Mapping[str, Any]) -> ReadOptions:
     )
 
 
-run_options = collected(_RUN, "options", _run_options)
-"""Adds the options of a run; the command gets ``options: RunOptions``."""
-
-input_options = collected(_INPUT, "read_options", _read_options)
+input_options = collected(_INPUT, "read_options", read_options_of)
 """Adds the options of reading; the command gets ``read_options: ReadOptions``."""

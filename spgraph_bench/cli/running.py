@@ -1,48 +1,251 @@
-"""What commands that run something share: what they run on by default, value types, progress."""
+"""The one path of commands that run something: open a device, load the input, keep records, run, show.
+
+``bench PROBLEM`` and the commands that solve (``bfs``, ``pagerank``, ...) build a :class:`Request` from their options
+and differ in what they show.
+"""
 
 from __future__ import annotations
 
+import difflib
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from spgraph_bench.cli.inputs import load_matrix, vertex_numbers, warn_of_findings
+from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import RunOptions
-from spgraph_bench.cli.terminal import console
-from spgraph_bench.errors import UsageError
+from spgraph_bench.cli.terminal import console, note, warn
+from spgraph_bench.errors import NothingRanError, UsageError
 
 if TYPE_CHECKING:
-    from spgraph_bench.runner.run import Progress
+    import numpy.typing as npt
 
-__all__ = ["GRAPH_RECIPE", "MATRIX_RECIPE", "SOURCES", "dtypes_for", "show_progress"]
+    from spgraph_bench.matrix import Matrix, VertexLabels
+    from spgraph_bench.problems import Problem
+    from spgraph_bench.readers.common import ReadOptions
+    from spgraph_bench.results.record import Record
+    from spgraph_bench.runner.run import Progress, Session
+    from spgraph_bench.variants.base import Variant
+
+__all__ = [
+    "GRAPH_RECIPE", "MATRIX_RECIPE", "Opened", "Request", "check_params", "chosen_variants", "exit_status", "opened",
+    "run_and_show", "show_progress",
+]  # fmt: skip
 
 MATRIX_RECIPE = {"cuda": "rmat:scale=18", "host": "rmat:scale=11"}
 """The recipe where no file or recipe is given, by kind of device."""
 GRAPH_RECIPE = {"cuda": "rmat:scale=18,symmetrize=1", "host": "rmat:scale=10,symmetrize=1"}
-SOURCES = {"cuda": 64, "host": 4}
-"""Sources where none are asked for; emulated kernels are slow, and their times are not taken."""
+
+Write = Callable[[Mapping[str, "npt.NDArray[Any]"]], None]
 
 
-def dtypes_for(problem: str, options: RunOptions) -> tuple[str, ...]:
-    """Value types of the run: those asked for, or the one of a problem without a choice.
+@dataclass(frozen=True)
+class Request:
+    """What is to be run on what."""
 
-    Raises UsageError where one was asked for that the problem does not come in.
-    """
-    from spgraph_bench.problems import get_problem
+    problem: Problem
+    variants: Sequence[Variant]
+    """All that will run, so that their libraries are loaded early."""
+    options: RunOptions
+    own: Mapping[str, Any]
+    """The problem's options that were given; vertices as the input calls them."""
+    argument: str | None = None
+    """FILE|RECIPE; None: a built-in recipe, or a problem without a matrix."""
+    read_options: ReadOptions | None = None
+    ids: str = "file"
+    """"0": vertices are called by numbers that count from 0, else as in the input."""
+    gate: bool | None = None
+    change: Callable[[Matrix], Matrix] | None = None
+    """What becomes of the matrix after it was read."""
 
-    offered = get_problem(problem).dtypes
-    if set(options.dtypes) <= set(offered):
-        return options.dtypes
-    source = click.get_current_context().get_parameter_source("dtype")
-    if source is not None and source.name != "DEFAULT":
-        if len(offered) > 1:
-            lacking = ", ".join(sorted(set(options.dtypes) - set(offered)))
-            raise UsageError(f"{problem} does not come in {lacking}", remedy=f"one of {', '.join(offered)}")
-        raise UsageError(f"{problem} has no value types to choose from", remedy="leave --dtype out")
-    return offered[:1]
+
+@dataclass
+class Opened:
+    """A device and an input, ready for runs. Records are put into ``records`` as they come, so that a caller has
+    them after an interrupt too."""
+
+    request: Request
+    session: Session
+    matrix: Matrix
+    of_input: VertexLabels
+    """What the input calls vertices."""
+    own: Mapping[str, Any]
+    """The problem's options, vertices as numbers."""
+    keep: Callable[[Record], None]
+    records: list[Record] = field(default_factory=list)
+
+    def run(
+        self,
+        variants: Sequence[Variant],
+        params: Mapping[str, Any],
+        *,
+        write: Write | None = None,
+        echo: bool = True,
+        **settings: Any,
+    ) -> Record | None:
+        """Check and time `variants` with `params`; the last record. With --json each is printed (`echo`) when it
+        comes. `write` gets the first right answer; `settings` are further ones of ``Settings``."""
+        from spgraph_bench.results.store import to_json_lines
+        from spgraph_bench.runner.run import Settings, run
+
+        options = self.request.options
+        # Limits that were asked for go to variants that launch something; if none at all does, run refuses them.
+        limited = any(v.limits for v in variants) or not any(v.limits for v in self.request.variants)
+        values: dict[str, Any] = {
+            "dtypes": options.dtypes,
+            "params": params,
+            "seed": options.seed,
+            "force_format": options.force_format,
+            "time_limit_s": options.time_limit,
+            "options": self.own,
+            "pending_launches": options.pending_launches if limited else None,
+            "heap_bytes": options.heap_bytes if limited else None,
+            **settings,
+        }
+
+        def on_record(record: Record) -> None:
+            self.records.append(record)
+            self.keep(record)  # first: whoever reads stdout may have gone
+            if options.json and echo:
+                click.echo(to_json_lines([record]), nl=False)
+
+        with show_progress() as progress:
+            run(
+                self.session, self.matrix, self.request.problem.name, variants, Settings(**values), on_record,
+                progress, write,
+            )  # fmt: skip
+        return self.records[-1] if self.records else None
+
+
+@contextmanager
+def opened(request: Request) -> Iterator[Opened]:
+    """The device opened, then the input loaded, then the file of records: each tells what is wrong with it."""
+    from spgraph_bench.device.probe import choose_device
+    from spgraph_bench.runner.run import Session
+
+    problem, options = request.problem, request.options
+    choice = choose_device(options.device)
+    if choice.warning:
+        warn(choice.warning)
+    if choice.note:
+        note(choice.note)
+    kind = choice.name.partition(":")[0]
+    with ExitStack() as stack:
+        session = stack.enter_context(
+            Session(
+                choice.name,
+                in_process=options.in_process,
+                watchdog=options.watchdog,
+                gate=request.gate,
+                variants=request.variants,
+                seed=options.order_seed,
+            )
+        )
+        own = dict(request.own)
+        if kind == "host":
+            own = _smaller(problem, own)
+        matrix = _input(request, own, kind)
+        of_input = matrix.labels()
+        if request.ids == "0":
+            matrix = matrix.counted_from_0()
+        own = vertex_numbers(problem.name, own, matrix)
+        if request.change is not None:
+            matrix = request.change(matrix)
+        warn_of_findings(matrix)
+        keep = stack.enter_context(kept_records(options, problem.name, matrix.name))
+        yield Opened(request, session, matrix, of_input, own, keep)
+
+
+def _smaller(problem: Problem, own: Mapping[str, Any]) -> dict[str, Any]:
+    """`own` with what a problem has as defaults where kernels are emulated."""
+    left = {
+        k: v
+        for k, v in problem.host_defaults.items()
+        if k not in own and not ("source" in own and k == "sources")
+    }
+    if problem.needs_matrix and left:  # without one, the inputs are described in the head of the table
+        what = ", ".join(f"{value} {name}" for name, value in left.items())
+        note(f"{what}, since kernels are emulated here (--{', --'.join(left)})")
+    return {**left, **own}
+
+
+def _input(request: Request, own: Mapping[str, Any], kind: str) -> Matrix:
+    from spgraph_bench.readers.common import ReadOptions
+    from spgraph_bench.runner.run import generated_matrix
+
+    problem = request.problem
+    if not problem.needs_matrix:
+        return generated_matrix(problem, own)
+    recipe = (GRAPH_RECIPE if problem.is_graph else MATRIX_RECIPE)[kind]
+    return load_matrix(request.argument, request.read_options or ReadOptions(), recipe, problem.name)
+
+
+def run_and_show(
+    request: Request, go: Callable[[Opened], None], show: Callable[[Sequence[Record]], None]
+) -> list[Record]:
+    """`go` on what `request` opens, then `show`: after an interrupt or an error, what is finished."""
+    with opened(request) as bench:
+        try:
+            go(bench)
+        finally:
+            bench.session.release()
+            show(bench.records)
+    return bench.records
+
+
+def chosen_variants(problem: str, options: RunOptions) -> Sequence[Variant]:
+    """The variants the user asked for. Raises UsageError for globs that fit none."""
+    from spgraph_bench.variants import select, variants
+
+    everything = variants(problem)
+    for glob in options.variants:
+        if not select(problem, [glob]):
+            close = difflib.get_close_matches(glob, [v.name for v in everything], n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else "`spgraph list variants` names them"
+            raise UsageError(f"no variant of {problem} matches {glob!r}", remedy=hint)
+    for glob in options.formats:
+        if not select(problem, (), [glob]):
+            close = difflib.get_close_matches(glob, sorted({v.format for v in everything}), n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else "`spgraph list formats` names them"
+            raise UsageError(f"no variant of {problem} reads a format {glob!r}", remedy=hint)
+    chosen = select(problem, options.variants, options.formats)
+    if not chosen:
+        raise UsageError("no variant matches both --variant and --format", remedy="leave one of them out")
+    return chosen
+
+
+def check_params(chosen: Sequence[Variant], params: Mapping[str, Any]) -> None:
+    """Raises UsageError for a parameter that none of the variants has, or that has a bad value."""
+    from spgraph_bench.formats import get_format
+    from spgraph_bench.runner.prepare import filled_params
+
+    known = {name for v in chosen for name in (*v.tunables, *get_format(v.format).tunables)}
+    for name in params:
+        if name not in known:
+            remedy = f"one of {', '.join(sorted(known))}" if known else "these variants have none"
+            raise UsageError(f"no parameter is called {name!r}", remedy=remedy)
+    for entry in chosen:
+        filled_params(entry, params)
+        form = get_format(entry.format)
+        for name in form.tunables.keys() & params.keys():
+            form.tunables[name].checked(f"{form.name}: {name}", params[name])
+
+
+def exit_status(records: Sequence[Record]) -> int:
+    """The exit status that `records` lead to. Raises NothingRanError where all were skipped."""
+    if any(r.status in ("wrong", "failed") for r in records):
+        return 1
+    if not any(r.status == "ok" for r in records):
+        reasons = list(dict.fromkeys(r.reason for r in records))
+        if len(reasons) == 1:
+            raise NothingRanError(f"nothing ran: {reasons[0]}")
+        raise NothingRanError("nothing ran: every variant was skipped", remedy="the reasons are above")
+    return 0
 
 
 @contextmanager

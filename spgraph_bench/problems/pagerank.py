@@ -47,7 +47,7 @@ _OPTIONS: Mapping[str, Parameter] = MappingProxyType(
             choices=("jump", "uniform", "self", "none"),
         ),
         "weighted": Parameter(
-            "no", "yes: an edge is followed in proportion to its weight; no: all alike", choices=("no", "yes")
+            "no", "follow an edge in proportion to its weight, not all alike", choices=("no", "yes")
         ),
         "personalize": Parameter("", "file of vertices to jump to, with weights (default: all alike)"),
         "top": Parameter(10, "vertices of highest rank to name", between=(0, 1000)),

@@ -51,7 +51,8 @@ _EDGES_AT_ONCE = 1 << 24
 SOURCE_OPTIONS: Mapping[str, Parameter] = MappingProxyType(
     {
         "source": Parameter(
-            -1, "vertex to start from, as in the input; -1: drawn", between=(-1, 2**31 - 2), vertex=True
+            -1, "vertex to start from, called as in the input, in place of drawn ones",
+            between=(-1, 2**31 - 2), vertex=True,
         ),
         "sources": Parameter(64, "vertices to start from in turn, drawn with --seed", between=(1, 2**31 - 1)),
         "component": Parameter("largest", "component to draw sources from", choices=("largest", "any")),
@@ -76,6 +77,7 @@ class SourceProblem(Problem):
     rate_unit = "GTEPS"
     is_graph = True
     has_cases = True
+    host_defaults: Mapping[str, Any] = MappingProxyType({"sources": 4})  # emulated kernels are slow
     options: Mapping[str, Parameter] = SOURCE_OPTIONS
 
     def inputs(

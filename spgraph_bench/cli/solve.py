@@ -1,0 +1,335 @@
+"""`spgraph bfs|sssp|pagerank|cc|bc [FILE|RECIPE]`: one mode of a problem, and its answer for every vertex.
+
+The commands are made from the problems, one for each with an answer per vertex. What only one of them has stands in
+``_EXTRA``: options that set a tunable, change the graph, or run more than once.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from spgraph_bench.cli.options import TextParam, parameters_of
+from spgraph_bench.cli.problem_options import (
+    ProblemCommand,
+    given_own,
+    given_reading,
+    given_running,
+    shared_parameters,
+)
+from spgraph_bench.cli.running import Opened, Request, Write, check_params, exit_status, run_and_show
+from spgraph_bench.cli.terminal import console, note
+from spgraph_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from spgraph_bench.matrix import Matrix
+    from spgraph_bench.problems import Problem
+    from spgraph_bench.results.record import Record
+
+__all__ = ["command_for", "has_answer"]
+
+_MODES = {"cc": "afforest", "pagerank": "pull-hubs"}
+"""The default mode, where it is not auto."""
+_WEIGHTED_MODE = "pull"
+"""pagerank's with weights, which its default mode does not know."""
+_ALL = 2**31 - 1
+
+_TEXTS = {
+    "bfs": """Search a graph breadth-first: an entry in row u, column v is an edge from u to v.
+
+    Levels are checked against a plain search before anything is timed. Without a file or recipe a built-in
+    recipe is used.
+
+    \b
+      spgraph bfs graph.mtx --source 1 --trace --output levels.csv
+      spgraph bfs rmat:scale=20,symmetrize=1 --sources 64 --mode auto
+      spgraph bfs grid:n=1000 --tune""",
+    "sssp": """Find the shortest paths from a vertex: an entry in row u, column v is an edge from u to v, that long.
+
+    Lengths are checked against Dijkstra's before anything is timed. Without a file or recipe a built-in
+    recipe is used.
+
+    \b
+      spgraph sssp graph.mtx --source 1 --output lengths.csv
+      spgraph sssp rmat:scale=20,symmetrize=1 --weights integers --dtype int32
+      spgraph sssp roads.gr --source 1 --cutoff 5000
+      spgraph sssp grid:n=1000,values=none --source 0 --mode auto""",
+    "pagerank": """Rank the vertices of a graph by PageRank: an entry in row u, column v is an edge from u to v.
+
+    Weights are used with --weighted only, whose default mode is pull. One more step in float64 checks the
+    ranks before anything is timed. Without a file or recipe a built-in recipe is used.
+
+    \b
+      spgraph pagerank graph.mtx --top 20 --output ranks.csv
+      spgraph pagerank rmat:scale=20,symmetrize=1 --reorder degree
+      spgraph pagerank web.txt --dangling self --trace""",
+    "cc": """Find the connected components of a graph, and the sizes of the largest.
+
+    Edges count in both directions: of a directed graph these are its weakly connected components. The answer
+    is compared with scipy's before anything is timed. --output writes each vertex's component, numbered from
+    the largest. Without a file or recipe a built-in recipe is used.
+
+    \b
+      spgraph cc graph.mtx
+      spgraph cc rmat:scale=20,symmetrize=1 --mode hook
+      spgraph cc edges.txt --output component.csv""",
+    "bc": """Find out who lies on how many shortest paths: betweenness centrality, edges without weights.
+
+    From each source every vertex gets its dependency, the sum over targets of the share of shortest paths
+    that lead through it; the answer is the sum over sources. Times are per source. Dependencies are compared
+    with a plain Brandes before anything is timed. Without a file or recipe a built-in recipe is used.
+
+    \b
+      spgraph bc graph.mtx --sources 16
+      spgraph bc graph.mtx --all-sources --normalize pairs --output betweenness.csv
+      spgraph bc grid:n=1000 --source 0 --mode persistent""",
+}
+"""What `--help` says, where it is more than the problem's title."""
+
+_EXTRA = {
+    "bfs": (
+        click.option(
+            "--all-modes", is_flag=True,
+            help="With --trace: the other modes too, from that source; which is fastest in each level.",
+        ),
+        click.option(
+            "--parents", is_flag=True, help="Find a parent of every vertex too; checked by Graph500's rules."
+        ),
+        click.option(
+            "--tune", is_flag=True, help="Try settings of --mode on this graph and keep the best for it."
+        ),
+    ),
+    "sssp": (
+        click.option(
+            "--weights", type=click.Choice(["file", "ones", "integers"]), default="file", show_default=True,
+            help="The graph's own (1 where it has none), all 1, or drawn from 1 to 255 with --seed.",
+        ),
+        click.option(
+            "--delta", type=click.FloatRange(min=0, min_open=True), metavar="LENGTH",
+            help="How far the threshold of near-far and auto rises at a time [default: found from the weights].",
+        ),
+    ),
+    "bc": (
+        click.option("--all-sources", is_flag=True, help="Start from every vertex: the exact centrality."),
+    ),
+}  # fmt: skip
+
+
+class _ModeName(TextParam):
+    """A variant of a problem, ours or a library's."""
+
+    name = "mode"
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from spgraph_bench.variants import variants
+
+        known = [v.name for v in variants(self._problem)]
+        if value not in known:
+            close = difflib.get_close_matches(value, known, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            self.fail(f"{value!r} is none of {', '.join(known)}.{hint}", param, ctx)
+        return str(value)
+
+
+def has_answer(problem: Problem) -> bool:
+    """Whether it answers something about each vertex: then it has a command of its own."""
+    from spgraph_bench.problems.base import Problem as Base
+
+    return type(problem).columns is not Base.columns
+
+
+def _default_mode(problem: str) -> str:
+    from spgraph_bench.variants import variants
+
+    names = [v.name for v in variants(problem)]
+    return _MODES.get(problem, "auto" if "auto" in names else names[0])
+
+
+def _parameters(problem: Problem) -> list[click.Parameter]:
+    from spgraph_bench.formats import get_format
+    from spgraph_bench.variants import variants
+
+    orders = any("reorder" in get_format(v.format).tunables for v in variants(problem.name))
+    own = [
+        click.option(
+            "--mode", type=_ModeName(problem.name), default=_default_mode(problem.name), show_default=True,
+            help="How to do it (`spgraph list variants`).",
+        ),
+        *((
+            click.option(
+                "--reorder", type=click.Choice(["none", "degree"]), default="none", show_default=True,
+                help="Number the vertices by degree first; results are by the input's ids.",
+            ),
+        ) if orders else ()),
+        click.option("--trace", is_flag=True, help="Show every step of the first run."),
+        click.option(
+            "--output", type=click.Path(path_type=Path), metavar="FILE",
+            help="Write the answer for every vertex, by the input's ids, to FILE.npy, .csv or .mtx; where "
+            "these do not just count, also FILE.vertices.csv with the number inside of each.",
+        ),
+        *_EXTRA.get(problem.name, ()),
+    ]  # fmt: skip
+    argument, *shared = shared_parameters(problem, choose=False)
+    return [argument, *parameters_of(*own), *shared]
+
+
+def command_for(problem: str) -> click.Command:
+    """The command that solves the problem of that name."""
+    return ProblemCommand(
+        problem, problem, _parameters, _run, lambda found: _TEXTS.get(problem, f"{found.title}.")
+    )
+
+
+def _all_sources(own: Mapping[str, Any]) -> dict[str, Any]:
+    if "source" in own or "sources" in own:
+        raise UsageError("--all-sources starts from every vertex", remedy="leave out --source and --sources")
+    return {**own, "sources": _ALL, "component": "any"}
+
+
+def _mode(problem: Problem, given: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    source = click.get_current_context().get_parameter_source("mode")
+    if own.get("weighted") == "yes" and source is click.core.ParameterSource.DEFAULT:
+        return _WEIGHTED_MODE
+    return str(given["mode"])
+
+
+def _params(
+    problem: Problem, mode: str, given: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The tunables: those of --param, and those that have an option of their own."""
+    from spgraph_bench.variants import get_variant
+
+    found = dict(params)
+    for name in ("parents", "reorder", "delta"):
+        if name not in given:
+            continue
+        if name in params and (given[name] is not None or name != "delta"):
+            raise UsageError(f"--param {name} is an option of its own here", remedy=f"--{name} alone")
+        if given[name] is not None:
+            found[name] = int(given[name]) if name == "parents" else given[name]
+    if given.get("delta") is not None and "delta" not in get_variant(problem.name, mode).tunables:
+        raise UsageError(f"{mode} has no threshold", remedy="--mode near-far or auto")
+    return found
+
+
+def _weighted(weights: Literal["file", "ones", "integers"], seed: int) -> Callable[[Matrix], Matrix] | None:
+    """What becomes of the graph with --weights."""
+    if weights == "file":
+        return None
+
+    def change(matrix: Matrix) -> Matrix:
+        from spgraph_bench.problems.traversal import pattern_is_symmetric
+        from spgraph_bench.recipes.values import with_values
+
+        return with_values(matrix, weights, seed, pattern_is_symmetric(matrix))
+
+    return change
+
+
+def _run(problem: Problem, given: Mapping[str, Any]) -> int:
+    from spgraph_bench.variants import variants
+
+    options, own = given_running(problem, given), given_own(problem, given)
+    if given.get("all_sources"):
+        own = _all_sources(own)
+    mode, output = _mode(problem, given, own), given["output"]
+    every = {v.name: v for v in variants(problem.name)}
+    chosen, others = [every[mode]], []
+    if given.get("all_modes"):
+        if not given["trace"]:
+            raise UsageError("--all-modes says which mode is fastest in each level", remedy="add --trace")
+        others = [v for v in every.values() if v.kernel and v.name != mode]
+    params = _params(problem, mode, given, options.params)
+    check_params([*chosen, *others], options.params)
+    check_params([*every.values()], params)
+    if output is not None:
+        if given.get("tune"):
+            raise UsageError("--tune tries settings: there is no one answer", remedy="leave out --output")
+        texts = [
+            str(own[name]) for name, p in problem.options.items() if p.domain == "TEXT" and own.get(name)
+        ]
+        _check_output(
+            output, [name for name in (given["argument"], *texts) if name]
+        )  # such a text is a file's name
+    request = Request(
+        problem, [*chosen, *others], options, own, given["argument"], given_reading(problem, given),
+        ids=given["ids"], change=_weighted(given.get("weights", "file"), options.seed),
+    )  # fmt: skip
+    if given.get("tune"):
+        from spgraph_bench.cli.tuning import tune
+
+        return tune(request, params)
+
+    def go(bench: Opened) -> None:
+        write = None if output is None else _answer_writer(output, bench)
+        bench.run(chosen, params, write=write, trace=given["trace"])
+        if (
+            others
+        ):  # watched from the first source only; from where child launches pay is not measured for them
+            once = {**bench.own, "sources": 1}
+            bench.run(others, params, options=once, trace=True, break_even=False)
+
+    def show(records: Sequence[Record]) -> None:
+        if not options.json:
+            _show(records, mode, given["trace"])
+
+    return exit_status(run_and_show(request, go, show))
+
+
+def _show(records: Sequence[Record], mode: str, trace: bool) -> None:
+    from spgraph_bench.report.result import render_result
+    from spgraph_bench.report.traversal import render_trace
+
+    out = console()
+    own = [r for r in records if r.variant == mode]
+    for record in own:
+        click.echo(render_result(record, out.width, out.is_terminal), nl=False)
+    if trace and own and own[0].problem == "bfs" and own[0].check.get("ok"):
+        # An interrupt may leave modes that were watched, but not timed.
+        told = [r for r in records if r.check.get("ok") or r.status in ("wrong", "failed")]
+        text = render_trace(own[0], out.width, out.is_terminal, [r for r in told if r is not own[0]])
+        click.echo(f"\n{text}", nl=False)
+
+
+def _answer_writer(path: Path, bench: Opened) -> Write:
+    """A function that writes an answer to `path`."""
+    from spgraph_bench.answers import needs_map, save_answer, save_vertex_map, vertex_map_path
+    from spgraph_bench.matrix import called
+
+    matrix = bench.matrix
+
+    def write(columns: Mapping[str, npt.NDArray[Any]]) -> None:
+        labels = matrix.labels()
+        about = f"spgraph {matrix.source.kind} {' '.join(matrix.source.text.split())}"
+        save_answer(path, labels, columns, about)
+        known = vertex_map_path(path) if needs_map(bench.of_input) else None
+        if known is not None:
+            save_vertex_map(known, bench.of_input)
+        based = ""
+        if known is not None:
+            based = f", what each is called in {known}"
+        elif len(labels) and called(labels, 0) == 1:
+            based = ", vertices counted from 1 as there"
+        note(f"{', '.join(columns)} of {len(labels):,} vertices in {path}{based}")
+
+    return write
+
+
+def _check_output(path: Path, inputs: Sequence[str]) -> None:
+    """Before any work: UsageError where no answer can be written to `path`, or it is one of the `inputs`."""
+    from spgraph_bench.answers import check_answer_path, vertex_map_path
+
+    check_answer_path(path)
+    for target in (path, vertex_map_path(path)):
+        for name in inputs:
+            if target.exists() and Path(name).exists() and target.samefile(name):
+                raise UsageError("is the input itself", place=str(target), remedy="name another file")
