@@ -54,7 +54,7 @@ def test_commands_parse(line: str) -> None:
     assert command is not None
     with command.make_context(name, args) as context:
         if isinstance(command, click.Group):  # bench: a command for each problem
-            _, own, rest = command.resolve_command(context, [*context.protected_args, *context.args])
+            _, own, rest = command.resolve_command(context, list(args))
             assert own is not None
             with own.make_context(own.name, rest, parent=context):
                 pass
