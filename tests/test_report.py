@@ -168,7 +168,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "b.jsonl:1: JSON, but not a record" in capsys.readouterr().err
     empty = tmp_path / "empty.jsonl"
     empty.touch()
-    assert run(["report", str(empty)]) == 2
+    assert run(["report", str(empty), "--format", "md"]) == 2
     assert "there are no records" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""`spgraph report RECORDS`: records as tables for other programs and documents."""
+"""`spgraph report RECORDS`: records as a page with charts, or as tables for other programs and documents."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from spgraph_bench.errors import InputError, UsageError
 
 __all__ = ["command"]
 
-_BINARY = {"parquet": "results.parquet"}
-"""Formats that are no text for a terminal -> a name for a file."""
+_BINARY = {"parquet": "results.parquet", "html": "report.html"}
+"""Formats that are nothing for a terminal -> a name for a file."""
 
 
 @click.command("report")
@@ -22,10 +22,10 @@ _BINARY = {"parquet": "results.parquet"}
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["md", "csv", "parquet", "latex"]),
-    default="md",
+    type=click.Choice(["html", "md", "csv", "parquet", "latex"]),
+    default="html",
     show_default=True,
-    help="csv and parquet have one row a cell and all figures; md and latex those that a page shows.",
+    help="html is one page with charts; csv and parquet have a row a cell and all figures; md and latex tables.",
 )
 @click.option(
     "-o",
@@ -48,10 +48,12 @@ def command(
     """Show RECORDS, which are files of records (*.jsonl) or folders of them, in another form.
 
     \b
+      spgraph report results/ -o report.html
       spgraph report results/ --format csv -o results.csv
       spgraph report a.jsonl b.jsonl --format latex
     """  # fmt: skip
     from spgraph_bench.report.export import export
+    from spgraph_bench.report.page import html_bytes
     from spgraph_bench.results.store import read_records
     from spgraph_bench.writers import check_place, whole_file
 
@@ -62,7 +64,7 @@ def command(
     records = read_records(list(paths), warn)
     if not records:
         raise InputError("there are no records", place=str(paths[0]), remedy="run a bench first")
-    data = export(records, form, rank)
+    data = html_bytes(records, rank) if form == "html" else export(records, form, rank)
     if output is None or str(output) == "-":
         click.echo(data, nl=False)  # bytes go out as they are
     else:

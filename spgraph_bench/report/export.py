@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from spgraph_bench.errors import UsageError
@@ -13,7 +13,17 @@ from spgraph_bench.report.text import clean, milliseconds, percent, significant,
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.tidy import COLUMNS, Cache, tables, tidy
 
-__all__ = ["FORMATS", "csv_bytes", "export", "latex_bytes", "markdown_bytes", "parquet_bytes", "table_title"]
+__all__ = [
+    "FORMATS",
+    "SHOWN",
+    "TEXTS",
+    "csv_bytes",
+    "export",
+    "latex_bytes",
+    "markdown_bytes",
+    "parquet_bytes",
+    "table_title",
+]
 
 _WHOLE = {"rows", "cols", "nnz", "samples", "rank", "stored_bytes"}
 _NUMBERS = {
@@ -58,10 +68,14 @@ def parquet_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
     return out.getvalue()
 
 
-def table_title(table: Sequence[Record]) -> str:
-    """What one table is about: "spmv: rmat18, float32, NVIDIA H200"."""
+def table_title(table: Sequence[Record], options_of: Collection[str] | None = None) -> str:
+    """What one table is about: "spmv: rmat18, float32, NVIDIA H200"; with the options named, or all of them."""
     first = table[0]
-    options = [f"{name} {value}" for name, value in first.options.items() if value != ""]
+    options = [
+        f"{name} {value}"
+        for name, value in first.options.items()
+        if value != "" and (options_of is None or name in options_of)
+    ]
     name = first.matrix.get("name", "?")
     head = first.problem if first.format == "none" else f"{first.problem}: {name}"
     offsets = [f"{first.offsets} offsets"] if first.offsets != "int32" else []
@@ -74,7 +88,7 @@ def _interval(row: dict[str, Any]) -> str:
     return f"{milliseconds(row['low_ms'])} to {milliseconds(row['high_ms'])}"
 
 
-_SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
+SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
     "#": lambda r: "-" if r["rank"] is None else f"{r['rank']}{'=' if r['tied'] else ''}",
     "variant": lambda r: clean(r["variant"] + ("" if r["reorder"] == "none" else f" by {r['reorder']}")),
     "format": lambda r: clean(r["format"]),
@@ -94,16 +108,17 @@ _SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
         else f"{r['pays_after']:,.0f}"
     ),
 }
-_TEXTS = {"variant", "format"}
+"""Column of a page -> what it shows of a tidy row."""
+TEXTS = {"variant", "format"}
 
 
 def _page(table: Sequence[Record], cache: Cache) -> tuple[list[str], list[list[str]], list[str]]:
     """Header, timed rows, and a line for each other cell, of one table; columns without content are left out."""
     rows = tidy(table, cache)
     timed = [r for r in rows if r["median_ms"] is not None]
-    cells = {title: [show(r) for r in timed] for title, show in _SHOWN.items()}
+    cells = {title: [show(r) for r in timed] for title, show in SHOWN.items()}
     unit = next((r["rate_unit"] for r in timed if r["rate_unit"]), "rate")
-    kept = [t for t, column in cells.items() if t in _TEXTS or any(c not in ("", "-") for c in column)]
+    kept = [t for t, column in cells.items() if t in TEXTS or any(c not in ("", "-") for c in column)]
     header = [clean(unit) if t == "rate" else t for t in kept]
     rest = [f"{r['status'] if r['status'] != 'ok' else 'checked, not timed'}: {clean(r['variant'])}"
             + (f" ({clean(r['reason'])})" if r["reason"] else "") for r in rows if r["median_ms"] is None]  # fmt: skip
@@ -121,7 +136,7 @@ def markdown_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
         header, rows, rest = _page(table, cache)
         lines += [f"### {_markdown(table_title(table))}", ""]
         if rows:
-            rule = ["---" if title in _TEXTS else "---:" for title in header]
+            rule = ["---" if title in TEXTS else "---:" for title in header]
             lines += ["| " + " | ".join(cells) + " |" for cells in ([*map(_markdown, header)], rule)]
             lines += ["| " + " | ".join(map(_markdown, cells)) + " |" for cells in rows]
             lines.append("")
@@ -152,7 +167,7 @@ def latex_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
         header, rows, _ = _page(table, cache)
         if not rows:
             continue
-        columns = "".join("l" if title in _TEXTS else "r" for title in header)
+        columns = "".join("l" if title in TEXTS else "r" for title in header)
         lines += [r"\begin{table}", rf"  \caption{{{_latex(table_title(table))}}}", r"  \centering"]
         lines += [rf"  \begin{{tabular}}{{{columns}}}", r"    \toprule"]
         lines += [f"    {' & '.join(map(_latex, header))} \\\\", r"    \midrule"]

@@ -77,11 +77,17 @@ def tables(records: Iterable[Record]) -> list[list[Record]]:
 
 
 def latest(records: Iterable[Record]) -> list[list[Record]]:
-    """:func:`tables`, of several runs of the same table only the last one met."""
-    found: dict[tuple[Any, ...], list[Record]] = {}
-    for table in tables(records):
-        found[table_key(table[0])[1:]] = table
-    return list(found.values())
+    """:func:`tables` without those of which a later run on a device of the same name has every cell again."""
+    kept: list[list[Record]] = []
+    again: dict[tuple[Any, ...], set[tuple[str, ...]]] = {}
+    for table in reversed(tables(records)):
+        _, problem, matrix, _, *others = table_key(table[0])
+        cells = {(r.variant, r.format, r.reorder, json.dumps(r.to_json()["params"])) for r in table}
+        later = again.setdefault((problem, matrix, *others), set())
+        if not cells <= later:
+            kept.append(table)
+        later |= cells
+    return kept[::-1]
 
 
 def tidy(records: Sequence[Record], cache: Cache = "cold") -> list[dict[str, Any]]:

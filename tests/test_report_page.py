@@ -1,0 +1,166 @@
+"""The HTML report: what stands in it, that it needs no network, and that names cannot break it."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from test_report import BFS, SPMV, make_record
+
+from spgraph_bench.cli.main import run
+from spgraph_bench.report import charts
+from spgraph_bench.report.summary import conclusion, failures, summary
+from spgraph_bench.results.profiles import profile
+from spgraph_bench.results.record import Record
+from spgraph_bench.results.store import read_records, to_json_lines
+from spgraph_bench.results.tidy import latest, tables, tidy
+
+
+def _on(matrix: str, *times: tuple[str, float], library: str = "") -> list[Record]:
+    about = {"name": matrix, "sha256": matrix, "rows": 9, "cols": 9, "nnz": 9}
+    return [
+        make_record(v, ms, matrix=about, run=matrix, library=library if v == library else None)
+        for v, ms in times
+    ]
+
+
+THREE = [
+    *_on("a", ("x", 1.0), ("y", 1.05), ("lib", 3.0), library="lib"),
+    *_on("b", ("x", 4.0), ("y", 2.0), ("lib", 3.0), library="lib"),
+    *_on("c", ("y", 1.0), ("lib", 0.5), library="lib"),
+]
+
+
+def test_profile() -> None:
+    found = profile(tidy(THREE))
+    assert len(found.matrices) == 3
+    assert found.ratios["x"] == (1.0, 2.0, math.inf)
+    assert found.within("y", 1.0) == pytest.approx(1 / 3)
+    assert found.within("y", 1.1) == pytest.approx(2 / 3)
+    assert found.within("lib", 1e9) == 1.0
+    assert found.by_merit()[0] == "y"
+    assert found.steps("x", 10.0) == (
+        [1.0, 2.0, 10.0],
+        [pytest.approx(1 / 3), pytest.approx(2 / 3), pytest.approx(2 / 3)],
+    )
+
+
+def test_sentences() -> None:
+    said = summary(tables(THREE))
+    assert said[0] == "8 cells, 1 problem, 3 matrices, on H: 8 ok."
+    assert (
+        "is the fastest on 1 of 3 matrices; y comes closest to the fastest over all, within 10 % of it on 2"
+        in said[1]
+    )
+    assert "spgraph is faster on 2, slower on 1, and the intervals meet on 0" in said[2]
+    one = summary(tables(THREE[:3]))
+    assert one[1].startswith("spmv on a, float32: x is the fastest: 1.002 ms")
+    assert "lib's best takes 3.00x the time of spgraph's" in one[1]
+    assert conclusion(tidy([make_record("x", 1.0, samples=())])) == "1 variant checked, none timed."
+    assert conclusion(tidy([make_record("x", 1.0, samples=(), status="skipped")])) == "Nothing ran."
+    broken = make_record("x", 1.0, status="wrong", reason="y[0] is 1")
+    assert failures([[broken]]) == ["spmv x on m_1, float32: wrong. y[0] is 1"]
+
+
+def test_a_run_in_full_replaces_the_one_before_it() -> None:
+    old, new = [make_record(v, 1.0, run="1") for v in "ab"], [make_record(v, 1.0, run="2") for v in "ab"]
+    assert [t[0].run for t in latest([*old, *new])] == ["2"]
+    assert [t[0].run for t in latest([*old, new[0]])] == ["1", "2"]  # b is only in the first
+
+
+class _Reader(HTMLParser):
+    """Texts, sorted-by values, and what a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.values: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in ("meta", "link", "img", "input", "br"):
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "data", "poster") and not (value or "").startswith("#"):
+                self.loads.append(f"{tag} {name}={value}")
+            if name == "data-v":
+                self.values.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("file", [SPMV, BFS])
+def test_the_page_is_whole_and_loads_nothing(file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    target = tmp_path / "r.html"
+    assert run(["report", str(file), "-o", str(target)]) == 0
+    text = target.read_text()
+    page = _Reader()
+    page.feed(text)
+    assert page.open == []
+    assert page.loads == []
+    assert "link" not in page.tags
+    assert "default-src 'none'" in text
+    assert page.values
+    assert all(value == "" or math.isfinite(float(value)) or value == "1e999" for value in page.values)
+    figures = json.loads(text.partition('id="figures">')[2].partition("</script>")[0])
+    assert text.count('class="chart" data-figure=') == len(figures) >= 2
+    assert ("Levels of the search" in text) == (file == BFS)
+    assert ("Setup and break-even" in text) == (file == SPMV)
+    for record in read_records(file):
+        assert record.variant in text
+
+
+def test_several_matrices_have_a_profile_and_a_roofline() -> None:
+    pytest.importorskip("plotly")
+    from spgraph_bench.report.page import html_bytes
+
+    text = html_bytes(THREE).decode()
+    assert "Performance profile" in text
+    assert "Roofline" in text
+
+
+def test_names_cannot_break_the_page() -> None:
+    pytest.importorskip("plotly")
+    from spgraph_bench.report.page import html_bytes
+
+    name = "</script><script>alert(1)</script><b>\x1b[31m\u2028"
+    matrix = {"name": name, "sha256": name}
+    records = [make_record(name, 1.0, matrix=matrix), make_record("b", 2.0, matrix=matrix),
+               make_record("c", 1.0, status="failed", reason=name, samples=(), matrix=matrix)]  # fmt: skip
+    text = html_bytes(records).decode()
+    assert "<script>alert" not in text
+    assert "\x1b" not in text
+    assert text.count("<script") == text.count("</script>") == 3
+
+
+def test_without_plotly(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("plotly", "plotly.offline", "plotly.graph_objects"):
+        monkeypatch.setitem(sys.modules, module, None)
+    records = tmp_path / "a.jsonl"
+    records.write_text(to_json_lines([make_record("a", 1.0)]))
+    assert run(["report", str(records), "-o", str(tmp_path / "r.html")]) == 2
+    assert "pip install 'spgraph[report]'" in capsys.readouterr().err
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_labels_are_unique() -> None:
+    rows = tidy(
+        [
+            make_record("a", 1.0, params={"k": 1}),
+            make_record("a", 2.0, params={"k": 2}),
+            make_record("a", 3.0),
+        ]
+    )
+    names = charts.labels(rows)
+    assert len(set(names)) == 3
+    assert names[0] == "a"
