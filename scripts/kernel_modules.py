@@ -20,8 +20,8 @@ from spgraph_bench.matrix import Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems import filled_options, get_problem, problems
 from spgraph_bench.recipes import make
+from spgraph_bench.runner.assembly import generated_matrix
 from spgraph_bench.runner.prepare import prepare
-from spgraph_bench.runner.run import generated_matrix
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants import Variant, variants
 

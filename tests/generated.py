@@ -12,9 +12,9 @@ from spgraph_bench.device.base import Device
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import Problem, filled_options, get_problem
+from spgraph_bench.runner.assembly import generated_matrix
 from spgraph_bench.runner.children import Children, children_of
 from spgraph_bench.runner.prepare import Prepared, prepare
-from spgraph_bench.runner.run import generated_matrix
 from spgraph_bench.variants import Variant
 
 EMPTY = CSR(0, 0, np.zeros(1, np.int64), np.empty(0, np.int32), None)

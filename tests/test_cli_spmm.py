@@ -14,7 +14,7 @@ from battery import battery, matrix
 
 from spgraph_bench.problems import get_problem
 from spgraph_bench.report import render
-from spgraph_bench.runner.bench import Bench
+from spgraph_bench.runner.on_device.service import Service
 from spgraph_bench.runner.payload import Payload
 from spgraph_bench.runner.plan import Cell, Task
 from tests.test_cli_main import spgraph
@@ -109,7 +109,7 @@ def test_records_with_other_options_are_in_another_table() -> None:
 
 def test_room_for_x_and_y_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """No room for X and Y, or none for the matrix beside them, is told before anything is allocated."""
-    bench = Bench("host", lambda message: None)
+    service = Service("host", lambda message: None)
     a, dtype = battery()["tridiagonal"], np.dtype(np.float32)
     problem = get_problem("spmm", {"k": 100})
     whole = matrix(a)
@@ -120,19 +120,19 @@ def test_room_for_x_and_y_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     oracle = problem.oracle(whole, inputs, dtype)
     payload = Payload(a, inputs={"float32": inputs}, oracles={"float32": oracle})
     task = Task("spmm", {"float32": outputs}, options={"k": 100, "layout": "row"})
-    bench.load(task, payload)
+    service.load(task, payload)
     cell = Cell("csr-row", "float32")
     dense, stored = 2 * 300 * 100 * 4, 301 * 4 + 898 * 8
     for free, said in (
         (dense - 1, "inputs and outputs need 240 kB; device has 240 kB"),
         (dense + stored - 1, "csr needs 8.39 kB; device has 8.39 kB free"),
     ):
-        monkeypatch.setattr(bench.device, "free_bytes", lambda free=free: free)
-        outcome = bench.check(cell)
+        monkeypatch.setattr(service.device, "free_bytes", lambda free=free: free)
+        outcome = service.check(cell)
         assert (outcome.status, outcome.reason) == ("skipped", said)
-    monkeypatch.setattr(bench.device, "free_bytes", lambda: dense + stored)
-    assert bench.check(cell).status == "ok"
-    bench.close()
+    monkeypatch.setattr(service.device, "free_bytes", lambda: dense + stored)
+    assert service.check(cell).status == "ok"
+    service.close()
 
 
 @pytest.mark.parametrize(

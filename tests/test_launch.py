@@ -29,9 +29,9 @@ from spgraph_bench.results.interval import Interval
 from spgraph_bench.results.launch import break_even_at, crossing
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.runner import break_even
-from spgraph_bench.runner.bench import Bench
 from spgraph_bench.runner.children import Children, ChildrenLostError
 from spgraph_bench.runner.messages import At, Message
+from spgraph_bench.runner.on_device.service import Service
 from spgraph_bench.runner.payload import NO_MATRIX, Payload
 from spgraph_bench.runner.plan import Cell, Task
 from spgraph_bench.toolchain.nvcc import uses_device_launch
@@ -204,23 +204,23 @@ def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
     oracle = problem.oracle(None, inputs, np.dtype(np.float32))
     payload = Payload(NO_MATRIX, inputs={"float32": inputs}, oracles={"float32": oracle})
     heard: list[Message] = []
-    bench = Bench("host", heard.append)
-    bench._clocks["gpu"] = HostClock()  # type: ignore[assignment]
-    bench.load(
+    service = Service("host", heard.append)
+    service.stopwatches.made["gpu"] = HostClock()  # type: ignore[assignment]
+    service.load(
         Task("launch", {"float32": {"result": ((1025,), "uint64")}},
              options={"launches": 100, "items": 0}, limits={"pending_launches": 100}),
         payload,
     )  # fmt: skip
     cells = [Cell("inline", "float32"), Cell("fire-and-forget", "float32")]
-    assert [bench.check(cell).status for cell in cells] == ["ok", "ok"]
+    assert [service.check(cell).status for cell in cells] == ["ok", "ok"]
     rule = StoppingRule(time_limit_s=0.2)
-    bench.time(cells, rule, 1, {})  # nothing is lost
-    bench.device.set_limit("pending_launches", 10)
+    service.time(cells, rule, 1, {})  # nothing is lost
+    service.device.set_limit("pending_launches", 10)
     heard.clear()
     with pytest.raises(ChildrenLostError, match=r"while it was timed: .* child launches were refused"):
-        bench.time(cells, rule, 1, {})
+        service.time(cells, rule, 1, {})
     assert [m.cell for m in heard if isinstance(m, At)][-1] == cells[1]
-    bench.close()
+    service.close()
 
 
 def test_a_hang_below_the_bound_is_told_with_its_likely_cause() -> None:

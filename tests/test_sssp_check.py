@@ -394,7 +394,9 @@ def test_usage_errors(args: tuple[str, ...], said: str) -> None:
 def test_a_slow_library_is_asked_for_fewer_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     from spgraph_bench.report import render
     from spgraph_bench.results.record import Record
-    from spgraph_bench.runner.run import Session, Settings, run
+    from spgraph_bench.runner.run import run
+    from spgraph_bench.runner.session import Session
+    from spgraph_bench.runner.settings import Settings
     from spgraph_bench.variants.sssp import cpu
 
     monkeypatch.setattr(cpu, "_ENTRIES", 1)

@@ -533,7 +533,9 @@ def test_graphs_too_large_for_the_oracle_are_validated(problem: str, monkeypatch
     from spgraph_bench.problems import traversal
     from spgraph_bench.report import render
     from spgraph_bench.results.record import Record
-    from spgraph_bench.runner.run import Session, Settings, run
+    from spgraph_bench.runner.run import run
+    from spgraph_bench.runner.session import Session
+    from spgraph_bench.runner.settings import Settings
     from spgraph_bench.variants import variants
 
     monkeypatch.setattr(traversal, "ORACLE_EDGES", 10)

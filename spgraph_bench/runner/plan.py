@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from spgraph_bench.device.base import Limit
 from spgraph_bench.results.record import Status
+from spgraph_bench.variants.base import Variant
 
-__all__ = ["Cell", "Outcome", "Task"]
+__all__ = ["Cell", "Outcome", "Task", "planned_cells"]
 
 
 @dataclass(frozen=True)
@@ -78,3 +79,10 @@ class Outcome:
     trace: tuple[dict[str, Any], ...] = ()
     inspected: int | None = None
     result: dict[str, Any] = field(default_factory=dict)
+
+
+def planned_cells(variants: Sequence[Variant], dtypes: Sequence[str], orders: Sequence[str]) -> list[Cell]:
+    """The cells of a run. Those of one format and type follow each other, so that each conversion happens
+    once; CPU variants come last."""
+    in_turn = sorted(variants, key=lambda v: (v.where == "cpu", v.format))
+    return [Cell(v.name, dtype, order) for dtype in dtypes for order in orders for v in in_turn]

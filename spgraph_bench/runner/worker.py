@@ -1,9 +1,9 @@
 """The process that owns the GPU, and its twin without a process.
 
 The parent never initialises CUDA: a kernel that hangs or poisons the context costs one worker, not the run.
-Both workers answer the same calls of :class:`spgraph_bench.runner.bench.Bench`; a call streams messages while
-it works. A worker that says nothing for longer than the watchdog allows, while it has said that it is on the
-device, is killed.
+Both workers answer the same calls, those of :class:`spgraph_bench.runner.on_device.service.Service`; a call
+streams messages while it works. A worker that says nothing for longer than the watchdog allows, while it has
+said that it is on the device, is killed.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class WorkerHungError(Exception):
 
 
 class Worker(Protocol):
-    """Somewhere to run the calls of a Bench."""
+    """Somewhere to run the calls of a Service."""
 
     def call(self, name: str, *args: Any, on_message: OnMessage | None = None) -> Any:
-        """Call ``bench.name(*args)``; messages it emits go to `on_message`. Raises what the call raises."""
+        """Call ``service.name(*args)``; messages it emits go to `on_message`. Raises what the call raises."""
         ...
 
     def kill(self) -> None: ...
@@ -85,10 +85,10 @@ class LocalWorker:
     """Runs the calls in this process: for profilers and sanitizers, without a watchdog."""
 
     def __init__(self, device: str, options: dict[str, Any]) -> None:
-        from spgraph_bench.runner.bench import Bench
+        from spgraph_bench.runner.on_device.service import Service
 
         self._listener: OnMessage | None = None
-        self._bench = Bench(device, self._emit, **options)
+        self._service = Service(device, self._emit, **options)
 
     def _emit(self, message: Message) -> None:
         if self._listener:
@@ -101,16 +101,16 @@ class LocalWorker:
 
         def interrupt(*_: object) -> None:
             nonlocal interrupted
-            interrupted = self._bench.stopping = True
+            interrupted = self._service.stopping = True
 
         def break_off(*_: object) -> None:
-            self._bench.interrupted = True  # a host function may raise KeyboardInterrupt, too
+            self._service.interrupted = True  # a host function may raise KeyboardInterrupt, too
             raise KeyboardInterrupt
 
         # Timing ends with what it has; anything else is simply broken off.
         before = signal.signal(signal.SIGINT, interrupt if name == "time" else break_off)
         try:
-            result = getattr(self._bench, name)(*args)
+            result = getattr(self._service, name)(*args)
         finally:
             self._listener = None
             signal.signal(signal.SIGINT, before)
@@ -126,7 +126,7 @@ class LocalWorker:
 
     def close(self) -> None:
         """Release the device."""
-        self._bench.close()
+        self._service.close()
 
 
 class _Process:
@@ -184,7 +184,7 @@ class ProcessWorker:
     Parameters
     ----------
     device : as :func:`spgraph_bench.device.open_device` takes it.
-    options : further arguments of Bench.
+    options : further arguments of Service.
     watchdog : seconds without a word, while on the device, before the worker is killed.
     early : called in threads of their own while the device gets ready; what they raise is ignored.
     """
@@ -339,14 +339,14 @@ def serve(fd: int) -> None:
             Path("/proc/self/oom_score_adj").write_text("500")
     pipe = Connection(fd)
     outbox = _Outbox(pipe)
-    from spgraph_bench.runner.bench import Bench
+    from spgraph_bench.runner.on_device.service import Service
 
-    bench: Bench | None = None
+    service: Service | None = None
     failure: SpgraphError | None = None
 
     def stop(*_: object) -> None:
-        if bench is not None:
-            bench.stopping = True
+        if service is not None:
+            service.stopping = True
 
     signal.signal(signal.SIGUSR1, stop)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
@@ -355,18 +355,18 @@ def serve(fd: int) -> None:
             threading.Thread(target=_quietly, args=[load], daemon=True).start()
         try:
             # Now and not at the first call: the device gets ready while the parent reads its input.
-            bench = Bench(device, outbox.add, **options)
+            service = Service(device, outbox.add, **options)
         except SpgraphError as error:
             failure = error
         # What is imported stays: the collections between variants need not look at it.
         gc.freeze()
         while True:
             name, args = pipe.recv()
-            if bench is None:
+            if service is None:
                 outbox.answer("raise", failure)
                 continue
             try:
-                outbox.answer("result", getattr(bench, name)(*args))
+                outbox.answer("result", getattr(service, name)(*args))
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 raise
             except SpgraphError as error:

@@ -1,0 +1,82 @@
+"""Compile: what is not in the cache, in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from spgraph_bench.device.base import DeviceInfo
+from spgraph_bench.errors import SpgraphError
+from spgraph_bench.runner import guard
+from spgraph_bench.runner.plan import Cell, Task
+from spgraph_bench.runner.prepare import defines_for
+from spgraph_bench.toolchain.modules import Request, build_all
+from spgraph_bench.validate import kernels
+from spgraph_bench.variants.base import Variant
+
+__all__ = ["build"]
+
+_MEASURING = ("measure/clock.cu", guard.SOURCE)
+"""Kernels that every run on a GPU needs."""
+
+_Key = tuple[str, str]
+"""Source and value type of a variant's kernels; an empty source for what every run needs."""
+
+
+def build(
+    cells: Sequence[Cell],
+    variants: Mapping[str, Variant],
+    task: Task,
+    info: DeviceInfo,
+    progress: Callable[[str], None],
+) -> dict[str, SpgraphError]:
+    """Compile the kernels of `cells`; by the cell's key, why one does not compile.
+
+    Raises SpgraphError for kernels that every run needs.
+    """
+    broken: dict[_Key, SpgraphError] = {}
+    wanted: dict[_Key, Request] = {}
+    key_of: dict[str, _Key] = {}
+    for cell in cells:
+        variant = variants[cell.variant]
+        if variant.source is None or cell.dtype not in variant.dtypes:
+            continue
+        key = key_of[cell.key] = variant.source, cell.dtype
+        if key not in wanted and key not in broken:
+            try:
+                wanted[key] = _request(variant.source, defines_for(cell.dtype, task.offsets), info)
+            except SpgraphError as error:
+                broken[key] = error
+    requests = list(wanted.items())
+    if info.kind == "cuda":
+        dtypes = dict.fromkeys(cell.dtype for cell in cells)
+        requests += [(("", request.label), request) for request in _common(task.problem, dtypes, info)]
+    results = build_all(
+        [request for _, request in requests],
+        progress=lambda done, total, label: progress(f"compiling {done} of {total}: {label}"),
+    )
+    for (key, _), result in zip(requests, results, strict=True):
+        if isinstance(result, SpgraphError):
+            if not key[0]:
+                raise result
+            broken[key] = result
+    return {cell: broken[key] for cell, key in key_of.items() if key in broken}
+
+
+def _request(source: str, defines: Mapping[str, str], info: DeviceInfo) -> Request:
+    if info.kind == "cuda":
+        from spgraph_bench.toolchain.nvcc import cubin_request
+
+        return cubin_request(source, defines, info.arch)
+    from spgraph_bench.device.host import module_request
+
+    return module_request(source, dict(defines))
+
+
+def _common(problem: str, dtypes: Sequence[str] | Mapping[str, None], info: DeviceInfo) -> list[Request]:
+    """Kernels that measure, and that validate answers on a GPU, each once."""
+    measuring = [_request(source, {}, info) for source in _MEASURING]
+    validating: dict[tuple[object, ...], Request] = {}
+    for dtype in dtypes:
+        for source, defines in kernels(problem, dtype):
+            validating[source, *defines.items()] = _request(source, defines, info)
+    return [*measuring, *validating.values()]

@@ -1,0 +1,73 @@
+"""Plan: what may wait or be taken on the device at once, by the bounds of variants that launch or allocate."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from spgraph_bench.device.base import Limit
+from spgraph_bench.errors import UsageError
+from spgraph_bench.runner.children import DEFAULT_LIMITS
+from spgraph_bench.runner.payload import Payload
+from spgraph_bench.runner.plan import Task
+from spgraph_bench.runner.prepare import filled_params
+from spgraph_bench.variants.base import Limits, Sizes, Variant
+
+__all__ = ["limited"]
+
+
+def limited(
+    task: Task,
+    payload: Payload,
+    variants: Sequence[Variant],
+    asked: Mapping[Limit, int],
+    refuse: Callable[[Mapping[Limit, int]], str | None],
+) -> tuple[Task, dict[str, str]]:
+    """The task with the limits that the variants' bounds ask for, and which variants need more than the device
+    has, with the reason.
+
+    Parameters
+    ----------
+    asked : limits that the user asked for, which win.
+    refuse : why the device cannot have these limits, or None.
+
+    Raises UsageError when limits that were asked for do not fit, or are nobody's.
+    """
+    bounds = {v.name: _bound(v, task, payload) for v in variants if v.limits is not None}
+    if not bounds:
+        if asked:
+            raise UsageError(
+                f"none of these variants of {task.problem} launches or allocates on the device",
+                remedy="leave out --pending-launches and --heap",
+            )
+        return task, {}
+    if asked and (lack := refuse(asked)):
+        raise UsageError(lack, remedy="ask for less with --pending-launches or --heap")
+    needs: dict[str, Mapping[Limit, int]] = {}
+    refused: dict[str, str] = {}
+    for name, bound in bounds.items():
+        needs[name] = {"pending_launches": bound.pending_launches, "malloc_heap_bytes": bound.heap_bytes}
+        if lack := refuse({k: v for k, v in needs[name].items() if k not in asked}):
+            refused[name] = f"it needs {lack}"
+    kept = [need for name, need in needs.items() if name not in refused]
+    limits = {
+        limit: max(default, *(need[limit] for need in kept), 0) for limit, default in DEFAULT_LIMITS.items()
+    }
+    return dataclasses.replace(task, needs=needs, limits={**limits, **asked}), refused
+
+
+def _bound(variant: Variant, task: Task, payload: Payload) -> Limits:
+    """The largest bounds of `variant` over the types it runs in."""
+    assert variant.limits is not None
+    most = Limits()
+    params = filled_params(variant, task.params_of(variant.name))
+    for dtype in payload.inputs:
+        if dtype not in variant.dtypes:
+            continue
+        bound = variant.limits(
+            Sizes(payload.csr, payload.inputs[dtype], payload.oracles[dtype], params, task.options)
+        )
+        most = Limits(
+            max(most.pending_launches, bound.pending_launches), max(most.heap_bytes, bound.heap_bytes)
+        )
+    return most

@@ -1,0 +1,108 @@
+"""Check: the first run of each case, on poisoned outputs, compared with what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from spgraph_bench.matrix import called
+from spgraph_bench.problems import CheckResult
+from spgraph_bench.runner.children import children_of
+from spgraph_bench.runner.on_device.assignment import Assignment
+from spgraph_bench.runner.on_device.findings import Findings
+from spgraph_bench.runner.on_device.judging import Judge
+from spgraph_bench.runner.plan import Cell, Outcome
+from spgraph_bench.runner.prepare import Prepared
+
+__all__ = ["FirstRun"]
+
+
+class FirstRun:
+    """Runs what was prepared for the first time."""
+
+    def __init__(self, assignment: Assignment, judge: Judge, findings: Findings) -> None:
+        self._assignment, self._judge, self._findings = assignment, judge, findings
+
+    def result(self, cell: Cell, prepared: Prepared, outcome: Outcome) -> CheckResult:
+        """Whether all outputs are right; `outcome` gets what right ones tell. Raises ChildrenLostError."""
+        if self._assignment.problem.has_cases:
+            return self._result_of_cases(cell, prepared, outcome)
+        raw = self._output(prepared, outcome)
+        self._assignment.say(f"comparing {cell.key}", guarded=False)
+        output = self._assignment.output_in_own_order(cell, raw)
+        result = self._judge.result(cell, output, self._assignment.oracle(cell))
+        if result.ok:
+            self._findings.sum_up(cell, prepared, output, outcome)
+            self._findings.watch_steps(prepared, outcome)
+        return result
+
+    def _result_of_cases(self, cell: Cell, prepared: Prepared, outcome: Outcome) -> CheckResult:
+        """Run and check every case."""
+        assignment, problem, launch = self._assignment, self._assignment.problem, prepared.launch
+        inputs, oracle = assignment.inputs(cell), assignment.oracle(cell)
+        told: dict[str, Any] = {"by_oracle": 0, "by_validator": 0}
+        cases: list[dict[str, Any]] = []
+        added: npt.NDArray[Any] | None = None
+        for case in range(launch.cases):
+            which = f"case {case + 1} of {launch.cases}"
+            assignment.say(f"checking {cell.key}, {which}", guarded=True)
+            launch.select(case)
+            output = self._output(prepared, outcome)
+            assignment.say(f"comparing {cell.key}, {which}", guarded=False)
+            result, by, facts = self._judge.result_of_case(cell, case, output, inputs, oracle)
+            for name in by:
+                told[name] += 1
+            if not result.ok:
+                source = f" (source {int(inputs['sources'][case])})" if "sources" in inputs else ""
+                return CheckResult(False, f"{which}{source}: {result.message}", {**told, **result.details})
+            described = problem.describe_case(case, output, assignment.csr, inputs, oracle)
+            cases.append(self._with_id({**described, **facts}))
+            if problem.adds_up:
+                added = output if added is None else added + output
+            if case == 0:
+                if not problem.adds_up:
+                    self._findings.sum_up(cell, prepared, output, outcome)
+                self._findings.look_at_steps(prepared, output, outcome)
+        if problem.adds_up and added is not None:
+            self._findings.sum_up(cell, prepared, problem.total(added, inputs), outcome)
+        outcome.cases = tuple(cases)
+        launch.select(0)
+        return CheckResult(True, "", told)
+
+    def _with_id(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """`facts` of a case, and what the input calls its source."""
+        if "source" not in facts:
+            return dict(facts)
+        return {**facts, "source_id": called(self._assignment.labels(), facts["source"])}
+
+    def _output(self, prepared: Prepared, outcome: Outcome) -> Any:
+        """The output of one run on poisoned buffers; `outcome` gets the counters of the first.
+
+        Raises ChildrenLostError when a launch or an allocation on the device failed.
+        """
+        launch, device = prepared.launch, self._assignment.device
+        launch.reset()
+        if prepared.job.child_words is not None:
+            device.fill(prepared.job.child_words, 0)
+        device.synchronize()
+        device.reset_counters()
+        prepared.runs += 1
+        launch.run()
+        device.synchronize()
+        if outcome.counters is None and prepared.job.variant.where == "gpu":
+            outcome.counters = device.counters()
+        self._look_for_children(prepared, outcome)
+        return launch.output()
+
+    def _look_for_children(self, prepared: Prepared, outcome: Outcome) -> None:
+        """Keep what was launched on the device. Raises ChildrenLostError when some of it was not run."""
+        found = children_of(prepared.job)
+        if found is None:
+            return
+        task = self._assignment.task
+        needs = task.needs.get(prepared.job.variant.name, {})
+        if outcome.children is None or found.refused or found.failed or found.allocations_failed:
+            outcome.children = {**found.words(), "bound": needs.get("pending_launches", 0)}
+        found.must_be_whole(needs, task.limits)

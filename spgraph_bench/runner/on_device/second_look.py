@@ -1,0 +1,154 @@
+"""Check: what a right first output does not show. How it is measured stands in docs/measuring.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spgraph_bench.errors import LaunchError
+from spgraph_bench.measure.sampling import Cache
+from spgraph_bench.runner.on_device.assignment import Assignment
+from spgraph_bench.runner.on_device.exact import ExactPass
+from spgraph_bench.runner.on_device.judging import Judge
+from spgraph_bench.runner.on_device.launches import Launches
+from spgraph_bench.runner.on_device.stopwatches import Stopwatches
+from spgraph_bench.runner.payload import Arrays
+from spgraph_bench.runner.plan import Cell, Outcome
+from spgraph_bench.runner.prepare import Prepared
+from spgraph_bench.runner.verify import FACTORS, WrongOutputError, finished_output, same_output
+from spgraph_bench.variants.base import Launch
+
+__all__ = ["SecondLook"]
+
+
+class SecondLook:
+    """Looks at a variant whose first outputs were right, and again between and after timed runs."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        launches: Launches,
+        judge: Judge,
+        stopwatches: Stopwatches,
+        exact: ExactPass,
+    ) -> None:
+        self._assignment, self._launches, self._judge = assignment, launches, judge
+        self._stopwatches, self._exact = stopwatches, exact
+
+    def look(self, cell: Cell, prepared: Prepared, outcome: Outcome) -> None:
+        """Raises WrongOutputError.
+
+        Nothing was written around the outputs; a reset output is poison until the next run; work does not
+        escape the stream; where kernels are not timed, two more runs on changed inputs are right, too; sums
+        of integers are exact.
+        """
+        assignment, device = self._assignment, self._assignment.device
+        assignment.say(f"verifying {cell.key}", guarded=True)
+        if where := prepared.overrun():
+            raise WrongOutputError(where)
+        launch, on_gpu = prepared.launch, prepared.job.variant.where == "gpu"
+        launch.select(0)
+        output = self._launches.output_of_rerun(prepared)
+        launch.reset()
+        device.synchronize()
+        if same_output(output, _output_of_nothing(launch)):
+            self._must_be_right(cell, prepared, output)  # it may be poison itself
+            raise WrongOutputError("its output is there without a run: reset() does not poison it")
+        if on_gpu and device.kind == "cuda":
+            self._must_stay_in_stream(prepared)
+        if on_gpu and device.kind == "host":
+            for number in range(2):
+                self.run_again(cell, prepared, number)
+            outcome.check["verified"] = 2
+        if assignment.problem.is_product:
+            outcome.check["exact"] = self._exact.run(cell, prepared)
+
+    def run_again(self, cell: Cell, prepared: Prepared, number: int, cache: Cache | None = None) -> float:
+        """Verifying run `number` (0, 1, 2), with inputs that were not there before; its time in ms.
+
+        `cache`: taken as a sample in this state is taken; None: untimed. Raises WrongOutputError.
+        """
+        assignment, problem, launch = self._assignment, self._assignment.problem, prepared.launch
+        inputs, oracle = assignment.inputs(cell), assignment.oracle(cell)
+        if cache == "hot":
+            launch.select(0)
+            # What was in the caches was another variant's.
+            self._stopwatches.clock(prepared.job.variant.where).sample(launch, "hot")
+            prepared.runs += 1
+        case, given = 0, inputs
+        changed: Arrays = {}
+        if problem.has_cases:
+            case = _case_after(prepared, number)
+            if prepared.fresh:
+                inputs["sources"] = np.concatenate((inputs["sources"], prepared.fresh_sources))
+            launch.select(case)
+        elif problem.is_product:
+            inputs, oracle = problem.scaled(inputs, oracle, FACTORS[number])
+            changed = {name: array for name, array in inputs.items() if array is not given[name]}
+        for name, array in changed.items():
+            prepared.write_input(name, assignment.input_in_order(cell, name, array))
+        try:
+            output, ms = self._run(prepared, cache)
+        finally:
+            for name in changed:
+                prepared.write_input(name, assignment.input_in_order(cell, name, given[name]))
+            launch.select(0)
+        if where := prepared.overrun():
+            raise WrongOutputError(where)
+        assignment.say(f"comparing {cell.key}", guarded=False)
+        self._must_be_right(cell, prepared, output, case, inputs, oracle)
+        assignment.say("timing" if cache else f"verifying {cell.key}", guarded=True)
+        return ms
+
+    def _run(self, prepared: Prepared, cache: Cache | None) -> tuple[Any, float]:
+        """The output of a run, and its time in ms: 0 where it is untimed."""
+        if cache is None:
+            return self._launches.output_of_rerun(prepared), 0.0
+        launch, where = prepared.launch, prepared.job.variant.where
+        prepared.runs += 1
+        ms = self._stopwatches.clock(where).sample(launch, cache).ms
+        # On the job's own stream, without waiting for the device: what is unfinished elsewhere shows.
+        return finished_output(launch, ms) if where == "cpu" else launch.output(), ms
+
+    def _must_be_right(
+        self,
+        cell: Cell,
+        prepared: Prepared,
+        output: Any,
+        case: int = 0,
+        inputs: Arrays | None = None,
+        oracle: Arrays | None = None,
+    ) -> None:
+        """Compare an `output` as the first one was. Raises WrongOutputError."""
+        assignment = self._assignment
+        inputs = assignment.inputs(cell) if inputs is None else inputs
+        oracle = assignment.oracle(cell) if oracle is None else oracle
+        if assignment.problem.has_cases:
+            result, _, _ = self._judge.result_of_case(cell, case, output, inputs, oracle)
+        else:
+            result = self._judge.result(cell, assignment.output_in_own_order(cell, output), oracle)
+        if not result.ok:
+            raise WrongOutputError(f"wrong after {prepared.runs:,} runs: {result.message}")
+
+    def _must_stay_in_stream(self, prepared: Prepared) -> None:
+        buffers = prepared.job.buffers
+        outputs = [buffers[name] for name in self._assignment.problem.outputs if name in buffers]
+        if self._stopwatches.cuda_clock().escapes(prepared.launch, outputs):
+            raise WrongOutputError("it writes its output outside the stream that it is timed on")
+
+
+def _case_after(prepared: Prepared, number: int) -> int:
+    """The case of verifying run `number`: one that no other run has, if the graph has enough vertices."""
+    launch = prepared.launch
+    return launch.cases + number if number < prepared.fresh else (number + 1) % launch.cases
+
+
+def _output_of_nothing(launch: Launch) -> Any:
+    """What `launch` hands out when nothing has run since its reset."""
+    try:
+        return launch.output()
+    except LaunchError:
+        raise
+    except Exception:  # it may refuse in its own way
+        return np.empty(0)

@@ -1,0 +1,81 @@
+"""Check, the parent's part: each cell alone, under the watchdog; those that are right will be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from spgraph_bench.errors import SpgraphError
+from spgraph_bench.runner.contact import Contact
+from spgraph_bench.runner.payload import Arrays, load_columns
+from spgraph_bench.runner.plan import Cell, Outcome
+from spgraph_bench.runner.recording import Recorder
+from spgraph_bench.runner.worker import WorkerDiedError, WorkerHungError
+
+__all__ = ["OnAnswer", "screen"]
+
+OnAnswer = Callable[[Mapping[str, npt.NDArray[Any]]], None]
+"""Gets the columns of an answer by name; the arrays are gone after that."""
+
+
+def screen(
+    contact: Contact,
+    cells: Sequence[Cell],
+    records: Recorder,
+    timed: Callable[[Cell], bool],
+    progress: Callable[[str], None],
+    on_answer: OnAnswer | None,
+) -> list[Cell]:
+    """Check `cells`; the ones that will be timed. All others are recorded.
+
+    `on_answer` gets the first right answer, once.
+    """
+    survivors = []
+    for number, cell in enumerate(cells, 1):
+        progress(f"checking {number} of {len(cells)}: {cell.variant} {cell.dtype}")
+        outcome, answer = _checked(contact, cell, wants_answer=on_answer is not None)
+        records.outcomes[cell.key] = outcome
+        if on_answer is not None and answer is not None:
+            on_answer(answer)
+            on_answer = None
+        if outcome.status == "ok" and timed(cell):
+            survivors.append(cell)
+        else:
+            records.record(cell, outcome)
+    return survivors
+
+
+def _checked(contact: Contact, cell: Cell, *, wants_answer: bool) -> tuple[Outcome, Arrays | None]:
+    """The outcome, and the first right answer where the worker has one."""
+    try:
+        outcome: Outcome = contact.call("check", cell)
+        if outcome.replace_worker:
+            contact.drop()
+        wants_answer = wants_answer and outcome.status == "ok"
+        return outcome, _answer(contact) if wants_answer else None
+    except (WorkerDiedError, WorkerHungError) as error:
+        contact.drop()
+        return Outcome("failed", f"{error}{_too_small(contact, cell)}"), None
+    except SpgraphError as error:
+        # The worker answered, but its context is of no more use.
+        contact.drop()
+        return Outcome("failed", str(error)), None
+
+
+def _answer(contact: Contact) -> Arrays | None:
+    columns: Arrays | list[str] | None = contact.call("answer", contact.folder)
+    if isinstance(columns, list):
+        assert contact.folder is not None
+        return load_columns(contact.folder, columns)
+    return columns
+
+
+def _too_small(contact: Contact, cell: Cell) -> str:
+    """What may be why it hangs: a launch that finds no place in the pool can do that to the next one."""
+    pool = contact.task.limits.get("pending_launches", 0)
+    need = contact.task.needs.get(cell.variant, {}).get("pending_launches", 0)
+    if need <= pool:
+        return ""
+    return f"; the pool of {pool:,} waiting launches is below its bound of {need:,}: --pending-launches"

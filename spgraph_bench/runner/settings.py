@@ -1,0 +1,45 @@
+"""What a user may ask of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from spgraph_bench.device.base import Limit
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may ask of a run."""
+
+    dtypes: tuple[str, ...] = ("float32",)
+    params: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    seed: int = 1
+    force_format: bool = False
+    time_limit_s: float = 0.25
+    offsets: str | None = None
+    """"int32", "int64" or None: int64 from 2^31 nonzeros on."""
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The problem's own (bfs: source, sources, any_component, oracle_seconds)."""
+    reorder: tuple[str, ...] = ("none",)
+    """Orders of rows and columns to run in, of spgraph_bench.reorder.ORDERS."""
+    trace: bool = False
+    """Keep the levels of the first case in the records."""
+    pending_launches: int | None = None
+    """How many launches from the device may wait at once; None: as many as the variants' bounds ask for."""
+    heap_bytes: int | None = None
+    """The heap of ``malloc`` on the device; None: as the variants' bounds ask for."""
+    break_even: bool = True
+    """Measure from where child launches pay, where a variant made some."""
+
+    def limits(self) -> dict[Limit, int]:
+        """The limits that were asked for."""
+        asked: dict[Limit, int | None] = {
+            "pending_launches": self.pending_launches,
+            "malloc_heap_bytes": self.heap_bytes,
+        }
+        return {name: value for name, value in asked.items() if value is not None}
