@@ -376,7 +376,7 @@ def _place(entry: Variant) -> int:
     """Where the module of `entry` stands in its package's reading order; at the end where it is not in it."""
     package, _, module = entry.prepare.__module__.rpartition(".")
     order: Sequence[str] = getattr(sys.modules.get(package), "READING_ORDER", ())
-    return order.index(module) if module in order else len(order)
+    return order.index(module) if module in order else sys.maxsize
 
 
 def variants(problem: str | None = None) -> list[Variant]:
