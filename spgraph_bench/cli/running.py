@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from spgraph_bench.problems import Problem
     from spgraph_bench.readers.common import ReadOptions
     from spgraph_bench.results.record import Record
-    from spgraph_bench.runner.run import Progress, Session
+    from spgraph_bench.runner.run import Progress
+    from spgraph_bench.runner.session import Session
     from spgraph_bench.variants.base import Variant
 
 __all__ = [
@@ -91,7 +92,8 @@ class Opened:
         """Check and time `variants` with `params`; the last record. With --json each is printed (`echo`) when it
         comes. `write` gets the first right answer; `settings` are further ones of ``Settings``."""
         from spgraph_bench.results.store import to_json_lines
-        from spgraph_bench.runner.run import Settings, run
+        from spgraph_bench.runner.run import run
+        from spgraph_bench.runner.settings import Settings
 
         options = self.request.options
         # Limits that were asked for go to variants that launch something; if none at all does, run refuses them.
@@ -126,7 +128,7 @@ class Opened:
 def opened(request: Request) -> Iterator[Opened]:
     """The device opened, then the input loaded, then the file of records: each tells what is wrong with it."""
     from spgraph_bench.device.probe import choose_device
-    from spgraph_bench.runner.run import Session
+    from spgraph_bench.runner.session import Session
 
     problem, options = request.problem, request.options
     choice = choose_device(options.device)
@@ -176,7 +178,7 @@ def _smaller(problem: Problem, own: Mapping[str, Any]) -> dict[str, Any]:
 
 def _input(request: Request, own: Mapping[str, Any], kind: str) -> Matrix:
     from spgraph_bench.readers.common import ReadOptions
-    from spgraph_bench.runner.run import generated_matrix
+    from spgraph_bench.runner.assembly import generated_matrix
 
     problem = request.problem
     if not problem.needs_matrix:

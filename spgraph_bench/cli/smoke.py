@@ -80,7 +80,7 @@ def _run(
     """Run `cases`, adding to `suites` and `about` as they go; the exit status."""
     from spgraph_bench.report.junit import Suite
     from spgraph_bench.results.store import RecordFile
-    from spgraph_bench.runner.run import Session
+    from spgraph_bench.runner.session import Session
     from spgraph_bench.runner.smoke import run_case, smoke_variants
 
     started = time.monotonic()

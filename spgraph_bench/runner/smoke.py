@@ -17,7 +17,10 @@ from spgraph_bench.errors import DeviceError, NothingRanError, SpgraphError
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.problems import get_problem
 from spgraph_bench.results.record import Record
-from spgraph_bench.runner.run import Session, Settings, generated_matrix, run
+from spgraph_bench.runner.assembly import generated_matrix
+from spgraph_bench.runner.run import run
+from spgraph_bench.runner.session import Session
+from spgraph_bench.runner.settings import Settings
 from spgraph_bench.variants import select
 from spgraph_bench.variants.base import Variant
 
