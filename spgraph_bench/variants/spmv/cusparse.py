@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,8 @@ def cusparse_sell(job: Job) -> Launch:
     a, arrays = job.packed, dict(job.arrays)
     if a.sigma > 1:
         form = get_format("sell")
-        back = form.unpack(a)
+        # As it is stored, also where the matrix had no values of its own: others may be in their place.
+        back = form.unpack(replace(a, pattern=False))
         why = form.refuse(row_stats(back), job.device.free_bytes(), a.dtype.itemsize, sell_sigma=1)
         if why:
             raise SkipError(f"without sorting: {why}")
