@@ -110,9 +110,9 @@ class CSR:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a matrix came from: a file, standard input or a recipe. Problems without a matrix: options."""
+    """Where a matrix came from: a file, standard input, a recipe, arrays in memory, or a problem's options."""
 
-    kind: Literal["file", "stdin", "recipe", "options"]
+    kind: Literal["file", "stdin", "recipe", "options", "array"]
     text: str
     """The path, the canonical recipe text, or what was made from the options."""
     format: str

@@ -148,6 +148,7 @@ def test_the_command_prints_by_the_terminals_functions_only() -> None:
     safe = {
         "cli/terminal.py": {"message(without_home(text))", "printable(text)",
                             "json_printable(json.dumps(value, indent=indent, default=str))"},
+        "cli/report.py": {"data"},  # report.export and report.page clean each text
         "cli/main.py": {"error.format_message()"},  # the help, when there are no arguments
     }  # fmt: skip
     makes_printable = (

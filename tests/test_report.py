@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from spgraph_bench.cli.main import run
 from spgraph_bench.report.export import export
 from spgraph_bench.results.record import Ceiling, Record, Samples
 from spgraph_bench.results.store import read_records, to_json_lines
-from spgraph_bench.results.tidy import COLUMNS, latest, tables, tidy
+from spgraph_bench.results.tidy import COLUMNS, derived, latest, tables, tidy
 
 ROOT = Path(__file__).resolve().parent.parent
 SPMV = ROOT / "results" / "h200" / "spmv-rmat18.jsonl"
@@ -188,3 +190,36 @@ def test_bench_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_the_page_names_every_column() -> None:
     page = (ROOT / "docs" / "report.md").read_text()
     assert all(f"| `{name}` | {about} |" in page for name, about in COLUMNS.items())
+
+
+def test_derived_values() -> None:
+    hot = make_record("slow", 2.0).samples[0]
+    records = [
+        make_record("slow", 2.0, samples=(hot, replace(hot, cache="hot"))),
+        make_record("sell", 3.0, format="sell"),
+        make_record("off", 1.0, samples=(), status="skipped"),
+        make_record("fast", 1.0),
+    ]
+    slow, sell, off, fast = derived(records)
+    rows = {row["variant"]: row for row in tidy(records)}
+    for values, name in ((slow, "slow"), (sell, "sell"), (fast, "fast")):
+        assert {k: v for k, v in values["cold"].items() if v != "inf"}.items() <= rows[name].items()
+    assert (fast["cold"]["rank"], slow["cold"]["rank"], slow["hot"]["rank"]) == (1, 2, 1)
+    assert sell["cold"]["pays_after"] == "inf"
+    assert off == {}
+    text = to_json_lines(records, derived(records))
+    assert [json.loads(line)["derived"] for line in text.splitlines()] == [slow, sell, off, fast]
+
+
+def test_json_has_derived_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "bench spmv poisson2d:n=4 --device host --variant scipy --variant csr-scalar --json --no-save --in-process"
+    assert run(line.split()) == 0
+    out = capsys.readouterr().out
+    found = {(data := json.loads(text))["variant"]: data["derived"] for text in out.splitlines()}
+    assert found["csr-scalar"] == {}
+    assert found["scipy"]["cold"]["rank"] == 1
+    records = tmp_path / "a.jsonl"
+    records.write_text(out)
+    assert {
+        r.variant: d for r, d in zip(read_records(records), derived(read_records(records)), strict=True)
+    } == found

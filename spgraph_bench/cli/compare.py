@@ -206,8 +206,9 @@ def _command(record: Record) -> list[str]:
 
     source, policies = record.matrix.get("source", {}), dict(record.matrix.get("policies", {}))
     kind, text = source.get("kind"), str(source.get("text", ""))
-    if kind == "stdin":
-        raise UsageError(f"{record.variant}: its matrix came from standard input", remedy="compare files")
+    if kind in ("stdin", "array"):
+        where = "standard input" if kind == "stdin" else "memory"
+        raise UsageError(f"{record.variant}: its matrix came from {where}", remedy="compare files")
     words = ["bench", record.problem]
     if kind != "options":
         words += [text]

@@ -89,9 +89,11 @@ class Opened:
         echo: bool = True,
         **settings: Any,
     ) -> Record | None:
-        """Check and time `variants` with `params`; the last record. With --json each is printed (`echo`) when it
-        comes. `write` gets the first right answer; `settings` are further ones of ``Settings``."""
+        """Check and time `variants` with `params`; the last record. With --json all are printed (`echo`) when the run
+        ends, however it does, since ranks and ratios follow from all of them. `write` gets the first right answer;
+        `settings` are further ones of ``Settings``."""
         from spgraph_bench.results.store import to_json_lines
+        from spgraph_bench.results.tidy import derived
         from spgraph_bench.runner.run import run
         from spgraph_bench.runner.settings import Settings
 
@@ -110,17 +112,22 @@ class Opened:
             **settings,
         }
 
+        before = len(self.records)
+
         def on_record(record: Record) -> None:
             self.records.append(record)
-            self.keep(record)  # first: whoever reads stdout may have gone
-            if options.json and echo:
-                click.echo(to_json_lines([record]), nl=False)
+            self.keep(record)
 
-        with show_progress() as progress:
-            run(
-                self.session, self.matrix, self.request.problem.name, variants, Settings(**values), on_record,
-                progress, write,
-            )  # fmt: skip
+        try:
+            with show_progress() as progress:
+                run(
+                    self.session, self.matrix, self.request.problem.name, variants, Settings(**values), on_record,
+                    progress, write,
+                )  # fmt: skip
+        finally:
+            if options.json and echo:
+                made = self.records[before:]
+                click.echo(to_json_lines(made, derived(made)), nl=False)
         return self.records[-1] if self.records else None
 
 

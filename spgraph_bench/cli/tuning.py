@@ -46,6 +46,7 @@ def tune(request: Request, params: Mapping[str, Any]) -> int:
     from spgraph_bench.device.base import DeviceInfo
     from spgraph_bench.report.traversal import render_tuning
     from spgraph_bench.results.store import to_json_lines
+    from spgraph_bench.results.tidy import derived
     from spgraph_bench.results.traversal import traversal
     from spgraph_bench.runner.tuned import save_tuned
 
@@ -76,7 +77,7 @@ def tune(request: Request, params: Mapping[str, Any]) -> int:
 
     def show() -> None:
         if options.json:
-            click.echo(to_json_lines(kept), nl=False)
+            click.echo(to_json_lines(kept, derived(kept)), nl=False)
         elif tried:
             out, rows = console(), list(tried.values())
             click.echo(render_tuning(mode, rows, out.width, out.is_terminal, defaults), nl=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -21,9 +21,11 @@ __all__ = ["DEFAULT_FOLDER", "RecordFile", "read_records", "to_json_lines"]
 DEFAULT_FOLDER = Path("results")
 
 
-def to_line(record: Record) -> str:
-    """`record` as one line of JSON, newline included."""
+def to_line(record: Record, derived: Mapping[str, Any] | None = None) -> str:
+    """`record` as one line of JSON, newline included; with a key ``derived``, if that is given."""
     kept = _without_names(record.to_json())
+    if derived is not None:
+        kept["derived"] = derived
     text = json.dumps(kept, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return json_printable(text) + "\n"
 
@@ -43,9 +45,12 @@ def _without_names(value: Any) -> Any:
             return value
 
 
-def to_json_lines(records: Iterable[Record]) -> str:
-    """What ``--json`` prints: the same lines as in the file."""
-    return "".join(map(to_line, records))
+def to_json_lines(records: Iterable[Record], derived: Sequence[Mapping[str, Any]] | None = None) -> str:
+    """The lines of a file; with ``derived``, what :func:`spgraph_bench.results.tidy.derived` gives of the records, what
+    ``--json`` prints. Reading leaves it out."""
+    if derived is None:
+        return "".join(map(to_line, records))
+    return "".join(to_line(record, each) for record, each in zip(records, derived, strict=True))
 
 
 def _slug(name: str) -> str:

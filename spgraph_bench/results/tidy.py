@@ -11,7 +11,7 @@ from spgraph_bench.results.record import Record
 from spgraph_bench.results.statistics import SETUP, Ratio, Row, compare, ratio
 from spgraph_bench.results.traversal import Traversal, compare_traversals
 
-__all__ = ["COLUMNS", "latest", "table_key", "tables", "tidy"]
+__all__ = ["COLUMNS", "Cache", "derived", "latest", "table_key", "tables", "tidy"]
 
 COLUMNS: dict[str, str] = {
     "problem": "what was solved",
@@ -95,15 +95,39 @@ def tidy(records: Sequence[Record], cache: Cache = "cold") -> list[dict[str, Any
 
     Rows of one table follow each other, the fastest first. Times in ms, sizes in bytes.
     """
-    rows = []
+    return [row for _, row in _rows(records, cache)]
+
+
+def _rows(records: Sequence[Record], cache: Cache) -> list[tuple[Record, dict[str, Any]]]:
+    rows: list[tuple[Record, dict[str, Any]]] = []
     for table in tables(records):
         if any(record.cases for record in table):
             searches = compare_traversals(table, cache)
             best = next((s for s in sorted(searches, key=_mean) if s.cycle is not None), None)
-            rows += [_search(s, best, cache) for s in searches]
+            rows += [(s.record, _search(s, best, cache)) for s in searches]
         else:
-            rows += [_product(row, cache) for row in compare(table, cache)]
+            rows += [(row.record, _product(row, cache)) for row in compare(table, cache)]
     return rows
+
+
+_DERIVED = (
+    "where", "median_ms", "low_ms", "high_ms", "q1_ms", "q3_ms", "rank", "tied", "rate", "rate_unit", "gbs",
+    "ceiling_share", "to_best", "to_best_low", "to_best_high", "to_library", "setup_ms", "pays_after",
+)  # fmt: skip
+
+
+def derived(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """For each of `records`, in their order, what follows from them: {"cold": {...}, "hot": {...}} with those of
+    :data:`COLUMNS` that are no facts of the record itself. Figures that there are none of are left out; an infinite
+    one is "inf". What was not sampled has no entry."""
+    found: dict[int, dict[str, Any]] = {id(record): {} for record in records}
+    caches: tuple[Cache, ...] = ("cold", "hot")
+    for cache in caches:
+        for record, row in _rows(records, cache):
+            if record.sampled(cache) is not None:
+                values = {k: row[k] for k in _DERIVED if row[k] is not None}
+                found[id(record)][cache] = {k: "inf" if v == math.inf else v for k, v in values.items()}
+    return [found[id(record)] for record in records]
 
 
 def _mean(search: Traversal) -> float:
