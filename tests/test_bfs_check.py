@@ -510,6 +510,21 @@ def test_usage_errors(args: tuple[str, ...], said: str) -> None:
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("command", [("bfs", "--mode"), ("bench", "bfs", "--variant")])
+def test_options_are_called_alike_and_numbers_read_alike(command: tuple[str, ...]) -> None:
+    """Of the problem, whichever command runs it; the old name of --component any is taken, too."""
+    *names, choose = command
+    for component in (("--component", "any"), ("--any-component",)):
+        done = spgraph(
+            *names, "grid:n=5", choose, "push", "--sources", "1k", *component, "--device", "host", "--no-save",
+            "--json", "--in-process",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        (record,) = map(json.loads, done.stdout.splitlines())
+        assert (record["options"]["sources"], record["options"]["component"]) == (1000, "any")
+        assert len(record["cases"]) == 25
+
+
 def test_tuning_needs_times() -> None:
     done = spgraph("bfs", "grid:n=5", "--device", "host", "--no-save", "--tune")
     assert done.returncode == 1

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +47,30 @@ def _spgraph_lines() -> list[str]:
     return [line for line in found if line.split()[1:3] != ["bench", "rowsum"]]  # an example's own
 
 
-@pytest.mark.parametrize("line", sorted(set(_spgraph_lines())))
-def test_commands_parse(line: str) -> None:
-    """click takes the arguments as the documents give them, without running the command."""
-    _, name, *args = shlex.split(line)
+def _parse(name: str, args: Sequence[str]) -> None:
+    """Let click take the arguments, without running the command."""
     command = group.get_command(click.Context(group), name)
     assert command is not None
-    with command.make_context(name, args) as context:
+    with command.make_context(name, list(args)) as context:
         if isinstance(command, click.Group):  # bench: a command for each problem
             _, own, rest = command.resolve_command(context, list(args))
             assert own is not None
             with own.make_context(own.name, rest, parent=context):
                 pass
+
+
+@pytest.mark.parametrize("line", sorted(set(_spgraph_lines())))
+def test_commands_parse(line: str) -> None:
+    """click takes the arguments as the documents give them."""
+    _, name, *args = shlex.split(line)
+    _parse(name, args)
+
+
+def test_runs_of_the_reference_parse() -> None:
+    runs = tomllib.loads((ROOT / "scripts" / "reference.toml").read_text(encoding="utf-8"))["run"]
+    assert runs
+    for run in runs:
+        _parse(run["args"][0], run["args"][1:])
 
 
 def test_readme_shows_every_command() -> None:

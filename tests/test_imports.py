@@ -182,3 +182,19 @@ def test_help_imports_nothing_heavy(heavy: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr[-300:]
+
+
+def test_rooms_mirror_problems() -> None:
+    """Host functions lie in the package of their problem, its kernels in the folder of that name."""
+    from spgraph_bench.variants import variants
+
+    for variant in variants():
+        room, module = variant.prepare.__module__.split(".")[2:]
+        assert variant.problem.removesuffix("-transposed") == room, variant
+        assert variant.source is None or variant.source.split("/")[0] == room, variant
+        order = getattr(sys.modules[f"spgraph_bench.variants.{room}"], "READING_ORDER", ())
+        ours = {p.stem for p in (PACKAGE / "variants" / room).glob("*.py")}
+        assert set(order) <= ours, f"{room}: READING_ORDER names a module that is not there"
+        assert not order or not variant.kernel or module in order, (
+            f"{module} is not in {room}'s READING_ORDER"
+        )

@@ -69,7 +69,8 @@ def _table(table: Mapping[str, Any], width: int, terminal: bool) -> list[Rendera
 def _steps(steps: Sequence[Mapping[str, Any]], width: int, terminal: bool) -> list[RenderableType]:
     """A line for each step: what it tells of itself, and a bar of the last number on a logarithmic scale."""
     shown = shown_places(len(steps), _MOST_STEPS)
-    names = list(steps[0])
+    # No ms where none is taken.
+    names = [name for name in steps[0] if any(step.get(name) is not None for step in steps)]
 
     def cells(name: str) -> list[str]:
         return ["..." if k is None else _cell(steps[k].get(name)) for k in shown]
