@@ -184,8 +184,7 @@ def run(args: Sequence[str] | None = None) -> int:
         if isinstance(error, _NO_ARGUMENTS):
             click.echo(error.format_message(), err=True)  # which is the help
         else:
-            told_by = getattr(error, "ctx", None)
-            command = "spgraph" if told_by is None else told_by.command_path
+            command = _told_by(error, arguments)
             what = " ".join(error.format_message().splitlines())
             say(f"error: {what}\n  remedy: `{command} --help` shows what it takes")
         return 2
@@ -222,6 +221,18 @@ def run(args: Sequence[str] | None = None) -> int:
     finally:
         if worker := sys.modules.get("spgraph_bench.runner.worker"):
             worker.drop_spare()
+
+
+def _told_by(error: click.ClickException, arguments: Sequence[str]) -> str:
+    """The command that `error` is about, "spgraph bench spmv"; of some of a parser's errors click does not say."""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return error.ctx.command_path
+    words = ["spgraph", *(name for name in arguments[:1] if name in COMMANDS)]
+    if words[1:] == ["bench"]:
+        from spgraph_bench.problems import problems
+
+        words += [name for name in arguments[1:2] if name in problems()]
+    return " ".join(words)
 
 
 def _came_of_an_interrupt(error: BaseException | None) -> bool:

@@ -373,7 +373,8 @@ def _import_all(package: ModuleType) -> None:
 
 
 def _place(entry: Variant) -> int:
-    """Where the module of `entry` stands in its package's reading order; at the end where it is not in it."""
+    """Where the module of `entry` stands in its package's reading order; behind all where it is not in it, as
+    what plug-ins bring."""
     package, _, module = entry.prepare.__module__.rpartition(".")
     order: Sequence[str] = getattr(sys.modules.get(package), "READING_ORDER", ())
     return order.index(module) if module in order else sys.maxsize
