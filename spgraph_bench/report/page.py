@@ -19,10 +19,10 @@ from spgraph_bench.report.summary import by_problem, conclusion, failures, input
 from spgraph_bench.report.text import clean
 from spgraph_bench.results.profiles import profile
 from spgraph_bench.results.record import Record
-from spgraph_bench.results.tidy import Cache, latest, tidy
+from spgraph_bench.results.tidy import Cache, latest, tables, tidy
 from spgraph_bench.units import human_bytes
 
-__all__ = ["html_bytes"]
+__all__ = ["html_bytes", "tables_html"]
 
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _SORTED_BY = {
@@ -68,7 +68,7 @@ class _Page:
         )
         self.figures.append(figure)
 
-    def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def table(self, rows: Sequence[Mapping[str, Any]], *, sortable: bool = True) -> None:
         timed = [r for r in rows if r["median_ms"] is not None]
         if not timed:
             return
@@ -82,10 +82,12 @@ class _Page:
         def css(title: str) -> str:
             return ' class="text"' if title in TEXTS else ""
 
+        def name(title: str) -> str:
+            text = _esc(unit if title == "rate" else title)
+            return f'<button type="button">{text}</button>' if sortable else text
+
         head = "".join(
-            f'<th scope="col"{css(t)} title="{_esc(_HINTS.get(t, ""))}"><button type="button">'
-            f"{_esc(unit if t == 'rate' else t)}</button></th>"
-            for t in shown
+            f'<th scope="col"{css(t)} title="{_esc(_HINTS.get(t, ""))}">{name(t)}</th>' for t in shown
         )
         lines = []
         for row in timed:
@@ -97,7 +99,7 @@ class _Page:
             first = ' class="first"' if row["rank"] == 1 else ""
             lines.append(f"<tr{first}>{''.join(cells)}</tr>")
         self.parts.append(
-            f'<div class="scroll"><table class="sortable"><thead><tr>{head}</tr></thead>'
+            f'<div class="scroll"><table{" class=sortable" if sortable else ""}><thead><tr>{head}</tr></thead>'
             f"<tbody>{''.join(lines)}</tbody></table></div>"
         )
 
@@ -230,24 +232,24 @@ def html_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
     Raises UsageError where Plotly (the extra `report`) is not installed.
     """
     library = charts.plotly_js()
-    tables = latest(records)
-    shown = [r for table in tables for r in table]
-    titles = _titles(tables)
+    found = latest(records)
+    shown = [r for table in found for r in table]
+    titles = _titles(found)
     page = _Page(cache)
-    bad = failures(tables)
+    bad = failures(found)
     page.parts.append("<header><h1>spgraph report</h1></header><section>")
     if bad:
         items = "".join(f"<li>{_esc(text)}</li>" for text in bad)
         page.parts.append(f'<p class="bad">{len(bad)} wrong or failed:</p><ul>{items}</ul>')
     page.parts.append(
-        "<ul>" + "".join(f"<li>{_esc(text)}</li>" for text in summary(tables, cache)) + "</ul></section>"
+        "<ul>" + "".join(f"<li>{_esc(text)}</li>" for text in summary(found, cache)) + "</ul></section>"
     )
-    if len(tables) > 1:
+    if len(found) > 1:
         links = "".join(f'<li><a href="#t{i}">{_esc(title)}</a></li>' for i, title in enumerate(titles))
         page.parts.append(f'<nav><ul>{links}<li><a href="#environment">Environment</a></li></ul></nav>')
-    for name, rows in by_problem(tables, cache).items():
+    for name, rows in by_problem(found, cache).items():
         page.overall(name, rows, shown)
-    for number, (title, table) in enumerate(zip(titles, tables, strict=True)):
+    for number, (title, table) in enumerate(zip(titles, found, strict=True)):
         page.result(number, title, table)
     page.parts.append(_environment_section(shown))
     here = Path(__file__).parent
@@ -267,3 +269,14 @@ def html_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
         ]
     )
     return text.encode("utf-8", "backslashreplace")
+
+
+def tables_html(records: Sequence[Record], cache: Cache = "cold") -> str:
+    """The tables alone, without charts, scripts and styles: for notebooks."""
+    page = _Page(cache)
+    for table in tables(records):
+        rows = tidy(table, cache)
+        page.parts.append(f"<h4>{_esc(table_title(table))}</h4><p>{_esc(conclusion(rows))}</p>")
+        page.table(rows, sortable=False)
+        page.rest(rows)
+    return "".join(page.parts) or "<p>no records</p>"

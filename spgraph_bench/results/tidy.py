@@ -11,7 +11,7 @@ from spgraph_bench.results.record import Record
 from spgraph_bench.results.statistics import SETUP, Ratio, Row, compare, ratio
 from spgraph_bench.results.traversal import Traversal, compare_traversals
 
-__all__ = ["COLUMNS", "Cache", "derived", "latest", "table_key", "tables", "tidy"]
+__all__ = ["COLUMNS", "Cache", "derived", "latest", "paired", "table_key", "tables", "tidy"]
 
 COLUMNS: dict[str, str] = {
     "problem": "what was solved",
@@ -95,10 +95,11 @@ def tidy(records: Sequence[Record], cache: Cache = "cold") -> list[dict[str, Any
 
     Rows of one table follow each other, the fastest first. Times in ms, sizes in bytes.
     """
-    return [row for _, row in _rows(records, cache)]
+    return [row for _, row in paired(records, cache)]
 
 
-def _rows(records: Sequence[Record], cache: Cache) -> list[tuple[Record, dict[str, Any]]]:
+def paired(records: Sequence[Record], cache: Cache = "cold") -> list[tuple[Record, dict[str, Any]]]:
+    """The rows of :func:`tidy`, each with its record."""
     rows: list[tuple[Record, dict[str, Any]]] = []
     for table in tables(records):
         if any(record.cases for record in table):
@@ -123,7 +124,7 @@ def derived(records: Sequence[Record]) -> list[dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {id(record): {} for record in records}
     caches: tuple[Cache, ...] = ("cold", "hot")
     for cache in caches:
-        for record, row in _rows(records, cache):
+        for record, row in paired(records, cache):
             if record.sampled(cache) is not None:
                 values = {k: row[k] for k in _DERIVED if row[k] is not None}
                 found[id(record)][cache] = {k: "inf" if v == math.inf else v for k, v in values.items()}
