@@ -27,12 +27,12 @@ from typing import Any
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.report import render
 from spgraph_bench.report.text import milliseconds, significant
+from spgraph_bench.results.cases import traversal
 from spgraph_bench.results.interval import Interval
 from spgraph_bench.results.launch import costs
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.statistics import timing
 from spgraph_bench.results.store import read_records
-from spgraph_bench.results.traversal import traversal
 from spgraph_bench.toolchain.modules import kernel_tokens
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,9 +15,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from spgraph_bench.errors import SpgraphError
+from spgraph_bench.results.cases import traversal
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records
-from spgraph_bench.results.traversal import traversal
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from spgraph_bench.errors import InputError, UsageError
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bc import check_dependencies, plain_dependencies, scaled
-from spgraph_bench.problems.traversal import pattern_is_symmetric, plain_levels
+from spgraph_bench.problems.sources import pattern_is_symmetric, plain_levels
 
 FLOAT64 = np.dtype(np.float64)
 

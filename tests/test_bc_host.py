@@ -21,7 +21,7 @@ from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bc import Dependencies, check_dependencies, plain_dependencies
-from spgraph_bench.problems.traversal import pattern_is_symmetric
+from spgraph_bench.problems.sources import pattern_is_symmetric
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.variants import Variant, get_variant, variants
 

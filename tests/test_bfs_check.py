@@ -21,11 +21,11 @@ from spgraph_bench.measure.sampling import Entry, Sample, sample_interleaved
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bfs import check_levels, check_tree
-from spgraph_bench.problems.traversal import draw_sources, pattern_is_symmetric, plain_levels
+from spgraph_bench.problems.sources import draw_sources, pattern_is_symmetric, plain_levels
 from spgraph_bench.report.result import render_result
-from spgraph_bench.report.traversal import render_trace
+from spgraph_bench.report.traversal_table import render_trace
+from spgraph_bench.results.cases import case_medians, compare_traversals, cycles
 from spgraph_bench.results.record import Record, Samples
-from spgraph_bench.results.traversal import case_medians, compare_traversals, cycles
 from spgraph_bench.variants import get_variant
 from spgraph_bench.variants.base import Launch
 from spgraph_bench.variants.bfs.cpu import levels_of_tree
@@ -629,17 +629,17 @@ def test_tuned_parameters_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_work_in_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """A graph of half a billion edges is gone through in pieces; here pieces of seven edges."""
     from spgraph_bench.formats import get_format
-    from spgraph_bench.problems import traversal
+    from spgraph_bench.problems import sources as searches
 
     for name in ("skewed-directed", "hub-of-5000", "loops-and-repeats"):
         a, sources = graphs()[name]
         packed = get_format("adjacency").pack(a)
-        whole = traversal.plain_levels(a, sources[0])
-        work, degrees = traversal.level_work(packed, whole), traversal.proper_degrees(a)
+        whole = searches.plain_levels(a, sources[0])
+        work, degrees = searches.level_work(packed, whole), searches.proper_degrees(a)
         with monkeypatch.context() as small:
-            small.setattr(traversal, "_EDGES_AT_ONCE", 7)
-            assert np.array_equal(traversal.plain_levels(a, sources[0]), whole)
-            assert np.array_equal(traversal.proper_degrees(a), degrees)
-            again = traversal.level_work(packed, whole)
+            small.setattr(searches, "_EDGES_AT_ONCE", 7)
+            assert np.array_equal(searches.plain_levels(a, sources[0]), whole)
+            assert np.array_equal(searches.proper_degrees(a), degrees)
+            again = searches.level_work(packed, whole)
         assert np.array_equal(work.pull, again.pull)
         assert degrees.sum() == a.nnz - np.sum(np.repeat(np.arange(a.rows), a.row_lengths()) == a.col_idx)

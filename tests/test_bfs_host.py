@@ -20,7 +20,7 @@ from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bfs import check_levels, check_tree
-from spgraph_bench.problems.traversal import level_work, pattern_is_symmetric, plain_levels
+from spgraph_bench.problems.sources import level_work, pattern_is_symmetric, plain_levels
 from spgraph_bench.recipes import make
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.variants import Variant, get_variant, variants

@@ -22,7 +22,7 @@ from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bfs import check_levels
-from spgraph_bench.problems.traversal import plain_levels
+from spgraph_bench.problems.sources import plain_levels
 from spgraph_bench.runner.children import ChildrenLostError, children_of
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.variants import Variant, get_variant, variants

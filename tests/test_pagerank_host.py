@@ -20,7 +20,7 @@ from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.pagerank import PageRank, power_iteration
-from spgraph_bench.problems.traversal import pattern_is_symmetric
+from spgraph_bench.problems.sources import pattern_is_symmetric
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.variants import Variant, get_variant, variants
 from spgraph_bench.variants.pagerank.kernels import Chunks

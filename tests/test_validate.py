@@ -24,8 +24,8 @@ from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bc import plain_dependencies
 from spgraph_bench.problems.cc import plain_components
 from spgraph_bench.problems.pagerank import power_iteration
+from spgraph_bench.problems.sources import counted_edges, plain_levels, proper_degrees
 from spgraph_bench.problems.sssp import exact_lengths
-from spgraph_bench.problems.traversal import counted_edges, plain_levels, proper_degrees
 from spgraph_bench.validate import kernels, make_validator
 from spgraph_bench.validate.base import Graph, Validator
 from spgraph_bench.validate.cc import count_components
@@ -530,7 +530,7 @@ def test_a_variant_that_is_right_from_one_source_only_is_wrong(problem: str, dev
 @pytest.mark.parametrize("problem", ["bfs", "sssp", "bc", "cc", "pagerank"])
 def test_graphs_too_large_for_the_oracle_are_validated(problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from spgraph_bench import recipes
-    from spgraph_bench.problems import traversal
+    from spgraph_bench.problems import sources
     from spgraph_bench.report import render
     from spgraph_bench.results.record import Record
     from spgraph_bench.runner.run import run
@@ -538,7 +538,7 @@ def test_graphs_too_large_for_the_oracle_are_validated(problem: str, monkeypatch
     from spgraph_bench.runner.settings import Settings
     from spgraph_bench.variants import variants
 
-    monkeypatch.setattr(traversal, "ORACLE_EDGES", 10)
+    monkeypatch.setattr(sources, "ORACLE_EDGES", 10)
     modes = [v for v in variants(problem) if v.where == "gpu" and v.library is None][:2]
     records: list[Record] = []
     with Session("host", in_process=True) as session:

@@ -227,7 +227,7 @@ def _weighted(weights: Literal["file", "ones", "integers"], seed: int) -> Callab
         return None
 
     def change(matrix: Matrix) -> Matrix:
-        from spgraph_bench.problems.traversal import pattern_is_symmetric
+        from spgraph_bench.problems.sources import pattern_is_symmetric
         from spgraph_bench.recipes.values import with_values
 
         return with_values(matrix, weights, seed, pattern_is_symmetric(matrix))
@@ -287,7 +287,7 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
 
 def _show(records: Sequence[Record], mode: str, trace: bool) -> None:
     from spgraph_bench.report.result import render_result
-    from spgraph_bench.report.traversal import render_trace
+    from spgraph_bench.report.traversal_table import render_trace
 
     out = console()
     own = [r for r in records if r.variant == mode]

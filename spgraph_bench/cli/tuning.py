@@ -44,10 +44,10 @@ def tune(request: Request, params: Mapping[str, Any]) -> int:
     interrupt shows what was tried so far and keeps nothing: what comes later in the sweep may undo it.
     """
     from spgraph_bench.device.base import DeviceInfo
-    from spgraph_bench.report.traversal import render_tuning
+    from spgraph_bench.report.traversal_table import render_tuning
+    from spgraph_bench.results.cases import traversal
     from spgraph_bench.results.store import to_json_lines
     from spgraph_bench.results.tidy import derived
-    from spgraph_bench.results.traversal import traversal
     from spgraph_bench.runner.tuned import save_tuned
 
     (variant,) = request.variants

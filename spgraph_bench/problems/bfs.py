@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.problems.base import CheckResult, register
-from spgraph_bench.problems.traversal import (
+from spgraph_bench.problems.sources import (
     SourceProblem,
     counted_edges,
     first_answers,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.problems.base import CheckResult, Problem, Work, register
-from spgraph_bench.problems.traversal import check_square, has_oracle, proper_degrees
+from spgraph_bench.problems.sources import check_square, has_oracle, proper_degrees
 
 __all__ = ["CC", "check_labels", "least_labels", "plain_components"]
 

@@ -15,7 +15,7 @@ from spgraph_bench.formats.common import ranges
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called, with_labels
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, register
-from spgraph_bench.problems.traversal import (
+from spgraph_bench.problems.sources import (
     SOURCE_OPTIONS,
     SourceProblem,
     counted_edges,

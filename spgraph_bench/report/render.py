@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from spgraph_bench.report.launch import LaunchGroup, is_launch
 from spgraph_bench.report.table import WIDEST, Group
 from spgraph_bench.report.text import to_text
-from spgraph_bench.report.traversal import TraversalGroup
+from spgraph_bench.report.traversal_table import TraversalGroup
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.tidy import table_key, tables
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spgraph_bench.report.table import Group
 from spgraph_bench.report.text import Column, clean, fit, to_text
-from spgraph_bench.report.traversal import TraversalGroup, shown_places
+from spgraph_bench.report.traversal_table import TraversalGroup, shown_places
 from spgraph_bench.results.record import Record
 
 if TYPE_CHECKING:

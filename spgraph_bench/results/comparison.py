@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spgraph_bench.results.cases import case_medians, cycles
 from spgraph_bench.results.interval import SMALLEST, median_interval
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.results.statistics import Ratio, ratio
-from spgraph_bench.results.traversal import case_medians, cycles
 
 __all__ = [
     "ALLOWED",

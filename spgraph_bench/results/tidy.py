@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from spgraph_bench.results.cases import Traversal, compare_traversals
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.statistics import SETUP, Ratio, Row, compare, ratio
-from spgraph_bench.results.traversal import Traversal, compare_traversals
 
 __all__ = ["COLUMNS", "Cache", "derived", "latest", "paired", "table_key", "tables", "tidy"]
 

@@ -16,7 +16,7 @@ from spgraph_bench.formats.common import INT32_ENTRIES
 from spgraph_bench.matrix import Matrix, Source, label_arrays
 from spgraph_bench.memory import require_memory
 from spgraph_bench.problems import Problem, filled_options
-from spgraph_bench.problems.traversal import pattern_is_symmetric
+from spgraph_bench.problems.sources import pattern_is_symmetric
 from spgraph_bench.reorder import reorder
 from spgraph_bench.runner.figures import run_bytes
 from spgraph_bench.runner.payload import NO_MATRIX, Arrays, Payload, ReorderedMatrix

@@ -16,7 +16,7 @@ from spgraph_bench.errors import SkipError, SpgraphError, UsageError
 from spgraph_bench.formats.base import get_format
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.problems import filled_options, get_problem
-from spgraph_bench.problems.traversal import pattern_is_symmetric
+from spgraph_bench.problems.sources import pattern_is_symmetric
 from spgraph_bench.runner.prepare import prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants.base import Variant, variants

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from spgraph_bench.errors import LaunchError, SkipError, SpgraphError
 from spgraph_bench.runner.children import ChildrenLostError
-from spgraph_bench.runner.on_device.arrays import PackedArrays
 from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.on_device.first_run import FirstRun
 from spgraph_bench.runner.on_device.judging import Judge
 from spgraph_bench.runner.on_device.launches import Launches
+from spgraph_bench.runner.on_device.packed_arrays import PackedArrays
 from spgraph_bench.runner.on_device.refusals import refusal
 from spgraph_bench.runner.on_device.second_look import SecondLook
 from spgraph_bench.runner.plan import Cell, Outcome

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from spgraph_bench.problems.traversal import LevelWork, level_work, levels_of
+from spgraph_bench.problems.sources import LevelWork, level_work, levels_of
 from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.payload import Arrays
 from spgraph_bench.runner.plan import Cell, Outcome

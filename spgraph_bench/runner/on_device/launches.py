@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spgraph_bench.runner.on_device.arrays import PackedArrays
 from spgraph_bench.runner.on_device.assignment import Assignment
+from spgraph_bench.runner.on_device.packed_arrays import PackedArrays
 from spgraph_bench.runner.plan import Cell
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.runner.verify import finished_output, fresh_sources

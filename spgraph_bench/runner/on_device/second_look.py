@@ -9,7 +9,7 @@ import numpy as np
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.measure.sampling import Cache
 from spgraph_bench.runner.on_device.assignment import Assignment
-from spgraph_bench.runner.on_device.exact import ExactPass
+from spgraph_bench.runner.on_device.exact_pass import ExactPass
 from spgraph_bench.runner.on_device.judging import Judge
 from spgraph_bench.runner.on_device.launches import Launches
 from spgraph_bench.runner.on_device.stopwatches import Stopwatches

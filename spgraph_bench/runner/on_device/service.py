@@ -21,14 +21,14 @@ from spgraph_bench.results.record import Ceiling
 from spgraph_bench.runner.break_even import measure_break_even
 from spgraph_bench.runner.children import DEFAULT_LIMITS, LIMIT_WORDS
 from spgraph_bench.runner.messages import Message, Stage
-from spgraph_bench.runner.on_device.arrays import PackedArrays
 from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.on_device.checking import Check
-from spgraph_bench.runner.on_device.exact import ExactPass
+from spgraph_bench.runner.on_device.exact_pass import ExactPass
 from spgraph_bench.runner.on_device.findings import Findings
 from spgraph_bench.runner.on_device.first_run import FirstRun
 from spgraph_bench.runner.on_device.judging import Judge
 from spgraph_bench.runner.on_device.launches import Launches
+from spgraph_bench.runner.on_device.packed_arrays import PackedArrays
 from spgraph_bench.runner.on_device.second_look import SecondLook
 from spgraph_bench.runner.on_device.stopwatches import Stopwatches
 from spgraph_bench.runner.on_device.timing import Timing

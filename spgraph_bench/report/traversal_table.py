@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from spgraph_bench.report.table import Group
 from spgraph_bench.report.text import Column, clean, fit, milliseconds, percent, significant, times, to_text
 from spgraph_bench.report.verdict import Timed, child_verdict
+from spgraph_bench.results.cases import Traversal, compare_traversals
 from spgraph_bench.results.record import Record
-from spgraph_bench.results.traversal import Traversal, compare_traversals
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

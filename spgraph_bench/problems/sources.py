@@ -70,7 +70,7 @@ class SourceProblem(Problem):
     """What problems have in common that are solved from one source after another: a case is a source.
 
     Input ``sources`` int32 ``[cases]``. A rate is 1e9 edges per second, of those that the source reaches, each
-    counted once however often it is looked at (see results/traversal.py for several cases): no work model
+    counted once however often it is looked at (see results/cases.py for several cases): no work model
     knows them before a run, the cases hold them.
     """
 

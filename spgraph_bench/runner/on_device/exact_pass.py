@@ -10,9 +10,9 @@ from spgraph_bench.device.base import Buffer
 from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import Packed
 from spgraph_bench.problems.exact import DRAWS, Draw, small_packed
-from spgraph_bench.runner.on_device.arrays import PackedArrays
 from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.on_device.launches import Launches
+from spgraph_bench.runner.on_device.packed_arrays import PackedArrays
 from spgraph_bench.runner.plan import Cell
 from spgraph_bench.runner.prepare import Prepared, locked, prepare
 from spgraph_bench.runner.verify import WrongOutputError
