@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
+import re
+import shutil
+import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_report import BFS, SPMV, make_record
@@ -164,3 +169,77 @@ def test_labels_are_unique() -> None:
     names = charts.labels(rows)
     assert len(set(names)) == 3
     assert names[0] == "a"
+
+
+_PROBE = """<script>addEventListener("load", () => setTimeout(() => {
+  document.querySelectorAll(".chart").forEach(div => div.scrollIntoView());
+  const table = document.querySelector("table.sortable"), found = { sorted: {} };
+  [...table.tHead.rows[0].cells].forEach((head, i) => {
+    const column = () => [...table.tBodies[0].rows].map(row => row.cells[i].textContent);
+    head.firstChild.click(); const up = column(), ups = head.getAttribute("aria-sort");
+    head.firstChild.click(); found.sorted[head.textContent] = [ups, up, head.getAttribute("aria-sort"), column()];
+  });
+  setTimeout(() => {
+    found.charts = document.querySelectorAll(".chart").length;
+    found.drawn = document.querySelectorAll(".chart.js-plotly-plot").length;
+    found.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    found.ink = document.querySelector(".xtick text").style.fill;
+    document.body.innerHTML = ""; document.body.textContent = JSON.stringify(found);
+  }, 1000);
+}, 300));</script></body>"""
+_BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+
+
+def _in_browser(page: Path, folder: Path, *flags: str) -> tuple[dict[str, Any], list[str]]:
+    """What the probe found in `page`, and what the browser said on its console."""
+    assert _BROWSER is not None
+    done = subprocess.run(
+        [_BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
+         "--window-size=1200,4000", "--virtual-time-budget=5000", "--enable-logging=stderr", "--dump-dom", *flags,
+         page.as_uri()],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    body = html.unescape(done.stdout.partition("<body>")[2].partition("</body>")[0])
+    return json.loads(body), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+def _number(cell: str) -> float:
+    return math.inf if cell == "never" else float(re.sub("[,x%=]| to .*", "", cell))
+
+
+@pytest.mark.skipif(_BROWSER is None, reason="no Chromium here")
+@pytest.mark.parametrize("dark", [False, True])
+def test_in_a_browser(dark: bool, tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    from spgraph_bench.report.page import html_bytes
+
+    page = tmp_path / "r.html"
+    text = html_bytes(read_records([SPMV, BFS])).decode()
+    page.write_text(text.replace("</body>", _PROBE))
+    found, said = _in_browser(page, tmp_path, *(["--blink-settings=preferredColorScheme=0"] if dark else []))
+    assert said == []
+    assert found["charts"] == found["drawn"] >= 5
+    assert (found["dark"], found["ink"]) == (dark, "rgb(230, 233, 237)" if dark else "rgb(27, 31, 36)")
+    for title, (ups, up, downs, down) in found["sorted"].items():
+        assert (ups, downs) == ("ascending", "descending"), title
+        assert sorted(up) == sorted(down), title
+        filled = [[cell for cell in cells if cell != "-"] for cells in (up, down)]
+        if title in ("variant", "format"):
+            assert filled[0] == sorted(filled[0]), title
+        else:
+            numbers = [[_number(cell) for cell in cells] for cells in filled]
+            assert numbers[0] == sorted(numbers[0]), title
+            assert numbers[1] == sorted(numbers[1], reverse=True), title
+            assert up[len(filled[0]) :] == down[len(filled[1]) :] == ["-"] * (len(up) - len(filled[0])), title
+
+
+@pytest.mark.skipif(_BROWSER is None, reason="no Chromium here")
+def test_the_browser_notices_what_a_page_loads(tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    from spgraph_bench.report.page import html_bytes
+
+    page = tmp_path / "r.html"
+    planted = '<img src="https://example.org/a.png">' + _PROBE
+    page.write_text(html_bytes(read_records(BFS)).decode().replace("</body>", planted))
+    _, said = _in_browser(page, tmp_path)
+    assert any("Content Security Policy" in line for line in said)
