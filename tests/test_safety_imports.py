@@ -22,7 +22,7 @@ def trap(tmp_path: Path) -> Path:
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'a').write('{name} ')\n")
     package = tmp_path / "spgraph_bench" / "runner"
     package.mkdir(parents=True)
-    for module in (package / "__init__.py", package / "worker.py", package / "bench.py"):
+    for module in (package / "__init__.py", package / "worker.py", package / "serving.py"):
         module.write_text(f"open({str(tmp_path / 'sprung')!r}, 'a').write('spgraph ')\n")
     return tmp_path
 

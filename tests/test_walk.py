@@ -87,6 +87,6 @@ def test_the_walk_is_the_one_that_a_matrix_takes(tmp_path: Path, capsys: pytest.
     assert _faults(names, called) == []
     swapped = [names[1], names[0], *names[2:]]
     assert _faults(swapped, called) == [f"{names[0]} is called before the one above it"]
-    assert _faults(["runner.worker.serve"], called) == ["runner.worker.serve is not called"]
+    assert _faults(["runner.serving.serve"], called) == ["runner.serving.serve is not called"]
     with pytest.raises(AttributeError):
         _function("runner.run.walk")
