@@ -284,8 +284,10 @@ def test_kernels_that_launch_are_linked_with_the_device_runtime() -> None:
     [
         (
             "launch rmat:scale=4",
-            "unexpected extra argument (rmat:scale=4) remedy: `spgraph bench launch --help`",
+            "launch reads no file or recipe: its inputs are made from --launches, --items",
         ),
+        ("spmv rmat:scale=4 more", "unexpected extra argument (more)"),
+        ("--rank hot", "A problem is missing: one of bc,"),
         ("launch --symmetrize", "No such option"),
         ("launch --launches 0", "take an integer from 1 to 1000000 (k, M and G may follow)"),
         ("launch --launches 1.00001k", "take an integer"),

@@ -172,8 +172,9 @@ class _Problems(click.Group):
         if args and args[0].startswith("-") and not {"--help", "-h"} & set(args):
             known = self.list_commands(ctx)
             place = next((i for i, arg in enumerate(args) if arg in known), None)
-            if place is not None:
-                args = [args[place], *args[:place], *args[place + 1 :]]
+            if place is None:
+                raise click.UsageError(f"A problem is missing: one of {', '.join(known)}.", ctx)
+            args = [args[place], *args[:place], *args[place + 1 :]]
         return super().parse_args(ctx, args)
 
     def resolve_command(

@@ -66,6 +66,17 @@ class ProblemCommand(click.Command):
             self._made = list(self._make(self.problem))
         return [*self._made, *super().get_params(ctx)]  # --help stays last
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_extra_args = not self.problem.needs_matrix  # to say what is wrong with a file
+        rest = super().parse_args(ctx, args)
+        if rest and not ctx.resilient_parsing:
+            flags = ", ".join(map(flag_of, self.problem.options))
+            raise UsageError(
+                f"{self.problem.name} reads no file or recipe: its inputs are made from {flags} and --seed",
+                remedy=f"leave out {rest[0]!r}",
+            )
+        return rest
+
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.help = self._help(self.problem)
         super().format_help_text(ctx, formatter)
