@@ -22,6 +22,7 @@ from spgraph_bench.report.summary import conclusion, failures, summary
 from spgraph_bench.results.profiles import profile
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records, to_json_lines
+from spgraph_bench.results.sweeps import sweeps
 from spgraph_bench.results.tidy import latest, tables, tidy
 
 
@@ -172,7 +173,6 @@ def test_labels_are_unique() -> None:
 
 
 _PROBE = """<script>addEventListener("load", () => setTimeout(() => {
-  document.querySelectorAll(".chart").forEach(div => div.scrollIntoView());
   const table = document.querySelector("table.sortable"), found = { sorted: {} };
   [...table.tHead.rows[0].cells].forEach((head, i) => {
     const column = () => [...table.tBodies[0].rows].map(row => row.cells[i].textContent);
@@ -195,7 +195,7 @@ def _in_browser(page: Path, folder: Path, *flags: str) -> tuple[dict[str, Any], 
     assert _BROWSER is not None
     done = subprocess.run(
         [_BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
-         "--window-size=1200,4000", "--virtual-time-budget=5000", "--enable-logging=stderr", "--dump-dom", *flags,
+         "--window-size=1200,15000", "--virtual-time-budget=5000", "--enable-logging=stderr", "--dump-dom", *flags,
          page.as_uri()],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
@@ -243,3 +243,48 @@ def test_the_browser_notices_what_a_page_loads(tmp_path: Path) -> None:
     page.write_text(html_bytes(read_records(BFS)).decode().replace("</body>", planted))
     _, said = _in_browser(page, tmp_path)
     assert any("Content Security Policy" in line for line in said)
+
+
+def _swept(scale: int, ms: float, **fields: Any) -> Record:
+    source = {"kind": "recipe", "text": f"rmat:scale={scale},edgefactor=16,seed=1"}
+    about = {"name": f"rmat{scale}", "sha256": str(scale), "source": source}
+    return make_record("csr", ms, matrix=about, run=str(scale), **fields)
+
+
+def test_sweeps() -> None:
+    swept = [_swept(10, 1.0), _swept(14, 4.0), _swept(12, 2.0)]
+    (found,) = sweeps(tables(swept))
+    assert (found.title, found.parameter, list(found.tables)) == (
+        "spmv, rmat, float32, H",
+        "scale",
+        [10.0, 12.0, 14.0],
+    )
+    assert sweeps(tables(swept[:2])) == []
+    assert sweeps(tables([*swept[:2], _swept(12, 2.0, dtype="float64")])) == []
+    by_k = [_swept(10, 1.0, options={"k": k, "layout": "row"}, problem="spmm") for k in (1, 8, 64)]
+    assert [s.parameter for s in sweeps(tables(by_k))] == ["k"]
+    assert sweeps(tables(THREE)) == []
+
+
+def test_a_sweep_has_a_chart() -> None:
+    pytest.importorskip("plotly")
+    from spgraph_bench.report.page import html_bytes
+
+    swept = [_swept(10, 1.0), _swept(12, 2.0), _swept(14, 4.0)]
+    assert "spmv, rmat, float32, H: along scale" in html_bytes(swept).decode()
+    (found,) = sweeps(tables(swept))
+    figure = json.loads(charts.sweep_chart(found, "cold") or "")
+    assert figure["data"][0]["x"] == [10, 12, 14]
+    assert figure["data"][0]["y"][0] == pytest.approx(4 * figure["data"][0]["y"][2])
+
+
+def test_emulated_kernels_lose_nothing_to_a_timed_library() -> None:
+    host = {"name": "C", "kind": "host"}
+    rows = tidy(
+        [
+            make_record("csr", 1.0, device=host, samples=()),
+            make_record("scipy", 1.0, device=host, where="cpu"),
+        ]
+    )
+    assert "scipy is the only one timed: 1.002 ms" in conclusion(rows)
+    assert conclusion(rows).endswith(". 1 emulated kernel checked, not timed.")

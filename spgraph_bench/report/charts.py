@@ -12,8 +12,10 @@ from spgraph_bench.errors import UsageError
 from spgraph_bench.report.text import clean
 from spgraph_bench.results.profiles import Profile
 from spgraph_bench.results.record import Record
+from spgraph_bench.results.sweeps import FEWEST, Sweep
+from spgraph_bench.results.tidy import Cache, tidy
 
-__all__ = ["bars", "levels", "plotly_js", "profile_chart", "roofline", "total_time"]
+__all__ = ["bars", "levels", "plotly_js", "profile_chart", "roofline", "sweep_chart", "total_time"]
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -144,6 +146,37 @@ def profile_chart(profile: Profile, most: float = 10.0) -> str:
     x = {"type": "log", "title": {"text": "time over that of the fastest"}, "range": [0, math.log10(most)],
          "tickvals": ticks, "ticktext": [f"{t:g}" for t in ticks]}  # fmt: skip
     return _figure(data, 420, x, {"title": {"text": "% of matrices"}, "range": [0, 102]})
+
+
+def sweep_chart(sweep: Sweep, cache: Cache) -> str | None:
+    """Rate of each variant along the parameter of `sweep`, or its time where there is no rate; None where nothing was
+    timed at :data:`FEWEST` values. The fastest at the last value come first."""
+    points: dict[str, dict[float, Mapping[str, Any]]] = {}
+    for value, table in sweep.tables.items():
+        for row in tidy(table, cache):
+            kept = points.setdefault(row["variant"], {})
+            if row["median_ms"] and (value not in kept or row["median_ms"] < kept[value]["median_ms"]):
+                kept[value] = row
+    curves = [(name, by) for name, by in points.items() if len(by) >= FEWEST]
+    if not curves:
+        return None
+    rated = all(row["rate"] for _, by in curves for row in by.values())
+    unit = next(row["rate_unit"] for row in curves[0][1].values()) if rated else "ms"
+    curves.sort(key=lambda curve: (-max(curve[1]), curve[1][max(curve[1])]["median_ms"]))
+    data = [
+        {
+            "type": "scatter", "mode": "lines+markers", "name": _text(name), "line": _style(index), "x": list(by),
+            "y": [row["rate" if rated else "median_ms"] for row in by.values()],
+            "visible": True if index < _MOST_LINES else "legendonly",
+            "hovertemplate": "%{fullData.name}, " + _text(sweep.parameter) + " %{x}: %{y:.4g} " + _text(unit)
+            + "<extra></extra>",
+        }
+        for index, (name, by) in enumerate(curves)
+    ]  # fmt: skip
+    values = list(sweep.tables)
+    wide = values[0] > 0 and values[-1] >= 8 * values[0]
+    x = {"type": "log" if wide else "linear", "title": {"text": _text(sweep.parameter)}}
+    return _figure(data, 420, x, {"type": "log", "title": {"text": _text(unit)}})
 
 
 def roofline(rows: Rows, records: Sequence[Record]) -> str | None:

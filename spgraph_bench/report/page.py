@@ -19,6 +19,7 @@ from spgraph_bench.report.summary import by_problem, conclusion, failures, input
 from spgraph_bench.report.text import clean
 from spgraph_bench.results.profiles import profile
 from spgraph_bench.results.record import Record
+from spgraph_bench.results.sweeps import Sweep, sweeps
 from spgraph_bench.results.tidy import Cache, latest, tables, tidy
 from spgraph_bench.units import human_bytes
 
@@ -146,6 +147,18 @@ class _Page:
         )
         self.parts.append("</section>")
 
+    def sweep(self, sweep: Sweep) -> None:
+        """The section of one swept parameter; nothing where nothing was timed."""
+        figure = charts.sweep_chart(sweep, self.cache)
+        if figure is None:
+            return
+        self.parts.append(f"<section><h2>{_esc(sweep.title)}: along {_esc(sweep.parameter)}</h2>")
+        about = (
+            f"{len(sweep.tables)} values, everything else being equal. The legend switches curves on and off."
+        )
+        self.chart("Swept parameter", about, figure)
+        self.parts.append("</section>")
+
     def overall(self, name: str, rows: Sequence[dict[str, Any]], records: Sequence[Record]) -> None:
         """What several matrices say together."""
         found = profile(rows)
@@ -249,6 +262,8 @@ def html_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
         page.parts.append(f'<nav><ul>{links}<li><a href="#environment">Environment</a></li></ul></nav>')
     for name, rows in by_problem(found, cache).items():
         page.overall(name, rows, shown)
+    for sweep in sweeps(found):
+        page.sweep(sweep)
     for number, (title, table) in enumerate(zip(titles, found, strict=True)):
         page.result(number, title, table)
     page.parts.append(_environment_section(shown))

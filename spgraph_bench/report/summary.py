@@ -72,7 +72,8 @@ def conclusion(rows: Rows) -> str:
     best = timed[0]
     rate = f", {significant(best['rate'])} {best['rate_unit']}" if best["rate"] else ""
     share = f", {percent(best['ceiling_share'])} of the measured bandwidth" if best["ceiling_share"] else ""
-    text = f"{best['variant']} is the fastest: {milliseconds(best['median_ms'])} ms{rate}{share}"
+    what = "is the fastest" if len(timed) > 1 else "is the only one timed"
+    text = f"{best['variant']} {what}: {milliseconds(best['median_ms'])} ms{rate}{share}"
     ties = [r["variant"] for r in timed[1:] if r["rank"] == 1]
     if ties:
         shown = ", ".join(ties[:3]) + (f" and {len(ties) - 3} more" if len(ties) > 3 else "")
@@ -82,6 +83,9 @@ def conclusion(rows: Rows) -> str:
     if library and own and own["median_ms"]:
         factor = times(library["median_ms"] / own["median_ms"])
         text += f". {library['library']}'s best takes {factor} the time of spgraph's"
+    emulated = sum(r["where"] == "host" and r["status"] == "ok" for r in rows)
+    if emulated:
+        text += f". {_number(emulated, 'emulated kernel')} checked, not timed"
     return clean(text + ".")
 
 
