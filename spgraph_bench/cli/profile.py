@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -13,7 +12,7 @@ import click
 
 from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
 from spgraph_bench.cli.options import input_options, json_option
-from spgraph_bench.cli.terminal import note
+from spgraph_bench.cli.terminal import note, out, out_json
 from spgraph_bench.errors import SkipError, UsageError
 from spgraph_bench.paths import cuda_dir
 
@@ -171,25 +170,23 @@ def command(
     advice = advise(chosen, kernels, matrix, dtype, seed=read_options.seed)
     real = _measured(chosen, argument or _RECIPE, value, kernels) if _wanted(measured) else {}
     if as_json:
-        click.echo(json.dumps(_as_data(chosen, matrix, value, kernels, advice, real), indent=2))
+        out_json(_as_data(chosen, matrix, value, kernels, advice, real))
         return
     title = f"{chosen.problem} {chosen.name} on {matrix.name}, {value}"
-    click.echo(f"{title}\n\n{_LEGEND}")
+    out(f"{title}\n\n{_LEGEND}")
     for k in kernels:
         some = f" ({k.traced:,} traced, counts scaled)" if k.traced < k.blocks else ""
-        click.echo(
-            f"\nkernel {k.name}: launches {k.launches:,}, blocks {k.blocks:,}{some}, warps {k.warps:,}"
-        )
+        out(f"\nkernel {k.name}: launches {k.launches:,}, blocks {k.blocks:,}{some}, warps {k.warps:,}")
         for line in _listing(k):
-            click.echo(line)
+            out(line)
         for what in ("load", "store", "atomic", "shared load", "shared store", "shared atomic"):
             if (total := k.total(what)).requests:
-                click.echo(f"{_row(what, total)} | all")
+                out(f"{_row(what, total)} | all")
     for line in _beside(kernels, real) if real else ():
-        click.echo(line)
-    click.echo(f"\n{advice.words}")
+        out(line)
+    out(f"\n{advice.words}")
     if advice.instead:
-        click.echo(f"{advice.instead} avoids it: {advice.evidence}.")
+        out(f"{advice.instead} avoids it: {advice.evidence}.")
 
 
 def _first_dtype(chosen: Variant) -> str:
