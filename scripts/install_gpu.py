@@ -1,7 +1,7 @@
-"""Install the extras `gpu` and `peers`, where there is a GPU and a toolkit to use it.
+"""Install the extras `gpu` and `reference`, where there is a GPU and a toolkit to use it.
 
-A failure is said, not fatal: each package stands alone, and everything else works on the host device. PyCUDA
-is built from source, so this takes some two minutes the first time; the peers on the CPU are some 350 MB.
+A failure is a warning, not an error: the packages do not need each other, and the host device works without them.
+PyCUDA is built from source, which takes about two minutes the first time. The CPU libraries are about 350 MB.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
 
 def requirements(cuda_major: int | None, toolkit: Path) -> list[str]:
-    """The packages of both extras, as pyproject.toml names them; pip leaves out those whose markers fail.
+    """The packages of both extras, as pyproject.toml names them; pip skips those whose markers fail.
 
-    NVIDIA's follow the driver's major version, and are left out where that is not known. cuSPARSE comes from
-    the toolkit where it is there, else from the registry.
+    NVIDIA's follow the driver's major version, and are skipped where that is not known. cuSPARSE comes from
+    the toolkit if it is there, else from the registry.
     """
     extras = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     own = any(toolkit.glob("lib*/libcusparse.so*")) or any(toolkit.glob("targets/*/lib/libcusparse.so*"))
     chosen = []
-    for requirement in [*extras["gpu"], *extras["peers"]]:
+    for requirement in [*extras["gpu"], *extras["reference"]]:
         name, rest = re.fullmatch(r"([\w-]+)(.*)", requirement).groups()
         if name == "cuda-bindings":
             rest = f"=={cuda_major}.*"
@@ -50,7 +50,10 @@ def main() -> None:
     if toolkit is None:
         print("warning: there is a GPU, but no nvcc; see `spgraph doctor`", file=sys.stderr)
         return
-    print(f"{driver.gpus[0].name} found: building PyCUDA for it, and installing peers ...", flush=True)
+    print(
+        f"{driver.gpus[0].name} found: building PyCUDA for it, and installing reference libraries ...",
+        flush=True,
+    )
     print("of these, mkl is under the Intel Simplified Software License, NVIDIA's wheels under the CUDA EULA")
     with tempfile.TemporaryDirectory() as home:
         # PyCUDA's build reads this file; spgraph uses nothing of curand, whose headers are often missing.

@@ -50,7 +50,7 @@ def check_place(path: Path, overwrite: bool) -> None:
             f"cannot be written: {error.strerror}", place=str(path), remedy="choose another place"
         ) from None
     if path.exists() and not path.is_file():
-        raise UsageError("is no regular file", place=str(path), remedy="name a file")
+        raise UsageError("is not a regular file", place=str(path), remedy="name a file")
     if path.exists() and not overwrite:
         raise UsageError("exists already", place=str(path), remedy="--force overwrites it")
     if not path.parent.is_dir():

@@ -312,7 +312,7 @@ def test_a_trace_of_a_small_graph_says_who_found_whom() -> None:
 
 
 @pytest.mark.parametrize(("mode", "said"), [
-    ("auto", "at most 1,024 vertices and 4,096 edges go to one block alone; pull where the frontier's edges grow"),
+    ("auto", "at most 1,024 vertices and 4,096 edges are done by one block; pull where the frontier's edges grow"),
     ("direction", "pull where the frontier's edges grow and, times alpha 4,"),
 ])  # fmt: skip
 def test_a_trace_says_why(mode: str, said: str) -> None:

@@ -272,7 +272,7 @@ def test_traces_tell_every_level(device: Device, mode: Variant) -> None:
     a, sources = graphs()["lattice"]
     prepared = _prepare(device, mode, a, sources)
     if prepared.launch.trace is None:
-        pytest.skip("does not tell its levels apart")
+        pytest.skip("does not report its levels")
     prepared.launch.reset()
     done = prepared.launch.trace()
     depth = int(plain_levels(a, sources[0]).max()) + 1

@@ -135,7 +135,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 def test_targets_that_are_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "folder.mtx").mkdir()
     assert _generate("chain:n=3", "-o", str(tmp_path / "folder.mtx"), "--force") == 2
-    assert "is no regular file" in capsys.readouterr().err
+    assert "is not a regular file" in capsys.readouterr().err
     assert _generate("chain:n=3", "-o", str(tmp_path / "absent" / "a.mtx")) == 2
     assert "there is no folder" in capsys.readouterr().err
 

@@ -76,8 +76,8 @@ def test_every_option_arrives(parsed: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--device", "gpu"], "'gpu' is none of auto, host, cuda, cuda:N"),
-        (["--device", "cuda:-1"], "none of"),
+        (["--device", "gpu"], "'gpu' is not one of auto, host, cuda, cuda:N"),
+        (["--device", "cuda:-1"], "not one of"),
         (["--param", "block"], "'block' is not NAME=VALUE"),
         (["--param", "=3"], "not NAME=VALUE"),
         (["--param", "a=1", "--param", "a=2"], "a is given twice"),

@@ -283,7 +283,7 @@ def test_installed_packages_bring_variants(tmp_path: Path) -> None:
         assert done.stderr.splitlines() == [
             "error: my-package: entry point quad = my_package.quad (spgraph.variants): ModuleNotFoundError: "
             "No module named 'not_installed'",
-            "  remedy: mend or uninstall my-package",
+            "  remedy: fix or uninstall my-package",
         ]
 
 

@@ -279,7 +279,7 @@ def test_weight_column() -> None:
         parse(text)
     assert edges(parse(text, weight_column=4)) == [(0, 1, 5.5), (1, 2, 6.5)]
     assert edges(parse(text, weight_column=0)) == [(0, 1, None), (1, 2, None)]
-    with pytest.raises(InputError, match=r":1: weight 'x' is no number.*\n.*--weight-column none"):
+    with pytest.raises(InputError, match=r":1: weight 'x' is not a number.*\n.*--weight-column none"):
         parse(text, weight_column=3)
     with pytest.raises(InputError, match="--weight-column 6, but each line has 5 columns"):
         parse(text, weight_column=6)
@@ -310,7 +310,7 @@ def test_attributes_as_networkx_writes_them(tmp_path: Path) -> None:
 
 def test_names_of_vertices_are_kept(tmp_path: Path) -> None:
     text = "# who trusts whom\nAda Bob 1.5\nBob Zoë 2\n\nZoë 7 1\n"
-    with pytest.raises(InputError, match=r":2: vertex 'Ada' is no number.*\n.*--relabel"):
+    with pytest.raises(InputError, match=r":2: vertex 'Ada' is not a number.*\n.*--relabel"):
         parse(text)
     path = tmp_path / "a.txt"
     path.write_text(text)
@@ -487,11 +487,11 @@ RELABEL = "--relabel"
         ),
         ("0 1\n1 2\n1 2 3 4 5\n", 3, "5 columns", "same columns"),
         ("1 2 3 4 5\n1 2 3 4 5\n", 2, "5 columns", "--weight-column N"),
-        ("alice bob\nbob carol\n", 1, "vertex 'alice' is no number", "--relabel"),
-        ("0 1\nbob 2\n", 2, "vertex 'bob' is no number", "--relabel"),
-        ("0 1\n1 2.0\n", 2, "vertex id '2.0' is no integer", "0, 1, 2"),
-        ("0 1\n1 1e3\n", 2, "vertex id '1e3' is no integer", "0, 1, 2"),
-        ("0 1 1\n1 2 x\n", 2, "weight 'x' is no number", "--weight-column none"),
+        ("alice bob\nbob carol\n", 1, "vertex 'alice' is not a number", "--relabel"),
+        ("0 1\nbob 2\n", 2, "vertex 'bob' is not a number", "--relabel"),
+        ("0 1\n1 2.0\n", 2, "vertex id '2.0' is not an integer", "0, 1, 2"),
+        ("0 1\n1 1e3\n", 2, "vertex id '1e3' is not an integer", "0, 1, 2"),
+        ("0 1 1\n1 2 x\n", 2, "weight 'x' is not a number", "--weight-column none"),
         ("0 1\n0 2147483648\n", 2, "vertex id '2147483648' is above 2,147,483,647", RELABEL),
         ("0 1\n0 99999999999999999999\n", 2, "does not fit in 63 bits", "smaller"),
         ("0 1\n2147483647 0\n", 2, "2,147,483,647 makes more than 2,147,483,647 vertices", RELABEL),
@@ -500,7 +500,7 @@ RELABEL = "--relabel"
         ("0 1\n1 2\n" + "z" * 99 + " 1\n", 3, "'" + "z" * 40 + "'...", "--relabel"),
         ("0,1\n1,2\n1,\n", 3, "a field is empty", "fill"),
         ("0 1\n1 \x002\n", 2, "byte 0x00 at offset 6", "binary"),
-        ("0 1\n1 \u0662\n", 2, "is no number", "--relabel"),
+        ("0 1\n1 \u0662\n", 2, "is not a number", "--relabel"),
         ("# only\n% comments\n", None, "no edges", "two vertex ids"),
         ("5\n", 1, "only one column", "delete"),
     ],

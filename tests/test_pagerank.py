@@ -200,7 +200,7 @@ def test_a_personalisation_by_names_that_may_have_spaces(tmp_path: Path) -> None
     ("text", "said"),
     [
         ("5\n71 1\n", "seeds.txt:2: there is no vertex 71"),
-        ("5 -1\n", "seeds.txt:1: '5 -1' is no vertex with a weight"),
+        ("5 -1\n", "seeds.txt:1: '5 -1' is not a vertex with a weight"),
         ("5 nan\n", "seeds.txt:1:"),
         ("x\n", "seeds.txt:1:"),
         ("5 1 1\n", "seeds.txt:1:"),
@@ -208,7 +208,7 @@ def test_a_personalisation_by_names_that_may_have_spaces(tmp_path: Path) -> None
         ("5 0\n", "no vertex has a weight above 0"),
         ("# nothing\n", "no vertex has a weight above 0"),
         ("99999999999999999999 1\n", "seeds.txt:1: '99999999999999999999' is not a vertex id"),
-        ("7_0 1\n", "seeds.txt:1: '7_0 1' is no vertex with a weight"),
+        ("7_0 1\n", "seeds.txt:1: '7_0 1' is not a vertex with a weight"),
         ("5 1\n6 \0\n", "seeds.txt:2: the line holds binary data"),
         ("5 1\n" + " " * 5000, "seeds.txt:2: the line is longer than 4,096 bytes"),
         ("5 1e308\n6 1e308\n", "the weights add up to infinity"),

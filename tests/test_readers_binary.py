@@ -88,7 +88,7 @@ def test_harwell_boeing_with_right_hand_sides(save):
     matrix = read(save("a.hb", "\r\n".join([*lines, "1. 2. 3."])))
     assert matrix.csr.to_scipy().toarray().tolist() == [[1, 0, 0], [0, 3, 0], [-2.5, 0, 4e-100]]
     assert [(f.text, f.line) for f in matrix.findings] == [
-        ("right-hand sides are left out", 5),
+        ("right-hand sides are skipped", 5),
         ("Fortran exponents without a letter (1.0-100)", 9),
     ]
 

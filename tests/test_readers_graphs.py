@@ -118,7 +118,7 @@ def test_pajek(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("*Arcs\n1 5\n", ":8: vertex '5' is not in 1..4"),
-        ("*Arcs\n1 2 1.2.3\n", ":8: weight '1.2.3' is no number"),
+        ("*Arcs\n1 2 1.2.3\n", ":8: weight '1.2.3' is not a number"),
         ("*Edges\n1\n", ":8: one vertex"),
         ("*Matrix\n1 2\n", ":8: 2 values in row 1 of a matrix of 4"),
         ("*Arcs\n", "no edges in it"),

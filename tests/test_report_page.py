@@ -59,7 +59,7 @@ def test_sentences() -> None:
     said = summary(tables(THREE))
     assert said[0] == "8 cells, 1 problem, 3 matrices, on H: 8 ok."
     assert (
-        "is the fastest on 1 of 3 matrices; y comes closest to the fastest over all, within 10 % of it on 2"
+        "is the fastest on 1 of 3 matrices; y is closest to the fastest overall, within 10 % of it on 2"
         in said[1]
     )
     assert "spgraph is faster on 2, slower on 1, and the intervals meet on 0" in said[2]

@@ -61,7 +61,8 @@ def test_what_is_installed_for_a_gpu_is_both_extras(tmp_path: Path) -> None:
         return [re.split(r"[^\w-]", text)[0] for text in requirements]
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    both = [*extras["gpu"], *extras["peers"]]
+    both = [*extras["gpu"], *extras["reference"]]
+    assert extras["peers"] == ["spgraph[reference]"]  # the old name
     chosen = _script("install_gpu").requirements(13, tmp_path)
     assert names(chosen) == names(both)
     # Word for word, markers too, but for those that follow the driver's version.

@@ -409,7 +409,7 @@ def test_a_slow_library_is_asked_for_fewer_sources(monkeypatch: pytest.MonkeyPat
         "scipy": ("ok", 1), "frontier": ("ok", 5), "auto": ("ok", 5),
     }  # fmt: skip
     assert [r.check["by_validator"] for r in records] == [len(r.cases) for r in records]
-    assert "from fewer sources, being slow: scipy 1" in " ".join(render(records, width=200).split())
+    assert "from fewer sources because slow: scipy 1" in " ".join(render(records, width=200).split())
 
 
 @pytest.mark.parametrize("on_device", [False, True])
@@ -429,7 +429,7 @@ def test_answers_with_a_cutoff_are_validated(on_device: bool) -> None:
 
         assert said(right) == ""
         assert said(whole, -1.0) == ""
-        assert "which is no length" in said(whole)  # beyond the cutoff
+        assert "which is not a length" in said(whole)  # beyond the cutoff
         assert "leads to it" in said(right, -1.0)
         missed = right.copy()
         missed[np.argmax(np.where(np.isfinite(right), right, -1))] = np.inf

@@ -88,7 +88,7 @@ def _check(
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_battery(device: Device, mode: Variant, name: str) -> None:
     if mode.name != "auto" and "layers" in name:
-        pytest.skip("made for one block alone")
+        pytest.skip("made for one block only")
     _check(device, mode, name, "spread", "float32")
     _check(device, mode, name, "zeros", "int32")
     if mode.name == "auto":

@@ -128,13 +128,13 @@ def test_the_head_says_what_the_clock_reads_when_nothing_happens() -> None:
         ceiling = Ceiling(4390.0, 4220.0, 0.0027, 1 << 31, zero_ms)
         return words(render([cell("csr-scalar", 0.01, ceiling=ceiling)]))
 
-    assert "clock reads 1.42 us when nothing happens: so much of each time is its own" in head(0.00142)
+    assert "clock empty-measurement time 1.42 us, included in each time" in head(0.00142)
     assert "when nothing happens" not in head(None)  # records of older runs
 
 
 def test_gathered_bytes_are_said_beside_the_rates() -> None:
     gathered = {"compulsory": 556_000_000, "stored": 600_000_000, "gathered": 260_800_000}
-    assert "gathered: 261 MB of x in each run" in render([cell("csr-scalar", 0.5, bytes=gathered)])
+    assert "gathered: 261 MB of x read in each run" in render([cell("csr-scalar", 0.5, bytes=gathered)])
     assert "gathered" not in render([cell("csr-scalar", 0.5)])
 
 
@@ -176,7 +176,7 @@ def test_a_faster_library_on_the_cpu_does_not_hide_the_one_on_the_gpu() -> None:
     [
         (0.4, "1.20x faster (1."),
         (0.96, "2.00x slower (2.00x to 2.00x)"),
-        (0.4791, "no difference that this run"),
+        (0.4791, "no measurable difference"),
     ],
 )
 def test_the_verdict_follows_the_intervals(ms: float, said: str) -> None:
@@ -221,7 +221,7 @@ def test_any_width_is_kept_with_the_longest_names_and_numbers(width: int, termin
 
 def test_columns_that_do_not_fit_are_named() -> None:
     narrow = words(render(typical(), width=60))
-    assert "left out at this width (--json has them):" in narrow
+    assert "hidden columns (--json has all):" in narrow
     assert "GFLOP/s" in narrow.split("left out")[1]
     assert "left out" not in render(typical())
 
@@ -294,7 +294,7 @@ def test_what_paying_for_a_format_takes() -> None:
     below = render(rows).split("setup, once for each matrix")[1]
     assert line_of(below, "hyb").endswith(" 153")  # conversion and upload; the compile serves any matrix
     assert line_of(below, "jds").endswith("never")
-    assert line_of(below, "sell").endswith("at once")
+    assert line_of(below, "sell").endswith("0 runs")
     assert line_of(below, "csr-vector").endswith("-")
     assert "600 MB" in line_of(below, "hyb")
     assert "9.20" in line_of(below, "hyb")
@@ -316,7 +316,7 @@ def test_a_kernel_compiled_for_the_matrix_is_marked_and_pays_for_its_compile() -
     assert line_of(ranked, "dia ").split()[-1] != "m"
     assert line_of(below, "dia-jit").endswith(" 7,150")  # (10 + 5 + 700) / 0.1
     assert "715" in line_of(below, "dia-jit")
-    assert "m  compiled for this matrix alone" in text
+    assert "m  compiled for this matrix only" in text
     assert "compiled for this matrix" not in render(rows[:2])
 
 

@@ -97,10 +97,10 @@ ONE_WAY = graphs()["in-edges-matter"][0]
     [
         ("lattice", 0, {0: 1}, "the source 0 is at level 1, not at level 0"),
         ("lattice", 0, {0: -1}, "the source 0 is unreached"),
-        ("lattice", 0, {40: -(2**31)}, "vertex 40 is at -2,147,483,648, which is no level"),
-        ("lattice", 0, {40: -2139062144}, "which is no level"),
-        ("lattice", 0, {40: 713}, "vertex 40 is at 713, which is no level"),
-        ("lattice", 0, {40: 2**31 - 1}, "which is no level"),
+        ("lattice", 0, {40: -(2**31)}, "vertex 40 is at -2,147,483,648, which is not a level"),
+        ("lattice", 0, {40: -2139062144}, "which is not a level"),
+        ("lattice", 0, {40: 713}, "vertex 40 is at 713, which is not a level"),
+        ("lattice", 0, {40: 2**31 - 1}, "which is not a level"),
         ("lattice", 0, {350: 0}, "vertex 350 is at level 0 and not the source"),
         ("lattice", 0, {712: -1}, "vertex 712 is unreached, yet an edge from a reached vertex"),
         ("lattice", 0, {712: 53}, "vertex 712 is at level 53, yet an edge leads to it from above level 52"),
@@ -212,8 +212,8 @@ def test_right_lengths_pass_on_every_graph(form: Device | None) -> None:
     [
         (0, 1e-45, "the source 0 is at length 1.4"),
         (0, np.inf, "the source 0 is unreached"),
-        (40, np.nan, "vertex 40 is at length nan, which is no length"),
-        (40, -1.0, "vertex 40 is at length -1, which is no length"),
+        (40, np.nan, "vertex 40 is at length nan, which is not a length"),
+        (40, -1.0, "vertex 40 is at length -1, which is not a length"),
         (40, np.inf, "vertex 40 is unreached, yet an edge from a reached vertex leads to it"),
         (700, "up", "yet an edge leads to it by a shorter way"),
         (700, "down", "vertex 700 is at length 8.29999828, yet no edges as long as they say lead to it"),
@@ -301,8 +301,8 @@ def test_right_labels_pass_on_every_graph(form: Device | None) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({40: -1}, "vertex 40 has the label of vertex -1, which is no vertex"),
-        ({40: 400}, "vertex 40 has the label of vertex 400, which is no vertex"),
+        ({40: -1}, "vertex 40 has the label of vertex -1, which is not a vertex"),
+        ({40: 400}, "vertex 40 has the label of vertex 400, which is not a vertex"),
         ({150: 399}, "vertex 150 has the label of vertex 399, not the least"),
         ({40: 1}, "vertex 40 has the label of vertex 1, which itself has that of vertex 0"),
         ({150: 0}, "there are 201 labels, and 202 components"),  # one more vertex joined

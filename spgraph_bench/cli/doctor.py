@@ -1,4 +1,4 @@
-"""`spgraph doctor`: what this machine has and lacks, and the one command that mends each lack."""
+"""`spgraph doctor`: what this machine has, what is missing, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -61,16 +61,18 @@ def _python_checks() -> Iterator[Check]:
     yield _package("matplotlib", "no picture files", needed=False, install="pip install 'spgraph[plot]'")
     yield _package("networkx", "no GML or GraphML", needed=False, install="pip install 'spgraph[graphs]'")
     if platform.machine().lower() in ("x86_64", "amd64"):  # there is none for others
-        lacking = "no multi-threaded CPU peer for SpMV; its licence is Intel's (Simplified Software License)"
+        lacking = (
+            "no multi-threaded CPU library for SpMV; its licence is Intel's (Simplified Software License)"
+        )
         yield _package("mkl", lacking, needed=False, install="pip install mkl")
     if sys.version_info < (3, 14):  # nor is there of this, so far
         yield _package(
-            "python-graphblas", "no multi-threaded CPU peer for graphs", needed=False,
+            "python-graphblas", "no multi-threaded CPU library for graphs", needed=False,
             install="pip install python-graphblas",
         )  # fmt: skip
 
 
-def _peer_checks(driver: Driver | None) -> Iterator[Check]:
+def _library_checks(driver: Driver | None) -> Iterator[Check]:
     from spgraph_bench.device.probe import package_version
     from spgraph_bench.variants.base import library_versions
 
@@ -79,7 +81,9 @@ def _peer_checks(driver: Driver | None) -> Iterator[Check]:
     install = f"pip install 'nvmath-python[{extra}]'"
     version = package_version("nvmath-python")
     if version is None:
-        yield Check("python", "nvmath-python", "optional", "not installed (no cuSPARSE peers)", install)
+        yield Check(
+            "python", "nvmath-python", "optional", "not installed (no cuSPARSE to compare with)", install
+        )
     else:
         yield Check("python", "nvmath-python", "ok", version)
         loaded = library_versions(["cuSPARSE"]).get("cuSPARSE", "").partition(" ")[0]
@@ -127,7 +131,7 @@ def _host_checks() -> Iterator[Check]:
         return
     said = _first_line(*compiler, "--version")
     if not said:
-        cause = f"{' '.join(compiler)} tells no version: the host device cannot run"
+        cause = f"{' '.join(compiler)} does not report its version: the host device cannot run"
         remedy = "unset CXX" if os.environ.get("CXX") else install
         yield Check("host", "C++ compiler", "missing", cause, remedy)
         return
@@ -208,7 +212,7 @@ def checks() -> list[Check]:
     driver = find_driver()
     return [
         *_python_checks(),
-        *_peer_checks(driver),
+        *_library_checks(driver),
         *_host_checks(),
         _cache_check(),
         *_gpu_checks(driver),
@@ -216,7 +220,7 @@ def checks() -> list[Check]:
 
 
 def usable(found: list[Check]) -> dict[str, bool]:
-    """Which devices work, judged by the checks: python and their own group without a lack."""
+    """Which devices work, judged by the checks: nothing is missing in python and in their own group."""
     lacking = {check.group for check in found if check.state == "missing"}
     return {device: not lacking & {"python", group} for device, group in (("cuda", "gpu"), ("host", "host"))}
 
@@ -224,7 +228,7 @@ def usable(found: list[Check]) -> dict[str, bool]:
 @click.command("doctor")
 @json_option
 def command(as_json: bool) -> int:
-    """What this machine has and lacks, with the one command that mends each lack.
+    """Show what this machine has and what is missing, with the command that fixes it.
 
     Exit status 0 if a device works (cuda or host), 3 if none does.
     """
@@ -241,17 +245,17 @@ def _print(found: list[Check], devices: dict[str, bool]) -> None:
     from rich.markup import escape
 
     target = console()
-    marks = {"ok": "[green]ok[/]", "missing": "[red]lacks[/]", "optional": "[yellow]could[/]"}
+    marks = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "optional": "[yellow]optional[/]"}
     width = max(len(check.name) for check in found)
     group = ""
     for check in found:
         if check.group != group:
             group = check.group
             target.print(f"[bold]{group}[/]")
-        pad = " " * (7 - len({"ok": "ok", "missing": "lacks", "optional": "could"}[check.state]))
+        pad = " " * (len("optional") + 2 - len(check.state))
         text = f"  {marks[check.state]}{pad}{check.name:<{width}}  {escape(check.found)}"
         target.print(text, soft_wrap=True)
         if check.remedy:
-            target.print(f"{'':9}{'':{width}}  mend: {escape(check.remedy)}", soft_wrap=True)
+            target.print(f"{'':12}{'':{width}}  fix: {escape(check.remedy)}", soft_wrap=True)
     works = [device for device, works in devices.items() if works]
     target.print(f"\nDevices that work here: {', '.join(works) if works else 'none'}")

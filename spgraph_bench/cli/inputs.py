@@ -61,7 +61,7 @@ def load_matrix(
     if not argument.strip():
         raise InputError("the name of the file is empty", remedy=_NAMES)
     raise InputError(
-        f"{argument}: no such file, and {name!r} is no recipe", remedy=_advice(argument, name, names)
+        f"{argument}: no such file, and {name!r} is not a recipe", remedy=_advice(argument, name, names)
     )
 
 

@@ -96,7 +96,7 @@ class RunOptions:
 def _device(ctx: click.Context, param: click.Parameter, value: str) -> str:
     text = value.strip().lower()
     if not re.fullmatch(r"auto|host|cuda(:\d+)?", text):
-        raise click.BadParameter(f"{value!r} is none of auto, host, cuda, cuda:N (N from 0).", ctx, param)
+        raise click.BadParameter(f"{value!r} is not one of auto, host, cuda, cuda:N (N from 0).", ctx, param)
     return text
 
 

@@ -340,7 +340,7 @@ def _show_variant(facts: dict[str, Any], as_json: bool) -> None:
         drawn = table(target, "name", "default", "choices", "about")
         for name, t in facts["tunables"].items():
             choices = ", ".join(map(str, t["choices"] or ()))
-            default = "found by itself" if t["default"] is None else str(t["default"])
+            default = "automatic" if t["default"] is None else str(t["default"])
             drawn.add_row(*map(Text, (name, default, choices, t["about"])))
         target.print(drawn)
     if facts["file"]:

@@ -209,7 +209,7 @@ class Problem(ABC):
     def exact(self, csr: CSR, dtype: np.dtype[Any], draw: int) -> Draw | str:
         """Small integers for values and x whose sums are exact (see :mod:`spgraph_bench.problems.exact`), or
         why there are none for this matrix and type."""
-        return f"{self.name} is no product"
+        return f"{self.name} is not a product"
 
     def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
         """The work model of a problem that needs a matrix. By default nothing can be said before a run."""

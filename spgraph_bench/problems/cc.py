@@ -71,7 +71,7 @@ class CC(Problem):
     """
 
     name = "cc"
-    title = "connected components of a graph, directions left out of account"
+    title = "connected components of a graph, ignoring directions"
     rate_unit = "GTEPS"
     outputs: tuple[str, ...] = ("label",)
     dtypes: tuple[str, ...] = ("int32",)

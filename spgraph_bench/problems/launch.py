@@ -56,7 +56,7 @@ class LaunchCost(Problem):
     options: Mapping[str, Parameter] = MappingProxyType(
         {
             "launches": Parameter(10_000, "most tasks in a run", between=(1, 10**6)),
-            "items": Parameter(16_384, "items of the largest task, some 15 ns each", between=(0, 2**20)),
+            "items": Parameter(16_384, "items of the largest task, about 15 ns each", between=(0, 2**20)),
         }
     )
     host_defaults: Mapping[str, Any] = MappingProxyType({"launches": 1000, "items": 1024})

@@ -203,8 +203,8 @@ def read_personalization(path: Path, matrix: Matrix) -> Vector:
             label, given = "", math.nan
         if not (0 <= given < math.inf):
             raise InputError(
-                f"{line.strip()[:40]!r} is no vertex with a weight", place=place,
-                remedy="a line is a vertex and a weight >= 0, which may be left out",
+                f"{line.strip()[:40]!r} is not a vertex with a weight", place=place,
+                remedy="a line is a vertex and a weight >= 0, which is optional",
             )  # fmt: skip
         try:
             at = matrix.vertex_index(label)

@@ -140,7 +140,7 @@ def check_tree(
     if count < 1 or len(order) != n:
         return wrong(f"{count:,} nodes and {len(order):,} points in order, expected one or more and {n:,}")
     if not ((order >= 0) & (order < n)).all():
-        return wrong("order holds what is no point")
+        return wrong("order has an entry that is not a point")
     seen = np.zeros(n, bool)
     seen[order] = True
     if not seen.all():
@@ -189,7 +189,7 @@ def check_tree(
             return wrong(f"a node of depth {d + 1} has two parents")
         prefix = (prefix[splits][:, None] * np.uint64(4) + np.arange(4, dtype=np.uint64)).reshape(-1)
     if not reached.all():
-        return wrong(f"node {int(np.argmin(reached)):,} is nobody's child")
+        return wrong(f"node {int(np.argmin(reached)):,} is not the child of any node")
     facts = {"deepest": deepest, "nodes": count}
     return CheckResult(True, "", facts=facts)
 

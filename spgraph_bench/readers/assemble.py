@@ -328,7 +328,7 @@ def _folded(
             if raw.symmetry == "skew-symmetric":
                 raise InputError(
                     f"{values[entry]} on the diagonal of a skew-symmetric matrix, which must be zero there",
-                    remedy="declare the file general, or take the entry out",
+                    remedy="declare the file general, or remove the entry",
                     place=_place(source, raw.line_of(entry)),
                 )
             count = int(np.count_nonzero(bad))

@@ -236,9 +236,11 @@ def _arcs(
 def _bad_token(block: Block, token: int, column: int, vertices: int) -> InputError:
     text = block.token(token)
     if column == 3:
-        return block.error(token, f"weight {shorten(text)} is no number", "correct it")
+        return block.error(token, f"weight {shorten(text)} is not a number", "correct it")
     if parse_integer(text) is None:
-        return block.error(token, f"vertex {shorten(text)} is no integer", f"vertices are 1 to {vertices:,}")
+        return block.error(
+            token, f"vertex {shorten(text)} is not an integer", f"vertices are 1 to {vertices:,}"
+        )
     return block.error(
         token,
         f"vertex {shorten(text)} is not in 1..{vertices:,}",

@@ -338,7 +338,7 @@ def weight_column(data: Input, options: ReadOptions, columns: int) -> int | None
             f"--weight-column {options.weight_column}, but each line has {columns} columns, two of them ids",
             remedy=f"{' or '.join(map(str, range(3, columns + 1)))}, or none"
             if columns > 2
-            else "leave it out: edges have no weights",
+            else "omit it: edges have no weights",
         )
     return options.weight_column - 1
 
@@ -353,7 +353,7 @@ def _leave_out_times(
     possible = may_be_times(weights)
     if titled or (possible and are_times(weights)):
         span = f"{weights.min():.0f} to {weights.max():.0f}"
-        text = f"the third column, {span}, has times: left out (--weight-column 3 keeps it as weights)"
+        text = f"the third column, {span}, has times: skipped (--weight-column 3 keeps it as weights)"
         findings.append(Finding(text, table.line_of(0), warning=True))
         table.weights, table.findings = None, []
     elif possible:
@@ -494,7 +494,7 @@ def _base(
             raise data.error(
                 "vertex id 0 in a list that is to be 1-based",
                 line=table.line_of_id(0),
-                remedy="give --base 0, or leave --base away",
+                remedy="give --base 0, or omit --base",
             )
         return options.base, "option"
     if low == 0:

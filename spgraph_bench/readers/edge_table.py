@@ -43,7 +43,7 @@ HUGE = "give --relabel, which numbers the vertices anew"
 
 
 class VertexNameError(InputError):
-    """A vertex that is no number, but may be a name."""
+    """A vertex that is not a number, but may be a name."""
 
 
 @dataclass
@@ -169,7 +169,7 @@ def read_named(
             value = parse_number(fields[weight])
             if value is None:
                 raise data.error(
-                    f"weight {shorten(fields[weight])} is no number",
+                    f"weight {shorten(fields[weight])} is not a number",
                     line=number,
                     remedy="correct it, or --weight-column none leaves the column out",
                 )
@@ -266,15 +266,15 @@ def _bad_token(block: Block, token: int, is_weight: bool, largest: int) -> Input
     if is_weight:
         return block.error(
             token,
-            f"weight {quoted} is no number",
+            f"weight {quoted} is not a number",
             "correct it, or --weight-column none leaves the column out",
         )
     value = parse_integer(text)
     if value is None and parse_number(text) is not None:
-        return block.error(token, f"vertex id {quoted} is no integer", "vertex ids must be 0, 1, 2, ...")
+        return block.error(token, f"vertex id {quoted} is not an integer", "vertex ids must be 0, 1, 2, ...")
     if value is None:
         error = block.error(
-            token, f"vertex {quoted} is no number", "if vertices have names: --relabel numbers them"
+            token, f"vertex {quoted} is not a number", "if vertices have names: --relabel numbers them"
         )
         return VertexNameError(error.cause, remedy=error.remedy, place=error.place)
     if value < 0:

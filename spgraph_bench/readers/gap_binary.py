@@ -41,7 +41,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     """The out-edges as stored; InputError where sizes, offsets or neighbours cannot be."""
     head = data.head(_HEAD)
     if len(head) < _HEAD or head[0] > 1:
-        raise data.error("not a binary graph of GAP: its first 17 bytes are no header", remedy=_DAMAGED)
+        raise data.error("not a binary graph of GAP: its first 17 bytes are not its header", remedy=_DAMAGED)
     directed = head[0] == 1
     edges, vertices = (int(n) for n in np.frombuffer(head, "<i8", offset=1))
     sides = 2 if directed else 1

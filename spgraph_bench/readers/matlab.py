@@ -140,7 +140,7 @@ class _Level5:
             raise _DamageError("the header of 128 bytes is cut off")
         self._order = {b"IM": "<", b"MI": ">"}.get(head[126:128], "")
         if not self._order:
-            raise _DamageError("the header does not tell the byte order")
+            raise _DamageError("the header has no byte order")
 
     # ---- elements ------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class _Level5:
             return kind, view[at + 4 : at + 4 + size], at + 8
         end = at + 8 + size
         if end > len(view):
-            raise _DamageError("an element is longer than what holds it")
+            raise _DamageError("an element is longer than its container")
         return kind, view[at + 8 : end], end if kind == _COMPRESSED else min(len(view), end + -size % 8)
 
     def _numbers(self, view: memoryview, at: int, what: str, integer: bool) -> tuple[npt.NDArray[Any], int]:

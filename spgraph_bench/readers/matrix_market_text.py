@@ -345,7 +345,7 @@ class _Careful:
         if not _INTEGER.fullmatch(word):
             if _REAL.fullmatch(word):
                 raise self.error(
-                    f"{quote(word)} is no integer, but the banner's field is integer",
+                    f"{quote(word)} is not an integer, but the banner's field is integer",
                     "declare the field real",
                 )
             raise self.error(f"{quote(word)} is not an integer")

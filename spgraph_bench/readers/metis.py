@@ -248,7 +248,7 @@ def _neighbours(
     if not (good.all() and fine.all()):
         entry = int(np.argmin(good & fine))
         if good[entry]:
-            at, cause = int(token[2 * entry + 1]), "edge weight {} is no number"
+            at, cause = int(token[2 * entry + 1]), "edge weight {} is not a number"
         else:
             at, cause = int(vertex[entry]), f"neighbour {{}} is not in 1..{header.vertices:,}"
         remedy = f"correct it, or the header in line {header.line}"

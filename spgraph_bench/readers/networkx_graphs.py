@@ -92,7 +92,7 @@ def _parse(
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore"
-            )  # of types that are not declared: what is no number is found below
+            )  # of types that are not declared: what is not a number is found below
             graph = read(networkx)
     except MemoryError:
         raise

@@ -175,7 +175,7 @@ def choose(data: Input, readers: Mapping[str, Reader]) -> Reader:
         return readers[best]
     what = "binary data of no known kind" if b"\0" in head else "text of no known kind"
     raise data.error(
-        f"{what}: it is no format that spgraph reads",
+        f"{what}: spgraph does not read this format",
         remedy="`spgraph list readers` names those; --input-format forces one",
     )
 

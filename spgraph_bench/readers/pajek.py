@@ -72,7 +72,7 @@ class _Network:
         vertex = parse_integer(word)
         if vertex is None:
             raise self.data.error(
-                f"vertex {shorten(word)} is no integer",
+                f"vertex {shorten(word)} is not an integer",
                 line=number,
                 remedy="vertices are called 1, 2, 3, ...",
             )
@@ -144,16 +144,16 @@ class _Network:
                 weight, self.weighted = value, True
             elif not (words[2][:1].isalpha() or words[2][:1] in b'["'):  # else the name of an attribute
                 raise self.data.error(
-                    f"weight {shorten(words[2])} is no number",
+                    f"weight {shorten(words[2])} is not a number",
                     line=number,
-                    remedy="correct it or leave it out",
+                    remedy="correct it or omit it",
                 )
         self.link(u, self.vertex(words[1], number), weight, number, directed)
 
     def row(self, words: list[bytes], number: int) -> None:
         values = [parse_number(word) for word in words]
         if any(value is None for value in values):
-            raise self.data.error("a value that is no number", line=number, remedy="correct the line")
+            raise self.data.error("a value that is not a number", line=number, remedy="correct the line")
         if self.matrix_row >= self.vertices or len(words) != self.vertices:
             raise self.data.error(
                 f"{len(words)} values in row {self.matrix_row + 1} of a matrix of {self.vertices} vertices",
@@ -209,7 +209,7 @@ def _entries(data: Input, network: _Network) -> RawEntries:
     directed = np.frombuffer(bytes(network.directed), np.bool_)
     findings = []
     if network.left_out:
-        findings.append(Finding(f"left out: {', '.join(dict.fromkeys(network.left_out))[:100]}"))
+        findings.append(Finding(f"skipped: {', '.join(dict.fromkeys(network.left_out))[:100]}"))
     if network.relations > 1:
         findings.append(Finding(f"{network.relations} sections of arcs and edges are joined"))
     undirected = not directed.any()

@@ -96,7 +96,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     with_rhs = len(cards) > 4 and cards[4] > 0
     pointers = _Fields("column pointers", 6 if with_rhs else 5, *formats[0], cols + 1)
     indices = _Fields("row indices", pointers.first_line + pointers.lines, *formats[1], count)
-    findings = [Finding("right-hand sides are left out", 5)] if with_rhs else []
+    findings = [Finding("right-hand sides are skipped", 5)] if with_rhs else []
 
     progress("reading column pointers", None)
     ptr = _numbers(data, lines, pointers, np.int64, findings)

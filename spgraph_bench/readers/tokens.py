@@ -123,7 +123,7 @@ class Block:
         if np.any(control := (buf < 9) | ((buf > 13) & (buf < 32))):
             place = self._origin + int(np.argmax(control))
             raise data.error(
-                f"byte {buf[place - self._origin]:#04x} at offset {place:,} is no text",
+                f"byte {buf[place - self._origin]:#04x} at offset {place:,} is not text",
                 line=line_number(data.data, place),
                 remedy="the file is binary or in a wrong encoding: convert it to plain ASCII or UTF-8",
             )
@@ -275,7 +275,7 @@ class Block:
         try:
             out[fast] = np.ascontiguousarray(text[easy]).view(f"S{width}").ravel().astype(np.float64)
             good[fast] = True
-        except ValueError:  # one of them is no number, numpy does not say which
+        except ValueError:  # one of them is not a number, numpy does not say which
             slow = rest
         for at in slow.tolist():
             number = parse_number(self.bytes[self.start[which][at] : self.end[which][at]].tobytes())

@@ -189,7 +189,7 @@ def parse(text: str) -> tuple[Recipe, dict[str, Any]]:
 def make(text: str, progress: Progress | None = None) -> Matrix:
     """The matrix of a recipe's text, e.g. ``poisson2d:n=2048``; parameters left out take their defaults.
 
-    Raises InputError for a text that is no recipe, parameters that contradict each other, and a matrix that
+    Raises InputError for a text that is not a recipe, parameters that contradict each other, and a matrix that
     does not fit in memory (before anything is allocated, with the figures).
     """
     found, values = parse(text)

@@ -37,7 +37,7 @@ def _poisson2d_size(n: int) -> Size:
     {
         "n": Parameter(2048, "points along each side", between=(1, MAX_INDEX)),
     },
-    about="5-point Poisson operator on an n x n lattice, Dirichlet boundaries",
+    about="5-point Poisson operator on an n x n grid, Dirichlet boundaries",
     short="poisson2d-{n}",
     size=_poisson2d_size,
     values="stencil",
@@ -56,7 +56,7 @@ def _poisson3d_size(n: int) -> Size:
     {
         "n": Parameter(128, "points along each side", between=(1, MAX_INDEX)),
     },
-    about="7-point Poisson operator on an n x n x n lattice, Dirichlet boundaries",
+    about="7-point Poisson operator on an n x n x n grid, Dirichlet boundaries",
     short="poisson3d-{n}",
     size=_poisson3d_size,
     values="stencil",
@@ -104,7 +104,7 @@ def _blocks_size(n: int, block: int) -> Size:
         "n": Parameter(900, "points along each side", between=(1, MAX_INDEX)),
         "block": Parameter(3, "rows and columns of each dense block", between=(1, 64)),
     },
-    about="5-point Poisson pattern on an n x n lattice, a dense block in place of each entry",
+    about="5-point Poisson pattern on an n x n grid, a dense block in place of each entry",
     short="blocks-{n}-{block}",
     size=_blocks_size,
 )
@@ -136,7 +136,7 @@ def _grid_size(n: int) -> Size:
     {
         "n": Parameter(1000, "vertices along each side", between=(1, MAX_INDEX)),
     },
-    about="n x n lattice graph, undirected: 2 n - 1 levels from a corner, no hubs",
+    about="n x n grid graph, undirected: 2 n - 1 levels from a corner, no hubs",
     short="grid-{n}",
     size=_grid_size,
     values="none",

@@ -100,7 +100,7 @@ def lattice(dims: Sequence[int], steps: Sequence[Step], progress: Progress) -> P
         col_idx[at : at + len(columns)] = columns
         at += len(columns)
         lengths[point[0] : point[-1] + 1] = np.count_nonzero(inside, axis=1)
-        progress("laying out the lattice", (int(point[-1]) + 1) / points)
+        progress("laying out the grid", (int(point[-1]) + 1) / points)
     return Pattern(points, points, row_ptr_of(lengths), col_idx)
 
 

@@ -83,9 +83,7 @@ class LaunchGroup(Group):
         ]
         if not vague:
             return []
-        return [
-            f"stopped before the time of all cases was known within 1 % (--time-limit): {', '.join(vague)}"
-        ]
+        return [f"stopped by --time-limit before all cases were known within 1 %: {', '.join(vague)}"]
 
     def _break_even(self) -> list[RenderableType]:
         """From how much work per child launches pay, as a table with bars."""
@@ -106,7 +104,7 @@ class LaunchGroup(Group):
         return [
             "",
             Text(
-                "work of a task, done by one thread, from which launching a child for it is faster",
+                "break-even work of a task (one thread): with more work, launching a child is faster",
                 style="bold",
             ),
             fit(columns, [""] * len(measured), self.width, self.terminal),

@@ -33,7 +33,7 @@ _SORTED_BY = {
 }  # fmt: skip
 """Column -> the figure that it is sorted by; texts sort by themselves."""
 _HINTS = {
-    "#": "1 + the number of variants that are surely faster; = cannot be told from another",
+    "#": "1 + the number of variants that are clearly faster; =: tied with another",
     "ms": "median time",
     "95 % interval": "of the median, in ms",
     "rate": "operations a second",
@@ -41,7 +41,7 @@ _HINTS = {
     "ceiling": "share of the measured bandwidth",
     "best": "time over that of the fastest",
     "library": "time over that of the fastest library",
-    "setup ms": "paid for the matrix before the first run",
+    "setup ms": "setup cost, once for each matrix",
     "pays after": "runs after which setup has paid for itself against the best CSR variant",
 }
 
@@ -142,7 +142,7 @@ class _Page:
         self.chart(
             "Setup and break-even",
             "Setup and N runs together, of the variants that are the cheapest for some N. Where two lines cross, the "
-            "dearer setup has paid for itself.",
+            "costlier setup has paid off.",
             charts.total_time(rows) if any(r["pays_after"] is not None for r in rows) else None,
         )
         self.parts.append("</section>")

@@ -77,7 +77,7 @@ def conclusion(rows: Rows) -> str:
     ties = [r["variant"] for r in timed[1:] if r["rank"] == 1]
     if ties:
         shown = ", ".join(ties[:3]) + (f" and {len(ties) - 3} more" if len(ties) > 3 else "")
-        text += f"; {shown} cannot be told from it"
+        text += f"; {shown} {'is' if len(ties) == 1 else 'are'} tied with it"
     library = next((r for r in timed if r["library"] and r["where"] == "gpu"), None)
     own = next((r for r in timed if not r["library"]), None)
     if library and own and own["median_ms"]:
@@ -112,7 +112,7 @@ def _overall(name: str, rows: Rows) -> list[str]:
         f"on all {n} of {n}", f"on all {n}"
     )
     if first != most:
-        text += f"; {first} comes closest to the fastest over all"
+        text += f"; {first} is closest to the fastest overall"
     if found.within(most, 1.0) < 1:
         text += f", within 10 % of it on {on(first, 1.1)} and within a factor of 2 on {on(first, 2.0)}"
     said = [text + "."]

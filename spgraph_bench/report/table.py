@@ -123,7 +123,7 @@ class Group:
             told.append(
                 ("read", "; ".join([f"{source.get('text', '')} ({source.get('format', '')})", *said]))
             )
-        told += [("found", _finding(f)) for f in m.get("findings", ())]
+        told += [_finding(f) for f in m.get("findings", ())]
         versions = [
             f"{word}{d[key]}"
             for key, word in (("driver", "driver "), ("toolkit", "" if d.get("kind") == "host" else "CUDA "))
@@ -148,7 +148,7 @@ class Group:
             )
             if ceiling.zero_ms is not None:
                 own = f"{significant(ceiling.zero_ms * 1e3)} us"
-                told.append(("clock", f"reads {own} when nothing happens: so much of each time is its own"))
+                told.append(("clock", f"empty-measurement time {own}, included in each time"))
         if limits := _limits(self.first.limits):
             told.append(("limits", limits))
         told += [("note", note) for note in self.common]
@@ -345,31 +345,31 @@ class Group:
         others = _unique(n for r in self.rows for n in r.record.notes if n not in self.common)
         said += [f"{', '.join(self._name(r) for r in self.rows if n in r.record.notes)}: {n}" for n in others]
         if self.dropped:
-            said.append(f"left out at this width (--json has them): {', '.join(_unique(self.dropped))}")
+            said.append(f"hidden columns (--json has all): {', '.join(_unique(self.dropped))}")
         if any(r.record.for_matrix for r in self.timed + self.untimed):
             said.append(
-                "m  compiled for this matrix alone: the compile is part of its setup, also where the kernel "
+                "m  compiled for this matrix only: compiling is part of setup, even if the kernel "
                 "came from the cache"
             )
         orders = _unique(r.record.reorder for r in self.rows if r.record.reorder != "none")
         if orders:
             said.append(
-                f"by {', '.join(orders)}: rows and columns put in that order before packing; x and y stay in "
-                "it, as in a solver (permuting them is not in the times), and the check puts y back"
+                f"by {', '.join(orders)}: rows and columns reordered before packing; x and y are in the new "
+                "order too, and permuting them is not timed"
             )
         read = next((n for r in self.timed if (n := r.record.bytes.get("gathered"))), None)
         if read is not None:
-            said.append(f"gathered: {human_bytes(read)} of x in each run, were nothing cached; not in GB/s")
+            said.append(
+                f"gathered: {human_bytes(read)} of x read in each run if nothing is cached; not in GB/s"
+            )
         if any(r.pays_after is not None for r in self.timed):
             both = orders and any(r.record.reorder == "none" for r in self.timed)
             said.append(
-                "pays after: runs until the whole setup is won back against the best CSR row"
+                "pays after: runs until setup is paid back against the best CSR row"
                 + (" in the matrix's own order" if both else "")
             )
         if self.timed:
-            said.append(
-                "Intervals are of this run: another run, driver or set of input values can differ by more."
-            )
+            said.append("Intervals cover this run only: another run, driver or input can differ by more.")
         said.append(self._child_verdict())
         return [self._line(text) for text in said if text]
 
@@ -408,7 +408,7 @@ class Group:
             return f"{against}: {times(1 / r.value)} faster ({times(1 / r.high)} to {times(1 / r.low)})"
         if r.low > 1:
             return f"{against}: {times(r.value)} slower ({times(r.low)} to {times(r.high)})"
-        return f"{against}: no difference that this run could tell"
+        return f"{against}: no measurable difference"
 
 
 def _limits(limits: Mapping[str, int]) -> str:
@@ -421,12 +421,14 @@ def _limits(limits: Mapping[str, int]) -> str:
     return ", ".join(said)
 
 
-def _finding(found: Any) -> str:
-    if not isinstance(found, Mapping):
-        return str(found)
-    where = f"line {found['line']:,}: " if found.get("line") else ""
-    count = found.get("count", 1)
-    return f"{where}{found.get('text', '')}" + (f" ({count:,} times)" if count > 1 else "")
+def _finding(finding: Any) -> tuple[str, str]:
+    """The label and the text of a finding of the reader."""
+    if not isinstance(finding, Mapping):
+        return "note", str(finding)
+    where = f"line {finding['line']:,}: " if finding.get("line") else ""
+    count = finding.get("count", 1)
+    text = f"{where}{finding.get('text', '')}" + (f" ({count:,} times)" if count > 1 else "")
+    return "warning" if finding.get("warning") else "note", text
 
 
 def _gpu_library(row: Row) -> bool:
@@ -453,7 +455,7 @@ def _pays(runs: float | None) -> str:
         return "-"
     if math.isinf(runs):
         return "never"
-    return "at once" if runs == 0 else (f"{runs:,.0f}" if runs < 1e9 else f"{runs:.1e}")
+    return "0 runs" if runs == 0 else (f"{runs:,.0f}" if runs < 1e9 else f"{runs:.1e}")
 
 
 def _unstable(row: Row) -> bool:
@@ -486,12 +488,12 @@ def _legend(rows: Sequence[Row]) -> list[str]:
     said = []
     if any(r.tied for r in rows):
         said.append(
-            "=  tied with another row, whose 95 % interval meets its own; ranks count rows wholly below"
+            "=  tied: its 95 % interval overlaps that of another row; rank is 1 + the rows that are clearly faster"
         )
     if any(r.main is not None and r.main.interval is None for r in rows):
         said.append("?  fewer than 6 samples: no interval, no rank")
     if whys := _unique(r.cache_resident for r in rows if r.cache_resident):
-        said.append(f"cache  cache-resident ({'; '.join(whys)}): its GB/s are not those of memory")
+        said.append(f"cache  cache-resident ({'; '.join(whys)}): its GB/s is not memory bandwidth")
     if any(r.near_floor for r in rows):
         floor = next(r.record.ceiling.floor_ms for r in rows if r.near_floor and r.record.ceiling)
         said.append(
@@ -499,9 +501,9 @@ def _legend(rows: Sequence[Row]) -> list[str]:
         )
     stops = _unique(r.main.samples.stopped for r in rows if r.main is not None and _unstable(r))
     if stops:
-        said.append(f"t  stopped before its median was known well enough ({', '.join(stops)})")
+        said.append(f"t  stopped early; median uncertain ({', '.join(stops)})")
     if any(map(_ungated, rows)):
-        said.append("u  not gated: the host's launch time is part of it")
+        said.append("u  not gated: the time includes the host's launch")
     lost: dict[str, int] = {}
     for row in filter(_dropped, rows):
         for why, count in row.main.samples.dropped.items() if row.main else ():

@@ -145,7 +145,7 @@ class TraversalGroup(Group):
         if fewer := [
             f"{self._mode(t)} {len(t.record.cases):,}" for t in self.compared if len(t.record.cases) < most
         ]:
-            said.append(f"from fewer sources, being slow: {', '.join(fewer)}")
+            said.append(f"from fewer sources because slow: {', '.join(fewer)}")
         if any(t.median is not None for t in self.compared):
             said.append(
                 "ms: median over sources of the median from each; GTEPS: harmonic mean over sources; "
@@ -200,13 +200,13 @@ def shown_places(count: int, most: int = 40) -> list[int | None]:
 
 _LEVEL_COLUMNS = (
     "vertices: of the frontier, found one level before; edges: their out-edges; inspected: edges that the level "
-    "looked at; direction: push from the frontier, pull from unvisited vertices, or one block alone"
+    "looked at; direction: push from the frontier, pull from unvisited vertices, or one block only"
 )
 _CHOOSING = {
-    "auto": "frontiers of at most {small_vertices:,} vertices and {small_edges:,} edges go to one block alone; pull "
-    "where the frontier's edges grow and, times alpha {alpha:g}, are more than the looks that pulling would "
-    "take, until it has fewer than 1 / {beta:g} of the vertices; else push",
-    "one-block": "frontiers of at most {small_vertices:,} vertices and {small_edges:,} edges go to one block alone; "
+    "auto": "frontiers of at most {small_vertices:,} vertices and {small_edges:,} edges are done by one block; pull "
+    "where the frontier's edges grow and, times alpha {alpha:g}, are more than the edges that pulling would "
+    "inspect, until it has fewer than 1 / {beta:g} of the vertices; else push",
+    "one-block": "frontiers of at most {small_vertices:,} vertices and {small_edges:,} edges are done by one block; "
     "larger ones are pushed by the whole grid",
 }
 """How a mode chooses its direction, with its tunables."""
@@ -219,7 +219,7 @@ def _why(record: Record) -> str:
         if record.variant == "direction":
             rules = {
                 "edges": f"pull where the frontier's edges grow and, times alpha {p['alpha']:g}, are more than the "
-                f"looks that pulling would take, until it has fewer than 1 / {p['beta']:g} of the vertices",
+                f"edges that pulling would inspect, until it has fewer than 1 / {p['beta']:g} of the vertices",
                 "textbook": f"pull once the frontier's edges times alpha {p['alpha']:g} are more than the unexplored "
                 f"ones, until it has fewer than 1 / {p['beta']:g} of the vertices",
                 "plain": "pull while the frontier's vertices times the mean degree are more than the unvisited ones",
@@ -267,7 +267,7 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
     trace = record.trace
     case = record.cases[0]
     if not trace:
-        why = f"{record.variant} does not tell its levels apart"
+        why = f"{record.variant} does not report its levels"
         return to_text([Text(why)], width, terminal)
     rows = shown_places(len(trace))
     most = max(level["edges"] for level in trace)
@@ -307,9 +307,9 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         parts.append(Text(f"why: {why}"))
     if lines := _followed(record, 40):
         parts += [Text(""), Text("who found whom", style="bold"), *map(Text, lines)]
-        told = "of those that could have found a vertex the one with the least number is told"
+        told = "if several vertices could have found one, the smallest number is shown"
         if record.params.get("parents") == 1:
-            told = "as the kernel's parents say"
+            told = "from the kernel's parents"
         parts.append(Text(told))
     total = sum(level["ms"] or 0.0 for level in trace)
     looked = sum(level["inspected"] for level in trace)

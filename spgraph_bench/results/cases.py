@@ -43,7 +43,7 @@ class Traversal:
     cycle: Interval | None = None
     """95 % interval of the median time of a full cycle through all sources; None below 6 cycles."""
     rank: int | None = None
-    """1 + the number of rows whose cycles are surely faster."""
+    """1 + the number of rows whose cycles are clearly faster."""
     to_best: float | None = None
     """Mean time over that of the fastest row."""
     to_cpu: float | None = None

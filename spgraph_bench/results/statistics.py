@@ -93,7 +93,7 @@ class Row:
     cache_resident: Literal["", "working set below L2", "over 100 % of the ceiling"]
     near_floor: bool
     rank: int | None = None
-    """1 + the number of rows that are surely faster; None when not timed or below 6 samples."""
+    """1 + the number of rows that are clearly faster; None when not timed or below 6 samples."""
     tied: bool = False
     """Another row's interval meets this one's: the two cannot be told apart, even if their ranks differ."""
     to_best: Ratio | None = None
@@ -135,7 +135,7 @@ def _row(record: Record, cache: str) -> Row:
 def compare(records: Sequence[Record], cache: Literal["cold", "hot"] = "cold") -> list[Row]:
     """Rows of one table (one problem with its options, matrix, dtype and device), ranked by `cache`.
 
-    Two rows differ only if their intervals are disjoint; a rank counts the rows that are surely faster, so
+    Two rows differ only if their intervals are disjoint; a rank counts the rows that are clearly faster, so
     rows that cannot be told from the best are all first. Order: ranked rows by rank, then median; timed rows
     without an interval; rows that ran but were not timed; wrong, failed and skipped ones, as recorded.
     """

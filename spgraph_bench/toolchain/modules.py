@@ -234,7 +234,7 @@ def compiler_identity(command: str) -> str:
             why = error if status is None else f"exit status {status}"
             raise CompileError(
                 f"{command} --version does not answer: {why}",
-                remedy="mend it, or name another one: CXX for C++, CUDA_HOME for nvcc",
+                remedy="fix it, or name another one: CXX for C++, CUDA_HOME for nvcc",
             ) from error
         return "\n".join([*stamps, answer.stdout.strip()])
 
@@ -470,7 +470,7 @@ def build(request: Request) -> Path:
                 spent = round((time.perf_counter() - start) * 1e3, 1)
                 if not fresh.exists():
                     raise CompileError(
-                        f"{request.label}: the compiler says all is well, yet wrote nothing",
+                        f"{request.label}: the compiler succeeded, but wrote nothing",
                         remedy="is it a compiler? CXX names that for C++, CUDA_HOME and PATH that for nvcc",
                     )
                 sha = hashlib.sha256(fresh.read_bytes()).hexdigest()

@@ -221,7 +221,7 @@ def told(rules: Sequence[Rule], faults: Faults, *columns: Array) -> CheckResult:
     if found is None:
         return CheckResult(True)
     rule, count, vertex = found
-    more = f"; {count:,} such faults" if count > 1 else ""
+    more = f"; {count:,} such errors" if count > 1 else ""
     return CheckResult(
         False, rules[rule].said(vertex, *columns) + more, {"faults": count, "worst_vertex": vertex}
     )

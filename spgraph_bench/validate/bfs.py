@@ -49,7 +49,7 @@ def _above(v: int, level: Words) -> str:
 
 _RULES = (
     Rule(lambda v, level, parent: f"the source {v:,} is {_level(level[v])}, not at level 0"),
-    Rule(lambda v, level, parent: f"vertex {v:,} is at {int(level[v]):,}, which is no level"),
+    Rule(lambda v, level, parent: f"vertex {v:,} is at {int(level[v]):,}, which is not a level"),
     Rule(lambda v, level, parent: f"{_is(v, level)} and not the source"),
     Rule(lambda v, level, parent: f"{_is(v, level)}, yet an edge from a reached vertex leads to it"),
     Rule(lambda v, level, parent: f"{_is(v, level)}, yet an edge leads to it from above {_above(v, level)}"),

@@ -35,7 +35,7 @@ def _has(v: int, label: Labels) -> str:
 
 
 _RULES = (
-    Rule(lambda v, label: f"{_has(v, label)}, which is no vertex"),
+    Rule(lambda v, label: f"{_has(v, label)}, which is not a vertex"),
     Rule(lambda v, label: f"{_has(v, label)}, not the least vertex of its component"),
     Rule(lambda v, label: f"{_has(v, label)}, which itself has that of vertex {int(label[label[v]]):,}"),
     Rule(lambda v, label: f"{_has(v, label)}, and an edge joins it with one of another label"),

@@ -46,7 +46,7 @@ def _is(v: int, length: Array) -> str:
 
 _RULES = (
     Rule(lambda v, length: f"the source {v:,} is {_length(length[v])}, not at length 0"),
-    Rule(lambda v, length: f"{_is(v, length)}, which is no length"),
+    Rule(lambda v, length: f"{_is(v, length)}, which is not a length"),
     Rule(lambda v, length: f"{_is(v, length)}, yet an edge from a reached vertex leads to it"),
     Rule(lambda v, length: f"{_is(v, length)}, and there are paths longer than the largest {length.dtype}"),
     Rule(lambda v, length: f"{_is(v, length)}, yet an edge leads to it by a shorter way"),

@@ -45,9 +45,7 @@ def _load_file(path: str, number: int) -> None:
         ]
         number_of_line = error.lineno if isinstance(error, SyntaxError) else own[-1] if own else None
         line = f":{number_of_line}" if number_of_line else ""
-        raise UsageError(
-            _fault(error), place=f"{path}{line}", remedy=f"mend it, or unset {PLUGINS}"
-        ) from None
+        raise UsageError(_fault(error), place=f"{path}{line}", remedy=f"fix it, or unset {PLUGINS}") from None
 
 
 def load_installed() -> None:
@@ -62,5 +60,5 @@ def load_installed() -> None:
             raise UsageError(
                 _fault(error),
                 place=f"{package}: entry point {point.name} = {point.value} ({GROUP})",
-                remedy=f"mend or uninstall {package}",
+                remedy=f"fix or uninstall {package}",
             ) from None

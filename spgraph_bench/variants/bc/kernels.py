@@ -196,8 +196,8 @@ def persistent(job: Job) -> Launch:
 
 
 _CHOICE = {
-    "small_vertices": Parameter(1024, "largest frontier for one block alone", between=(0, 1024)),
-    "small_edges": Parameter(4096, "most out-edges of a frontier for one block alone", between=(0, _MOST)),
+    "small_vertices": Parameter(1024, "largest frontier for one block only", between=(0, 1024)),
+    "small_edges": Parameter(4096, "most out-edges of a frontier for one block only", between=(0, _MOST)),
     "alpha": Parameter(
         0.75, "pull forward once frontier edges x alpha > unexplored edges + vertices / 8", between=_RATIO
     ),

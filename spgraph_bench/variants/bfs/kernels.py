@@ -29,7 +29,7 @@ _DTYPES = ("int32",)
 _PLAIN = BLOCK | PARENTS
 _DIRECTION = {
     "alpha": Parameter(
-        4.0, "bottom-up once frontier edges, growing, x alpha > the looks it would take", between=_RATIO
+        4.0, "bottom-up once frontier edges, growing, x alpha > the edges it would inspect", between=_RATIO
     ),
     "beta": Parameter(200.0, "top-down again when frontier vertices < vertices / beta", between=_RATIO),
     "turn": Parameter(
@@ -40,8 +40,8 @@ _DIRECTION = {
     "probes": Parameter(8, "in-edges that a lane looks at alone before its warp helps", between=(0, _MOST)),
 }
 _SMALL = {
-    "small_vertices": Parameter(1024, "largest frontier for one block alone", between=(0, 1024)),
-    "small_edges": Parameter(4096, "most out-edges of a frontier for one block alone", between=(0, _MOST)),
+    "small_vertices": Parameter(1024, "largest frontier for one block only", between=(0, 1024)),
+    "small_edges": Parameter(4096, "most out-edges of a frontier for one block only", between=(0, _MOST)),
     "shared_bitmap": Parameter(
         1, "1: one block alone has the bitmap in shared memory, where degrees are small and it fits", (0, 1)
     ),
@@ -255,7 +255,7 @@ def edge_balanced(job: Job) -> Launch:
 _RULE = {
     "rule": Parameter(
         "edges",
-        "edges: alpha is of the looks it would take; textbook: bottom-up once frontier edges > unexplored"
+        "edges: alpha is of the edges it would inspect; textbook: bottom-up once frontier edges > unexplored"
         " edges / alpha; plain: bottom-up while frontier vertices x mean degree > unvisited ones",
         ("edges", "textbook", "plain"),
     )

@@ -179,7 +179,7 @@ class _Power:
         return self.launch(kernel, block, -(-items // block), own, each=each)
 
 
-_PULL = ADAPTIVE | {"depth": Parameter(1, "quads of edges that a thread has under way", (1, 2, 4))}
+_PULL = ADAPTIVE | {"depth": Parameter(1, "quads of edges that a thread has in flight", (1, 2, 4))}
 
 
 @variant("pagerank", "pull", format="adjacency", source="pagerank/pull.cu", tunables=_PULL,

@@ -84,7 +84,7 @@ class _Tree:
 
 
 @variant("quadtree", "flattened", format="none", source="quadtree/flattened.cu", dtypes=_DTYPES,
-         about="radix sort by Morton code; all nodes read off the sorted codes at once")  # fmt: skip
+         about="radix sort by Morton code; all nodes read off the sorted codes together")  # fmt: skip
 def flattened(job: Job) -> Launch:
     """Digits of 8 bits; as many passes as the depth needs."""
     tree = _Tree(job)

@@ -19,7 +19,7 @@ _TUNABLES = {
         "auto", "threads per block of the multiply kernel; auto: 1024, or 512 where no more fit",
         ("auto", 128, 256, 512, 1024),
     ),
-    "stages": Parameter(4, "loads a thread of the multiply kernel has under way", (2, 3, 4, 6)),
+    "stages": Parameter(4, "loads a thread of the multiply kernel has in flight", (2, 3, 4, 6)),
 }  # fmt: skip
 
 

@@ -18,9 +18,9 @@ _TUNABLES = {
     "multipliers": Parameter(
         "auto", "threads of a block that multiply; auto: three of eight", ("auto", 32, 256, 512, 640)
     ),
-    "stages": Parameter("auto", "loads a multiplying thread has under way", ("auto", 2, 3, 4, 6)),
+    "stages": Parameter("auto", "loads a multiplying thread has in flight", ("auto", 2, 3, 4, 6)),
     "depth": Parameter(
-        "auto", "loads an adding thread has under way; auto: 3, of 8-byte values 2", ("auto", 1, 2, 3, 4)
+        "auto", "loads an adding thread has in flight; auto: 3, of 8-byte values 2", ("auto", 1, 2, 3, 4)
     ),
     "buffers": Parameter(2, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),
 }

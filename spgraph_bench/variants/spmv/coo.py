@@ -16,7 +16,7 @@ STEPS = {
     "steps": Parameter(8, "entries per lane of the segmented sum", (1, 2, 4, 8, 16, 32)),
     "batch": Parameter(
         "auto",
-        "steps of the segmented sum whose entries a lane asks for at once; auto: 8 (4 of 8-byte values), 1 "
+        "steps of the segmented sum whose entries a lane loads together; auto: 8 (4 of 8-byte values), 1 "
         "where neighbouring entries lie far apart in x",
         ("auto", 1, 2, 4, 8),
     ),

@@ -43,8 +43,8 @@ def csr_vector(job: Job) -> Launch:
 _SUBWARP = {
     "block": Parameter("auto", "threads per block", ("auto", 64, 128, 256)),
     "threads": Parameter("auto", "threads per row", ("auto", 2, 4, 8, 16, 32)),
-    "rows": Parameter("auto", "rows that these threads have under way at once", ("auto", 1, 2, 4)),
-    "quads": Parameter("auto", "times four entries of a row that a thread asks for at once", ("auto", 1, 2)),
+    "rows": Parameter("auto", "rows that these threads have in flight", ("auto", 1, 2, 4)),
+    "quads": Parameter("auto", "times four entries of a row that a thread loads together", ("auto", 1, 2)),
     "resident": Parameter("auto", "threads per SM to leave registers for", ("auto", 768, 1024, 1536, 2048)),
 }
 

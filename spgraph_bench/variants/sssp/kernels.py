@@ -45,9 +45,9 @@ _DELTA = {
     ),
 }
 _SMALL = {
-    "small_vertices": Parameter(1024, "largest near frontier for one block alone", between=(0, 1024)),
+    "small_vertices": Parameter(1024, "largest near frontier for one block only", between=(0, 1024)),
     "small_edges": Parameter(
-        4096, "most out-edges of a near frontier for one block alone", between=(0, _MOST)
+        4096, "most out-edges of a near frontier for one block only", between=(0, _MOST)
     ),
     "small_waiting": Parameter(4096, "largest far pile that one block splits alone", between=(0, _MOST)),
 }
