@@ -222,7 +222,7 @@ def test_any_width_is_kept_with_the_longest_names_and_numbers(width: int, termin
 def test_columns_that_do_not_fit_are_named() -> None:
     narrow = words(render(typical(), width=60))
     assert "hidden columns (--json has all):" in narrow
-    assert "GFLOP/s" in narrow.split("left out")[1]
+    assert "GFLOP/s" in narrow.split("hidden columns")[1]
     assert "left out" not in render(typical())
 
 

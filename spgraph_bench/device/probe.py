@@ -74,7 +74,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Lack:
-    """Something missing, and the one command that mends it."""
+    """Something missing, and the command that fixes it."""
 
     what: str
     remedy: str
