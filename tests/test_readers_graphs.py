@@ -56,7 +56,7 @@ def test_gap_binary_graphs(tmp_path: Path) -> None:
         (gap(False, [0, 1, 2], [-1, 0]), r"neighbour -1 \(edge 0\)"),
         (gap(False, [0, 3, 2], [1, 0]), "offset 1 is 3"),
         (struct.pack("<?qq", False, 2**62, 2**40), "do not fit a file"),
-        (b"\0" * 9, "no header"),
+        (b"\0" * 9, "not its header"),
     ],
 )
 def test_broken_gap_binary_graphs(tmp_path: Path, content: bytes, cause: str) -> None:

@@ -42,7 +42,7 @@ _HINTS = {
     "best": "time over that of the fastest",
     "library": "time over that of the fastest library",
     "setup ms": "setup cost, once for each matrix",
-    "pays after": "runs after which setup has paid for itself against the best CSR variant",
+    "pays after": "runs until setup is paid back against the best CSR variant",
 }
 
 

@@ -51,7 +51,7 @@ COLUMNS: dict[str, str] = {
     "to_best_high": "upper end",
     "to_library": "time over that of the fastest library, on the GPU if there is one",
     "setup_ms": "setup cost, once for each matrix: reorder, convert, upload, preprocess, compile",
-    "pays_after": "runs after which setup has paid for itself against the best CSR cell; inf: never",
+    "pays_after": "runs until setup is paid back against the best CSR cell; inf: never",
     "stored_bytes": "size of the matrix in this format",
     "stopped": "why sampling stopped",
 }
