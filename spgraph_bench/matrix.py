@@ -65,10 +65,12 @@ class CSR:
 
     @property
     def nnz(self) -> int:
+        """Number of stored entries."""
         return int(self.row_ptr[-1])
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
         return (self.rows, self.cols)
 
     def row_lengths(self) -> npt.NDArray[np.int64]:

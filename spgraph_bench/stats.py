@@ -52,6 +52,7 @@ class MatrixStats:
 
     @property
     def density(self) -> float:
+        """Stored entries over rows x columns; 0.0 for a matrix without places."""
         cells = self.rows * self.cols
         return self.nnz / cells if cells else 0.0
 

@@ -28,17 +28,28 @@ class Buffer(Protocol):
     """Device memory holding an array; freed when garbage-collected or by :meth:`free`."""
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes, as of a numpy array."""
+        ...
+
     @property
-    def dtype(self) -> np.dtype[Any]: ...
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        ...
+
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        ...
+
     @property
     def ptr(self) -> int:
         """Address as the device's kernels see it."""
         ...
 
-    def free(self) -> None: ...
+    def free(self) -> None:
+        """Give the memory back now. The buffer cannot be used afterwards."""
+        ...
 
 
 Arg = Buffer | np.generic | None
@@ -52,7 +63,9 @@ class Kernel(Protocol):
     """A compiled ``__global__`` function."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the function in the source."""
+        ...
 
     def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> None:
         """Enqueue one launch on the device's stream. `shared`: dynamic shared memory in bytes.
@@ -114,8 +127,14 @@ class Device(Protocol):
     """A place where kernels run."""
 
     @property
-    def kind(self) -> Literal["cuda", "host"]: ...
-    def info(self) -> DeviceInfo: ...
+    def kind(self) -> Literal["cuda", "host"]:
+        """ "cuda", or "host" for emulation on the CPU."""
+        ...
+
+    def info(self) -> DeviceInfo:
+        """What a record keeps about the device."""
+        ...
+
     def compile(self, source: str, defines: Mapping[str, str] | None = None) -> Module:
         """Compile `source` (a path below ``cuda/``) with ``-D`` `defines`, through the disk cache.
 
@@ -123,8 +142,14 @@ class Device(Protocol):
         """
         ...
 
-    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Buffer: ...
-    def upload(self, array: npt.NDArray[Any]) -> Buffer: ...
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Buffer:
+        """Device memory for an array, not initialised. Raises LaunchError if it does not fit."""
+        ...
+
+    def upload(self, array: npt.NDArray[Any]) -> Buffer:
+        """A new buffer with a copy of `array`, same shape and dtype."""
+        ...
+
     def download(self, buffer: Buffer) -> npt.NDArray[Any]:
         """A host copy of `buffer`, after all that was enqueued before."""
         ...
@@ -141,7 +166,10 @@ class Device(Protocol):
         """Wait for the stream; raises LaunchError with what went wrong since the last time."""
         ...
 
-    def free_bytes(self) -> int: ...
+    def free_bytes(self) -> int:
+        """Device memory that can still be allocated, in bytes."""
+        ...
+
     def set_limit(self, name: Limit, value: int) -> None:
         """Set a limit, before the first launch. Raises LaunchError, with figures, when it cannot be had."""
         ...
@@ -173,5 +201,10 @@ class Device(Protocol):
         """
         ...
 
-    def reset_counters(self) -> None: ...
-    def close(self) -> None: ...
+    def reset_counters(self) -> None:
+        """Set the counts of :meth:`counters` to 0."""
+        ...
+
+    def close(self) -> None:
+        """Unload modules and give the device back. It cannot be used afterwards."""
+        ...

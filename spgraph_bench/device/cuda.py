@@ -94,6 +94,7 @@ class CudaBuffer:
 
     @property
     def nbytes(self) -> int:
+        """Size in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def free(self) -> None:

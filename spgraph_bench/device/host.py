@@ -330,11 +330,13 @@ class HostBuffer:
 
     @property
     def ptr(self) -> int:
+        """Address of the first byte. Raises ValueError after :meth:`free`."""
         if self._ptr is None:
             raise ValueError("this buffer was freed")
         return self._ptr
 
     def free(self) -> None:
+        """Give the memory back now; again is harmless."""
         if self._ptr is not None:
             self._library.spg_free(self._ptr)
             self._ptr = None
@@ -539,11 +541,13 @@ class HostDevice:
         return HostBuffer(self, tuple(int(n) for n in sizes), np.dtype(dtype))
 
     def upload(self, array: npt.NDArray[Any]) -> HostBuffer:
+        """A new buffer with a copy of `array`, same shape and dtype."""
         buffer = self.empty(array.shape, array.dtype)
         self.write(buffer, array)
         return buffer
 
     def write(self, buffer: Any, array: npt.NDArray[Any]) -> None:
+        """Overwrite `buffer` with `array`. Raises TypeError unless dtype and size are the same."""
         if array.dtype != buffer.dtype or array.nbytes != buffer.nbytes:
             raise TypeError(
                 f"buffer of {buffer.shape} {buffer.dtype} cannot take {array.shape} {array.dtype}"
@@ -552,12 +556,14 @@ class HostDevice:
         ctypes.memmove(buffer.ptr, contiguous.ctypes.data, buffer.nbytes)
 
     def download(self, buffer: Any) -> npt.NDArray[Any]:
+        """A copy of `buffer`. Raises LaunchError as :meth:`synchronize` does."""
         self.synchronize()
         array = np.empty(buffer.shape, buffer.dtype)
         ctypes.memmove(array.ctypes.data, buffer.ptr, buffer.nbytes)
         return array
 
     def fill(self, buffer: Any, byte: int) -> None:
+        """Set every byte of `buffer` to `byte` (0 to 255)."""
         ctypes.memset(buffer.ptr, byte, buffer.nbytes)
 
     def synchronize(self) -> None:
@@ -617,6 +623,7 @@ class HostDevice:
         return {name: int(getattr(self._settings, name)) for name in _Settings._counters}
 
     def reset_counters(self) -> None:
+        """Set all event counts to 0."""
         for name in _Settings._counters:
             setattr(self._settings, name, 0)
 
@@ -631,6 +638,7 @@ class HostDevice:
         return parse(self._library.spg_trace_text().decode(errors="replace"))
 
     def close(self) -> None:
+        """Forget the loaded modules."""
         self._modules.clear()
 
 

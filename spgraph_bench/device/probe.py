@@ -69,6 +69,7 @@ class Driver:
 
     @property
     def cuda_major(self) -> int | None:
+        """Major version of CUDA that the driver runs; None if unknown."""
         return int(self.cuda.split(".")[0]) if self.cuda else None
 
 

@@ -41,6 +41,7 @@ class Counts:
     """The most lanes of one request at one address."""
 
     def add(self, other: Counts) -> None:
+        """Add the counts of `other`; of `most` the larger stays."""
         for f in fields(self):
             mine, theirs = getattr(self, f.name), getattr(other, f.name)
             setattr(self, f.name, max(mine, theirs) if f.name == "most" else mine + theirs)
@@ -54,18 +55,22 @@ class Counts:
 
     @property
     def sectors_per_request(self) -> float:
+        """Mean sectors of 32 bytes that a request moves; 0.0 without requests."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property
     def ideal_per_request(self) -> float:
+        """Mean sectors that could hold the distinct bytes of a request; 0.0 without requests."""
         return self.ideal / self.requests if self.requests else 0.0
 
     @property
     def lanes_per_request(self) -> float:
+        """Mean active lanes of a request, up to 32; 0.0 without requests."""
         return self.lanes / self.requests if self.requests else 0.0
 
     @property
     def lanes_per_address(self) -> float:
+        """Mean lanes of a request at one address; 0.0 without addresses."""
         return self.lanes / self.addresses if self.addresses else 0.0
 
 
@@ -93,6 +98,7 @@ class KernelTrace:
 
 
 def added(counts: Iterable[Counts]) -> Counts:
+    """The sum of all `counts`, as a new object."""
     total = Counts()
     for c in counts:
         total.add(c)

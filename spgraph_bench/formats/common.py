@@ -88,10 +88,12 @@ class OfLastMatrix(Generic[_Found]):
         self._held: tuple[weakref.ref[npt.NDArray[np.int32]], Any, _Found] | None = None
 
     def get(self, csr: CSR, key: Any) -> _Found | None:
+        """The value kept for `csr` and `key`, or None. The matrix is recognised by its array of columns."""
         held = self._held
         return held[2] if held is not None and held[0]() is csr.col_idx and held[1] == key else None
 
     def put(self, csr: CSR, key: Any, found: _Found) -> None:
+        """Keep `found` for `csr` and `key` in place of the value before. `csr` is not kept alive."""
         self._held = weakref.ref(csr.col_idx), key, found
 
 

@@ -135,6 +135,7 @@ class GpuMonitor:
             return None
 
     def sm_clock_mhz(self) -> int | None:
+        """The current SM clock in MHz; None if the card does not answer."""
         nvml = self._nvml
         return self._ask(lambda: int(nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM)))
 
@@ -164,6 +165,7 @@ class GpuMonitor:
         )
 
     def close(self) -> None:
+        """End the use of NVML. The monitor cannot be used afterwards."""
         self._ask(self._nvml.nvmlShutdown)
 
     def _bits(self) -> int:

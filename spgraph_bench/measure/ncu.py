@@ -42,6 +42,7 @@ class Measured:
 
     @property
     def sectors_per_request(self) -> float:
+        """Mean sectors of 32 bytes that a request moves; NaN without requests."""
         return self.sectors / self.requests if self.requests else math.nan
 
 

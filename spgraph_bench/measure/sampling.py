@@ -60,7 +60,10 @@ class Clock(Protocol):
     """Takes one sample of a launch."""
 
     @property
-    def name(self) -> Literal["cuda-events", "cpu"]: ...
+    def name(self) -> Literal["cuda-events", "cpu"]:
+        """Which clock it is, for the record."""
+        ...
+
     @property
     def evict_bytes(self) -> int:
         """Size of the buffer that is read before a cold sample."""
@@ -484,12 +487,15 @@ class CpuClock:
 
     @property
     def evict_bytes(self) -> int:
+        """Bytes that four threads read before a cold sample."""
         return int(self._buffer.nbytes)
 
     def gates(self, launch: Launch) -> bool:
+        """False: CPU runs need no gate."""
         return False
 
     def sample(self, launch: Launch, cache: Cache) -> Sample:
+        """One run, timed with the monotonic clock, in ms. Raises what the launch raises."""
         launch.reset()
         if cache == "cold":
             for _ in self._readers.map(np.sum, self._parts):

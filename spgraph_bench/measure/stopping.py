@@ -64,6 +64,7 @@ class Precision:
         return len(self._rising)
 
     def add(self, value: float) -> None:
+        """Count a sample, in ms."""
         insort(self._rising, value)
 
     def interval(self) -> Interval | None:

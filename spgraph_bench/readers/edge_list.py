@@ -112,6 +112,7 @@ class Head:
     """The first line is Matrix Market's."""
 
     def comment(self, text: bytes, number: int) -> None:
+        """Take what comment `text` (line `number`, from 1) says about the graph."""
         if number == 1 and _has_banner(text):
             self.banner, self.directed = True, False if text.lower().endswith(b" symmetric") else None
         elif found := _KONECT.match(text):

@@ -75,9 +75,11 @@ class Table:
         return self.line_of(int(np.argmax((self.u == vertex) | (self.v == vertex))))
 
     def low(self) -> int:
+        """The smallest vertex id. Raises ValueError without edges."""
         return int(min(self.u.min(), self.v.min()))
 
     def high(self) -> int:
+        """The largest vertex id. Raises ValueError without edges."""
         return int(max(self.u.max(), self.v.max()))
 
 
@@ -211,6 +213,7 @@ def _wide_enough(column: Ids, part: Ids, filled: int) -> Ids:
 
 
 def no_edges(data: Input) -> InputError:
+    """The error of a file without edges; to be raised."""
     return data.error("no edges in it", remedy="give a file with one edge (two vertex ids) on each line")
 
 

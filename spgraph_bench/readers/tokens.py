@@ -183,6 +183,7 @@ class Block:
         return bool((last <= self.line_end).all() and (following > self.line_end[:-1]).all())
 
     def token(self, index: int) -> bytes:
+        """The bytes of token `index` (from 0) of the block."""
         return self.bytes[self.start[index] : self.end[index]].tobytes()
 
     def offset(self, index: int) -> int:

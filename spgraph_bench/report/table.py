@@ -62,6 +62,7 @@ class Group:
         self.common = [n for n in _unique(self.first.notes) if all(n in r.notes for r in records)]
 
     def parts(self, with_head: bool) -> list[RenderableType]:
+        """The printable parts of the table, in order; `with_head`: with the header on matrix and device."""
         out: list[RenderableType] = self._head() if with_head else []
         first = self.first
         told = [first.dtype, *self._options(), f"{first.offsets} offsets", f"seed {first.seed}"]

@@ -48,6 +48,7 @@ def significant(value: float | None, digits: int = 3, most_decimals: int = 5) ->
 
 
 def milliseconds(value: float | None) -> str:
+    """A time in ms with four significant digits; "-" for None."""
     return significant(value, 4)
 
 
@@ -76,12 +77,14 @@ class Column:
     dropped: bool = field(default=False, init=False)
 
     def width(self) -> int:
+        """Terminal cells that title and contents need."""
         from rich.cells import cell_len
 
         return max(cell_len(text) for text in (self.title, *self.cells))
 
     @property
     def empty(self) -> bool:
+        """Whether no cell has content ("" or "-")."""
         return all(cell in ("", "-") for cell in self.cells)
 
 

@@ -68,6 +68,7 @@ class Comparison:
     """What differs that was not allowed, with both values: {"driver": "580.1 and 590.2"}. No verdict then counts."""
 
     def count(self, verdict: Verdict) -> int:
+        """How many cells have this verdict."""
         return sum(cell.verdict == verdict for cell in self.cells)
 
 

@@ -41,6 +41,7 @@ class Interval:
         return 0.0 if reach == 0 else math.inf
 
     def overlaps(self, other: Interval) -> bool:
+        """Whether the two intervals have a point in common; ends belong to them."""
         return self.low <= other.high and other.low <= self.high
 
     def below(self, other: Interval) -> bool:

@@ -64,6 +64,7 @@ class Ceiling:
 
     @property
     def gbs(self) -> float:
+        """The larger of the read and copy bandwidths, in 10^9 bytes per second."""
         return max(self.read_gbs, self.copy_gbs)
 
 

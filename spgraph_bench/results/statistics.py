@@ -34,6 +34,7 @@ class Timing:
 
     @property
     def count(self) -> int:
+        """Number of samples."""
         return len(self.samples.times_ms)
 
 

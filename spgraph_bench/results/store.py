@@ -111,6 +111,7 @@ class RecordFile:
         self._count += 1
 
     def close(self) -> None:
+        """Close the file; a file without records is removed. Again is harmless."""
         if self._fd < 0:
             return
         os.close(self._fd)

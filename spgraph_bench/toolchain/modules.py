@@ -88,6 +88,7 @@ class Request:
 
     @property
     def key(self) -> str:
+        """Its name in the cache: a sha256, in hexadecimal, of all that the result depends on."""
         return digest(*self.parts, self.suffix)
 
 

@@ -87,6 +87,7 @@ class DeviceFaults:
         self.least = device.upload(np.full(rules, _NOWHERE, np.int32))
 
     def read(self) -> Faults:
+        """The faults counted so far, copied to the host."""
         return Faults(self._device.download(self.counts), self._device.download(self.least))
 
 
@@ -111,14 +112,17 @@ class Graph:
 
     @property
     def device(self) -> Device | None:
+        """Where the kernels of validators run; None: on the host, in numpy."""
         return self._device
 
     @property
     def row_ptr(self) -> Buffer:
+        """Row offsets of the out-edges, on the device."""
         return self.array("row_ptr", lambda: self.csr.row_ptr)
 
     @property
     def col(self) -> Buffer:
+        """Targets of the out-edges, int32, on the device."""
         return self.array("col", lambda: self.csr.col_idx)
 
     def array(self, name: str, make: Callable[[], Array]) -> Buffer:
@@ -129,6 +133,7 @@ class Graph:
         return self._arrays[name]
 
     def upload(self, array: Array) -> Buffer:
+        """A new buffer with a copy of `array`. Needs a device."""
         assert self._device is not None
         return self._device.upload(array)
 
@@ -140,6 +145,7 @@ class Graph:
         return buffer
 
     def download(self, buffer: Buffer) -> Array:
+        """A host copy of `buffer`. Needs a device."""
         assert self._device is not None
         return self._device.download(buffer)
 

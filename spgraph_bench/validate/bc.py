@@ -151,6 +151,7 @@ class BCValidator(Validator):
         return [("bc", {}), ("search", {})]
 
     def found(self, source: int, dependency: Floats) -> Found:
+        """What breaks the rules in `dependency` (float64 [vertices]), on device or host."""
         if self.graph.device is None:
             return find_faults(self.graph.csr, source, dependency)
         return _on_device(self.graph, source, dependency)

@@ -146,6 +146,7 @@ class BFSValidator(Validator):
         return [("bfs", {}), ("search", {})]
 
     def faults(self, source: int, level: Words, parent: Words | None) -> Faults:
+        """What breaks the rules in `level` and `parent` (int32 [vertices]), on device or host."""
         if self.graph.device is None:
             return find_faults(self.graph.csr, source, level, parent)
         return _on_device(self.graph, source, level, parent)

@@ -108,6 +108,7 @@ class CCValidator(Validator):
         return [("cc", {})]
 
     def faults(self, label: Labels) -> tuple[Faults, int]:
+        """What breaks the rules in `label` (int32 [vertices]), and how many labels there are."""
         if self.graph.device is None:
             return find_faults(self.graph.csr, label)
         return _on_device(self.graph, label)

@@ -150,6 +150,7 @@ class PageRankValidator(Validator):
         return [("pagerank", {})]
 
     def walk(self) -> Walk:
+        """The random walk of the options: damping, dangling vertices, jumps, weights."""
         values: dict[str, Any] = dict(self.problem.values)  # type: ignore[attr-defined]
         csr, jump = self.graph.csr, self.inputs.get("teleport")
         return Walk(
@@ -160,6 +161,7 @@ class PageRankValidator(Validator):
         )
 
     def step(self, rank: Vector) -> Step:
+        """One more iteration from `rank` in float64, on device or host."""
         if self.graph.device is None:
             return one_step(self.graph.csr, self.walk(), rank)
         return one_step_on_device(self.graph, self.walk(), rank)

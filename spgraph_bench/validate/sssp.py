@@ -204,6 +204,7 @@ class SSSPValidator(Validator):
             return float(min(np.float32(cutoff), np.finfo(np.float32).max))
 
     def faults(self, source: int, length: Array) -> Faults:
+        """What breaks the rules in `length` (int32 or float [vertices]), on device or host."""
         weighted = self.graph.csr.values is not None
         if self.graph.device is None:
             weights = self._weights() if weighted else None

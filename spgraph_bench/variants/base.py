@@ -158,6 +158,7 @@ class Job:
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Value type of the packed matrix."""
         return self.packed.dtype
 
     def decide(self, name: str, value: Any) -> Any:

@@ -87,11 +87,13 @@ def version() -> str:
 
 
 def missing(device: Device) -> str | None:
+    """Why MKL cannot be used, or None."""
     found = _load()
     return found if isinstance(found, str) else None
 
 
 def checked(status: int, doing: str) -> None:
+    """Raise what the `status` of an MKL call means: SkipError or LaunchError with `doing`; nothing for success."""
     if status in _REFUSALS:
         raise SkipError(f"MKL refuses it: {doing}: {_STATUS[status]}")
     if status:
@@ -135,4 +137,5 @@ class Matrix:
 
 
 def address(array: npt.NDArray[Any]) -> ctypes.c_void_p:
+    """The address of the data of `array`, for ctypes."""
     return ctypes.c_void_p(array.ctypes.data)

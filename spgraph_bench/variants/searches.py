@@ -89,6 +89,7 @@ class Levels:
         return buffer
 
     def zeros(self, shape: int, dtype: npt.DTypeLike) -> Buffer:
+        """Device memory of zeros, enqueued on the stream."""
         buffer = self.empty(shape, dtype)
         self.device.fill(buffer, 0)
         return buffer

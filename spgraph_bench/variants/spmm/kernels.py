@@ -40,6 +40,7 @@ class Pieces(NamedTuple):
 
     @property
     def defines(self) -> dict[str, str]:
+        """What ``-D`` gives the compiler."""
         return {"SPG_VEC": str(self.vec), "SPG_LANES": str(self.lanes), "SPG_VECS": str(self.vecs)}
 
 
