@@ -573,7 +573,7 @@ def test_tuning_shows_a_column_for_each_tunable(
     assert rows[-1] == "vertices, edges, bitmap: small_vertices, small_edges, shared_bitmap"
     assert all(len(row) <= 100 for row in rows)
     assert len(rows) == 1 + len({tuple(p[k] for k in sorted(p)) for p in _settings(said.out)})
-    assert "kept for this graph and GPU" in said.err
+    assert "saved for this graph and GPU" in said.err
     (kept,) = (tmp_path / "tuned").glob("*.json")
     assert json.loads(kept.read_text())["auto"]["alpha"] == 2
 
@@ -593,7 +593,7 @@ def test_tuning_interrupted_shows_what_was_tried_and_keeps_nothing(
     said = capsys.readouterr()
     assert said.out.startswith("auto: settings tried") if stop else not said.out
     assert len(_settings(said.out) if stop else []) == stop
-    assert "nothing was kept, since tuning was interrupted: auto goes on with what it had" in said.err
+    assert "tuning was interrupted and nothing saved: auto keeps its old settings" in said.err
     assert said.err.endswith("interrupted\n")
     assert not list(tmp_path.rglob("*.json"))
 

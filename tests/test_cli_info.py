@@ -140,11 +140,11 @@ def test_findings_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     path.write_text("Source Target\n3 4\n4 5\n9 3\n")
     assert run(["info", str(path)]) == 0
     said = capsys.readouterr()
-    assert "Odd in the input" in said.out
+    assert "Notes on the input" in said.out
     assert "line 1: 'Source Target'" in said.out or "line 1: Source Target" in said.out
     assert f"warning: {path}" in said.err
     assert _json(capsys, str(path))["findings"][0]["line"] == 1
-    assert "Odd in the input" not in _text(capsys, "chain:n=4")
+    assert "Notes on the input" not in _text(capsys, "chain:n=4")
 
 
 def test_names_from_outside_cannot_command_the_terminal(

@@ -184,7 +184,7 @@ class _Problems(click.Group):
         if args[0] not in known:
             close = difflib.get_close_matches(args[0], known, n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
-            raise click.UsageError(f"{args[0]!r} is none of {', '.join(known)}.{hint}", ctx)
+            raise click.UsageError(f"{args[0]!r} is not one of {', '.join(known)}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
 

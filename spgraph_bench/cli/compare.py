@@ -41,7 +41,7 @@ class _Percent(ParameterType):
 
 @click.command("compare")
 @click.argument("files", nargs=-1, metavar="[BASE] NEW", type=click.Path(path_type=Path))
-@click.option("--baseline", metavar="NAME", help="Take the baseline kept as NAME for BASE.")
+@click.option("--baseline", metavar="NAME", help="Use the baseline kept as NAME as BASE.")
 @click.option(
     "--keep", metavar="NAME", help="Keep NEW as the baseline NAME, after comparing where BASE is given."
 )

@@ -209,7 +209,7 @@ def _show(facts: Facts, target: Console) -> None:
     head("Bytes in each format")
     _bytes_table(facts, target, width)
     if facts.matrix.findings:
-        head("Odd in the input")
+        head("Notes on the input")
         for finding in facts.matrix.findings:
             place = f"line {finding.line:,}: " if finding.line is not None else ""
             told = finding.count == 1 or f"{finding.count:,}" in finding.text

@@ -126,10 +126,9 @@ def _cell(value: Any) -> str:
 @click.argument("kinds", nargs=-1, type=click.Choice(list(_KINDS)), metavar="[KIND]...")
 @json_option
 def command(kinds: tuple[str, ...], as_json: bool) -> None:
-    """Problems, formats, variants, recipes, readers and configs; all, or only the KINDs named.
+    """List problems, formats, variants, recipes, readers and configs: all, or only the KINDs named.
 
-    A recipe stands wherever a file can: `spgraph info rmat:scale=14`. A reader's name is what --input-format
-    takes.
+    A recipe can replace any file: `spgraph info rmat:scale=14`. --input-format takes a reader's name.
     """
     found = {kind: rows() for kind, rows in _KINDS.items() if not kinds or kind in kinds}
     if as_json:

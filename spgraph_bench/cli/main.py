@@ -1,7 +1,7 @@
 """`spgraph`: the group of commands, and the one place where an exception becomes an exit status.
 
 Each command is a module of this package with a click command called ``command``; it is imported when it is
-called. Exit status: 0 all well; 1 a variant was wrong or failed, or nothing ran; 2 usage or unreadable
+called. Exit status: 0 success; 1 a variant was wrong or failed, or nothing ran; 2 usage or unreadable
 input; 3 no such device; 4 internal error; 130 interrupted; 141 the reader of stdout went away.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["COMMANDS", "group", "main", "run"]
 COMMANDS = {
     "bench": "Check and time every fitting variant on one matrix: one table.",
     "bfs": "Breadth-first search: one mode, its rate, its levels, tuning.",
-    "bc": "Betweenness centrality: who lies on how many shortest paths.",
+    "bc": "Betweenness centrality: the vertices that most shortest paths pass.",
     "cc": "Connected components and the sizes of the largest.",
     "sssp": "Shortest paths from a vertex: one mode, its rate.",
     "pagerank": "PageRank: one mode, its result, its convergence.",
@@ -46,7 +46,7 @@ COMMANDS = {
     "show": "A variant, format, problem or recipe explained; a matrix in a format.",
     "profile": "What each line of a kernel asks memory for, beside its source; no GPU is needed.",
     "generate": "Write the matrix of a recipe to a file.",
-    "doctor": "What this machine has and lacks, and how to mend each lack.",
+    "doctor": "Show what this machine has, what is missing, and how to fix it.",
 }
 """Command name -> its line in the help. Kept here, so that the help imports no command."""
 
@@ -102,7 +102,7 @@ def _runs_on_a_device(command: click.Command, args: Sequence[str]) -> bool:
 @click.command(
     cls=_Group,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit status: 0 all well; 1 a variant was wrong or failed, or nothing ran; 2 usage or unreadable "
+    epilog="Exit status: 0 success; 1 a variant was wrong or failed, or nothing ran; 2 usage or unreadable "
     "input; 3 no such device; 4 internal error; 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="spgraph")
@@ -186,7 +186,7 @@ def run(args: Sequence[str] | None = None) -> int:
         else:
             command = _told_by(error, arguments)
             what = " ".join(error.format_message().splitlines())
-            say(f"error: {what}\n  remedy: `{command} --help` shows what it takes")
+            say(f"error: {what}\n  remedy: `{command} --help` shows its options")
         return 2
     except SpgraphError as error:
         say(f"error: {error}")
@@ -198,13 +198,13 @@ def run(args: Sequence[str] | None = None) -> int:
         _close_stdout()
         return 141
     except MemoryError as error:
-        say(f"error: not enough memory: {error or 'an allocation failed'}\n  remedy: take a smaller input")
+        say(f"error: not enough memory: {error or 'an allocation failed'}\n  remedy: use a smaller input")
         return 2
     except OSError as error:
         # A full disk, a read-only folder, a quota: the machine's state, not a fault of ours.
         if error.filename is None and error.errno in _OF_THE_MACHINE:
             _close_stdout()
-            say(f"error: cannot write: {error.strerror}\n  remedy: make room where the output goes")
+            say(f"error: cannot write: {error.strerror}\n  remedy: free disk space for the output")
             return 2
         if error.filename is None or isinstance(error, FileNotFoundError):
             return _internal(error)

@@ -131,7 +131,7 @@ device_option = click.option(
     show_default=True,
     metavar="auto|cuda|cuda:N|host",
     callback=_device,
-    help="Where kernels run; host runs the same sources on the CPU and times none of them.",
+    help="Where kernels run. host: the same sources on the CPU, checked but not timed.",
 )
 matrix_argument = click.argument("argument", metavar="[FILE|RECIPE]", required=False)
 """A path, `-` for standard input, or a recipe: what ``load_matrix`` of cli/inputs.py takes."""
@@ -200,7 +200,7 @@ def _dtype_option(dtypes: Sequence[str]) -> Decorator:
 
 _VARIANT = click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants.")
 _FORMAT = click.option("--format", "formats", multiple=True, metavar="GLOB", help="Only these formats.")
-_FORCE = click.option("--force-format", is_flag=True, help="Pack even where a format would waste memory.")
+_FORCE = click.option("--force-format", is_flag=True, help="Pack even if a format wastes memory.")
 
 _RUN: tuple[Decorator, ...] = (
     device_option,
@@ -222,14 +222,14 @@ _RUN: tuple[Decorator, ...] = (
     click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers."),
     click.option(
         "--watchdog", type=_Seconds(), default=RunOptions.watchdog, show_default=True, metavar="SECONDS",
-        help="Give up on a variant that gives no answer for this long.",
+        help="Stop a variant that gives no answer in this time.",
     ),
 )  # fmt: skip
 
 _LIMITS: tuple[Decorator, ...] = (
     click.option(
         "--pending-launches", type=ParameterType(Parameter(1, "", between=(1, MAX_INDEX))), metavar="N",
-        help="Launches from the device that may wait at once [default: the bounds of the variants].",
+        help="Device launches that may be pending [default: the bounds of the variants].",
     ),
     click.option(
         "--heap", "heap_bytes", type=ParameterType(Parameter(1, "", between=(1, 2**46))), metavar="BYTES",
@@ -240,7 +240,7 @@ _LIMITS: tuple[Decorator, ...] = (
 _INPUT: tuple[Decorator, ...] = (
     click.option(
         "--input-format", metavar="NAME", callback=_reader,
-        help="Take the file to be this (`spgraph list readers`), instead of looking at it.",
+        help="Format of the file (`spgraph list readers`) [default: detected].",
     ),
     click.option("--base", type=click.Choice(["0", "1"]), help="First index in the file."),
     click.option("--symmetrize", is_flag=True, help="Add the transpose of every entry."),
@@ -260,7 +260,7 @@ _INPUT: tuple[Decorator, ...] = (
         help="Column of an edge list that has the weights [default: the third, unless it has times].",
     ),
     click.option(
-        "--bipartite", is_flag=True, help="Take rows and columns as the two sides of an undirected graph."
+        "--bipartite", is_flag=True, help="Read rows and columns as the two sides of an undirected graph."
     ),
     click.option("--part", type=click.Choice(["real", "imag", "abs"]), help="Part of complex values."),
     _seed_option,

@@ -73,7 +73,7 @@ class ProblemCommand(click.Command):
             flags = ", ".join(map(flag_of, self.problem.options))
             raise UsageError(
                 f"{self.problem.name} reads no file or recipe: its inputs are made from {flags} and --seed",
-                remedy=f"leave out {rest[0]!r}",
+                remedy=f"omit {rest[0]!r}",
             )
         return rest
 
@@ -132,7 +132,7 @@ def given_own(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("any_component"):
         own["component"] = "any"
     if "source" in own and ("sources" in own or "component" in own):
-        raise UsageError("--source names the vertex to start from", remedy="leave out the other options")
+        raise UsageError("--source names the vertex to start from", remedy="omit the other options")
     return own
 
 

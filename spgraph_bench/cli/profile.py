@@ -34,7 +34,7 @@ _NEAR = 2
 _LEGEND = """\
 requests  memory instructions, one for each warp
 sectors   of 32 bytes, moved for a request; for shared memory passes over its banks
-ideal     sectors (passes) that could do
+ideal     fewest sectors (passes) for the same bytes
 lanes     of 32, that take part
 L1 L2     percent of the sectors found there, by a model of caches: not a measurement
 meet      lanes of a request at one address (atomics)"""

@@ -212,7 +212,7 @@ def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int,
     stats = row_stats(matrix.csr)
     if refused := get_format(form).refuse(stats, None):
         raise UsageError(
-            f"{form}: {refused}", place=matrix.name, remedy="take another format, or another matrix"
+            f"{form}: {refused}", place=matrix.name, remedy="use another format, or another matrix"
         )
     packed = get_format(form).pack(matrix.csr)
     if as_json:

@@ -40,8 +40,8 @@ __all__ = ["command"]
 def command(device: str, junit: Path | None, results: Path | None) -> int:
     """Check that everything works on this machine: every problem and kernel, on small inputs.
 
-    Exit status: 0 all well; 1 a variant is wrong, failed, or did not run although it must; 3 the device that was
-    asked for cannot be used (with --device cuda: no GPU, no PyCUDA, no nvcc).
+    Exit status: 0 success; 1 a variant is wrong, failed, or did not run although it must; 3 the requested device
+    cannot be used (with --device cuda: no GPU, no PyCUDA, no nvcc).
 
     \b
       spgraph smoke --device cuda --junit smoke.xml

@@ -79,7 +79,7 @@ _TEXTS = {
       spgraph cc graph.mtx
       spgraph cc rmat:scale=20,symmetrize=1 --mode hook
       spgraph cc edges.txt --output component.csv""",
-    "bc": """Find out who lies on how many shortest paths: betweenness centrality, edges without weights.
+    "bc": """Find the vertices that most shortest paths pass: betweenness centrality, edges without weights.
 
     From each source every vertex gets its dependency, the sum over targets of the share of shortest paths
     that lead through it; the answer is the sum over sources. Times are per source. Dependencies are compared
@@ -112,7 +112,7 @@ _EXTRA = {
         ),
         click.option(
             "--delta", type=click.FloatRange(min=0, min_open=True), metavar="LENGTH",
-            help="How far the threshold of near-far and auto rises at a time [default: found from the weights].",
+            help="How far the threshold of near-far and auto rises at a time [default: from the weights].",
         ),
     ),
     "bc": (
@@ -136,7 +136,7 @@ class _ModeName(TextParam):
         if value not in known:
             close = difflib.get_close_matches(value, known, n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
-            self.fail(f"{value!r} is none of {', '.join(known)}.{hint}", param, ctx)
+            self.fail(f"{value!r} is not one of {', '.join(known)}.{hint}", param, ctx)
         return str(value)
 
 
@@ -191,7 +191,7 @@ def command_for(problem: str) -> click.Command:
 
 def _all_sources(own: Mapping[str, Any]) -> dict[str, Any]:
     if "source" in own or "sources" in own:
-        raise UsageError("--all-sources starts from every vertex", remedy="leave out --source and --sources")
+        raise UsageError("--all-sources starts from every vertex", remedy="omit --source and --sources")
     return {**own, "sources": _ALL, "component": "any"}
 
 
@@ -213,7 +213,7 @@ def _params(
         if name not in given:
             continue
         if name in params and (given[name] is not None or name != "delta"):
-            raise UsageError(f"--param {name} is an option of its own here", remedy=f"--{name} alone")
+            raise UsageError(f"--param {name} is a separate option here", remedy=f"--{name} alone")
         if given[name] is not None:
             found[name] = int(given[name]) if name == "parents" else given[name]
     if given.get("delta") is not None and "delta" not in get_variant(problem.name, mode).tunables:
@@ -246,14 +246,16 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     chosen, others = [every[mode]], []
     if given.get("all_modes"):
         if not given["trace"]:
-            raise UsageError("--all-modes says which mode is fastest in each level", remedy="add --trace")
+            raise UsageError("--all-modes shows the fastest mode of each level", remedy="add --trace")
         others = [v for v in every.values() if v.kernel and v.name != mode]
     params = _params(problem, mode, given, options.params)
     check_params([*chosen, *others], options.params)
     check_params([*every.values()], params)
     if output is not None:
         if given.get("tune"):
-            raise UsageError("--tune tries settings: there is no one answer", remedy="leave out --output")
+            raise UsageError(
+                "--tune tries several settings, so there is no single answer", remedy="omit --output"
+            )
         texts = [
             str(own[name]) for name, p in problem.options.items() if p.domain == "TEXT" and own.get(name)
         ]

@@ -86,7 +86,7 @@ def tune(request: Request, params: Mapping[str, Any]) -> int:
         sweep()
     except KeyboardInterrupt:
         show()
-        note(f"nothing was kept, since tuning was interrupted: {mode} goes on with what it had")
+        note(f"tuning was interrupted and nothing saved: {mode} keeps its old settings")
         raise
     if not any(ms for _, ms in tried.values()):
         bad = next((r for r in kept if r.status in ("wrong", "failed")), None)
@@ -99,5 +99,5 @@ def tune(request: Request, params: Mapping[str, Any]) -> int:
     show()
     device = {k: v for k, v in kept[0].device.items() if k in DeviceInfo.__dataclass_fields__}
     path = save_tuned(request.problem.name, str(kept[0].matrix["sha256"]), DeviceInfo(**device), mode, best)
-    note(f"kept for this graph and GPU in {path}; {mode} takes it from now on")
+    note(f"saved for this graph and GPU in {path}; {mode} uses it from now on")
     return exit_status(kept)
