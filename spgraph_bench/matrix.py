@@ -252,14 +252,6 @@ class Matrix:
         """The same graph with vertices called by their numbers inside, which count from 0."""
         return replace(self, original_ids=np.arange(self.csr.rows, dtype=np.int64), names=None)
 
-    def vertex_label(self, vertex: int) -> str:
-        """What the input calls `vertex` (counted from 0): its name where vertices have names, else its id."""
-        if self.names is not None:
-            return self.names[vertex]
-        if self.original_ids is not None:
-            return str(int(self.original_ids[vertex]))
-        return str(vertex + self.first_id)
-
     def vertex_index(self, label: str) -> int:
         """The vertex (counted from 0) that the input calls `label`; of two with the same name the first.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from spgraph_bench.errors import UsageError
 
-__all__ = ["MAX_INDEX", "Parameter", "checked_values", "exact_number", "whole_number"]
+__all__ = ["MAX_INDEX", "Parameter", "checked_values", "exact_number"]
 
 MAX_INDEX = 2**31 - 1
 """The largest row or column index: indices are int32."""
@@ -38,12 +38,6 @@ def exact_number(text: str) -> Fraction | None:
     whole, part = whole.replace("_", ""), part.replace("_", "")
     value = Fraction(int(whole + part or "0"), 10 ** len(part)) * Fraction(10) ** int(exponent or 0)
     return (-1 if sign == "-" else 1) * value * _SCALES[scale]
-
-
-def whole_number(text: str) -> int | None:
-    """The integer that `text` is (5000, 5_000, 5k, 1.5M, 1e6), or None."""
-    value = exact_number(text)
-    return value.numerator if value is not None and value.denominator == 1 else None
 
 
 def _exact(given: Any) -> Fraction | None:

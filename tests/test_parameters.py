@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spgraph_bench.cli.main import run
 from spgraph_bench.errors import UsageError
-from spgraph_bench.parameters import Parameter, checked_values, exact_number, whole_number
+from spgraph_bench.parameters import Parameter, checked_values, exact_number
 from spgraph_bench.recipes import parse
 
 
@@ -26,19 +26,18 @@ from spgraph_bench.recipes import parse
     ],
 )  # fmt: skip
 def test_numbers(text: str, value: int | None) -> None:
-    assert whole_number(text) == value
+    assert exact_number(text) == value
 
 
 def test_fractions_are_exact() -> None:
     assert exact_number("0.1") == Fraction(1, 10)
     assert exact_number("1e-3") == Fraction(1, 1000)
-    assert whole_number("0.1") is None
 
 
 @given(st.integers(-(10**18), 10**18))
-def test_whole_numbers_in_every_form(value: int) -> None:
-    assert whole_number(str(value)) == whole_number(f"{value:_}") == whole_number(f"{value}e0") == value
-    assert whole_number(f"{value}k") == 1000 * value
+def test_exact_numbers_in_every_form(value: int) -> None:
+    assert exact_number(str(value)) == exact_number(f"{value:_}") == exact_number(f"{value}e0") == value
+    assert exact_number(f"{value}k") == 1000 * value
 
 
 @pytest.mark.parametrize(

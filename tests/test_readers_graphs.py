@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spgraph_bench.errors import InputError
-from spgraph_bench.matrix import Matrix
+from spgraph_bench.matrix import Matrix, called
 from spgraph_bench.readers import ReadOptions, read
 
 
@@ -102,7 +102,7 @@ PAJEK = '*Network roads\n% made up\n*Vertices 4\n1 "Bad Ems" 0.1 0.2\n2 Köln ic
 def test_pajek(tmp_path: Path) -> None:
     matrix = load(tmp_path, "a.net", PAJEK + "*Arcs\n1 2 5\n2 1 6.5 w 2\n*Edges\n2 4 7 c Blue\n1 1 2\n")
     assert dense(matrix) == [[2, 5, 0, 0], [6.5, 0, 0, 7], [0, 0, 0, 0], [0, 7, 0, 0]]
-    assert [matrix.vertex_label(v) for v in range(4)] == ["Bad Ems", "Köln", "3", "Ulm"]
+    assert [str(called(matrix.labels(), v)) for v in range(4)] == ["Bad Ems", "Köln", "3", "Ulm"]
     assert matrix.policies.base == 1
     edges = load(tmp_path, "b.net", "*vertices 3\n*edges\n1 2\n2 1\n2 3\n")
     assert dense(edges) == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
@@ -153,7 +153,7 @@ def networkx() -> Any:
 def test_gml(tmp_path: Path, networkx: Any) -> None:
     directed = load(tmp_path, "a.gml", GML.format(directed=1), parallel="min")
     assert dense(directed) == [[0, 2, 0], [0, 0, 0], [1.5, 0, 0]]
-    assert [directed.vertex_label(v) for v in range(3)] == ["Ann", "Bob", "Cid & Co"]
+    assert [str(called(directed.labels(), v)) for v in range(3)] == ["Ann", "Bob", "Cid & Co"]
     undirected = load(tmp_path, "b", GML.format(directed=0))
     assert dense(undirected) == [[0, 5, 1.5], [5, 0, 0], [1.5, 0, 0]]
     assert undirected.source.format == "gml"
@@ -166,7 +166,7 @@ def test_graphml(tmp_path: Path, networkx: Any) -> None:
     networkx.write_graphml(graph, tmp_path / "a.graphml")
     matrix = read(str(tmp_path / "a.graphml"))
     assert dense(matrix) == [[0, 2, 0], [0, 0, 4], [0, 0, 0]]
-    assert [matrix.vertex_label(v) for v in range(3)] == ["x", "y", "z"]
+    assert [str(called(matrix.labels(), v)) for v in range(3)] == ["x", "y", "z"]
     networkx.write_graphml(networkx.path_graph(3), tmp_path / "b.graphml")
     path = read(str(tmp_path / "b.graphml"))
     assert (dense(path), path.weighted) == ([[0, 1, 0], [1, 0, 1], [0, 1, 0]], False)

@@ -195,7 +195,7 @@ def _all_sources(own: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, "sources": _ALL, "component": "any"}
 
 
-def _mode(problem: Problem, given: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+def _mode(given: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     source = click.get_current_context().get_parameter_source("mode")
     if own.get("weighted") == "yes" and source is click.core.ParameterSource.DEFAULT:
         return _WEIGHTED_MODE
@@ -241,7 +241,7 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     options, own = given_running(problem, given), given_own(problem, given)
     if given.get("all_sources"):
         own = _all_sources(own)
-    mode, output = _mode(problem, given, own), given["output"]
+    mode, output = _mode(given, own), given["output"]
     every = {v.name: v for v in variants(problem.name)}
     chosen, others = [every[mode]], []
     if given.get("all_modes"):

@@ -578,7 +578,7 @@ class _Joining:
         differ = (below != above) & ~(np.isnan(below) & np.isnan(above))
         if differ.any():
             if not resolve or how in ("sum", "error"):
-                self._contradiction(int(np.argmax(differ)), below, above, source)
+                self._contradiction(int(np.argmax(differ)), above, source)
             if how in _REDUCE:
                 group[self.second] = _REDUCE[how](below, above)
             else:
@@ -589,7 +589,7 @@ class _Joining:
         agreed[self.place] = group  # of two groups the second, which holds what was agreed on
         return agreed
 
-    def _contradiction(self, which: int, below: Values, above: Values, source: Source) -> None:
+    def _contradiction(self, which: int, above: Values, source: Source) -> None:
         raw, group = self.raw, self.second[which]
         entries = self.entry[self.begin[[group - 1, group]]]
         first, second = (int(e) for e in np.sort(entries))
