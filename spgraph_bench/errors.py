@@ -75,7 +75,7 @@ class InputError(SpgraphError):
 
 
 class CacheError(SpgraphError):
-    """A cache folder or entry that somebody else owns or may change: nothing is taken from it (status 2)."""
+    """A cache folder or entry that another user owns or may change: nothing is taken from it (status 2)."""
 
     exit_status = 2
 

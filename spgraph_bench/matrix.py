@@ -61,7 +61,7 @@ class CSR:
     col_idx: npt.NDArray[np.int32]
     values: npt.NDArray[np.float64] | None
     symmetric: bool | None = None
-    """Whether the pattern equals its transpose, where somebody knows it."""
+    """Whether the pattern equals its transpose, if known."""
 
     @property
     def nnz(self) -> int:

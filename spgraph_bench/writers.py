@@ -90,7 +90,7 @@ def whole_file(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
             part.replace(path)
         else:
             try:
-                os.link(part, path)  # unlike a rename, fails if somebody else made the file meanwhile
+                os.link(part, path)  # unlike a rename, fails if another process made the file meanwhile
             except FileExistsError:
                 raise UsageError("exists already", place=str(path), remedy="--force overwrites it") from None
             except OSError:  # a file system without hard links

@@ -88,7 +88,7 @@ class DeviceChoice:
     name: str
     """"host" or "cuda:N": what ``open_device`` takes."""
     note: str = ""
-    """Why, when nobody asked for this device by name."""
+    """Why, if the device was not named by the user."""
     warning: str = ""
     """A GPU is there but cannot be used: the cause and its remedy."""
 

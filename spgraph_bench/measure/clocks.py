@@ -37,7 +37,7 @@ def decode_reasons(bits: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(reasons that are throttling, the other reasons) in words, of NVML's bit mask.
 
     Throttling: power cap, hardware slowdown, thermal slowdown, power brake, and bits this table does not
-    know. Not throttling: idle, a clock somebody set, sync boost.
+    know. Not throttling: idle, a clock set by hand, sync boost.
     """
     throttling = [word for bit, (word, slows) in _REASONS.items() if bits & bit and slows]
     others = [word for bit, (word, slows) in _REASONS.items() if bits & bit and not slows]
@@ -63,7 +63,7 @@ class ClockState:
     throttle: tuple[str, ...]
     """Reasons that count as throttling."""
     reasons: tuple[str, ...]
-    """Reasons that do not (idle, a clock somebody set)."""
+    """Reasons that do not (idle, a clock set by hand)."""
     utilisation_percent: int | None
     others: tuple[GpuProcess, ...]
     """Other processes that compute on it."""

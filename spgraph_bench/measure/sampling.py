@@ -84,7 +84,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True)
 class Taken:
-    """One sample, as it was taken. Kept by whoever may have to resume."""
+    """One sample, as it was taken. Kept so that sampling can resume."""
 
     key: str
     cache: Cache

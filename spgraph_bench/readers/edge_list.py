@@ -347,7 +347,7 @@ def weight_column(data: Input, options: ReadOptions, columns: int) -> int | None
 def _leave_out_times(
     table: Table, head: Head, options: ReadOptions, titled: bool, findings: list[Finding]
 ) -> None:
-    """Take times off `table`: nobody means them as weights. Tell of what may be times."""
+    """Take times off `table`: they are not meant as weights. Tell of what may be times."""
     weights = table.weights
     if options.weight_column is not None or weights is None or (head.konect and not titled):
         return

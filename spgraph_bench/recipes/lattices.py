@@ -1,4 +1,4 @@
-"""Recipes on lattices: discretised operators, bands, and graphs without hubs."""
+"""Recipes on grids: discretised operators, bands, and graphs without hubs."""
 
 from __future__ import annotations
 

@@ -75,9 +75,9 @@ def lattice_entries(dims: Sequence[int], steps: Sequence[Step]) -> int:
 
 
 def lattice(dims: Sequence[int], steps: Sequence[Step], progress: Progress) -> Pattern:
-    """Points of a lattice of extents `dims`, numbered row-major, each linked to itself + each step.
+    """Points of a grid of extents `dims`, numbered row-major, each linked to itself + each step.
 
-    Links that leave the lattice are dropped, as Dirichlet boundaries do. `steps` must be distinct.
+    Links that leave the grid are dropped, as Dirichlet boundaries do. `steps` must be distinct.
     """
     points = prod(dims)
     strides = [prod(dims[d + 1 :]) for d in range(len(dims))]
@@ -131,7 +131,7 @@ def drawn_columns(
         col_idx[at : at + len(kept)] = kept
         at += len(kept)
         progress("drawing columns", int(drawn[last]) / max(1, total))
-    col_idx.resize(at, refcheck=False)  # gives the tail back; nobody else holds it
+    col_idx.resize(at, refcheck=False)  # gives the tail back; it has no other reference
     return row_ptr_of(kept_lengths), col_idx, total - at
 
 

@@ -247,7 +247,7 @@ def compiler_identity(command: str) -> str:
     except CompileError as error:
         if not isinstance(error.__cause__, OSError):
             raise
-        identity = ask()  # a cache that cannot be written: whoever compiles will say so
+        identity = ask()  # a cache that cannot be written: the compile will report it
     _identities[command] = identity
     return identity
 
@@ -412,7 +412,7 @@ def cached(request: Request) -> Path | None:
     """The artifact of `request` if it is in the cache and whole, else None."""
     try:
         artifact, note = _paths(request)
-    except OSError:  # there is no cache: whoever builds will say so
+    except OSError:  # there is no cache: the build will report it
         return None
     return artifact if _valid(artifact, note) else None
 

@@ -247,7 +247,7 @@ class Variant:
 
     @property
     def kernel(self) -> bool:
-        """Ours (a .cu file), not a peer."""
+        """Whether it is spgraph's own (a .cu file), not a library's."""
         return self.library is None
 
 
@@ -319,7 +319,7 @@ def variant(
     source : kernel file below ``cuda/`` (or an absolute path); None for a library's routine.
     about : one line about it.
     where : "cpu" for baselines that run on the host: timed with the host's clock.
-    library : "cuSPARSE", "scipy", ...: a peer, shown as such.
+    library : "cuSPARSE", "scipy", ...: the reference library that it calls, shown in tables.
     tunables : parameters a user may set with ``--param``.
     dtypes : value types it can do.
     missing : looks at the device and says why the variant cannot run there (an absent library), or None.
@@ -383,7 +383,7 @@ def _place(entry: Variant) -> int:
 
 def variants(problem: str | None = None) -> list[Variant]:
     """All variants (of one problem), from simple to best as their package gives it (``READING_ORDER``), then in
-    the order of registration, peers last."""
+    the order of registration, reference libraries last."""
     global _loaded
     if not _loaded:
         import spgraph_bench.variants as package

@@ -1,4 +1,4 @@
-"""What cuSPARSE's routines share as peers: the library, a handle for each stream, descriptors.
+"""What cuSPARSE's routines share: the library, a handle for each stream, descriptors.
 
 Used through nvmath-python's bindings, on the device's own stream, buffers and clock.
 """

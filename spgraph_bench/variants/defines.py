@@ -13,7 +13,7 @@ __all__ = ["changed", "differing"]
 def changed(params: Mapping[str, Any], tunables: Mapping[str, Parameter], **names: str) -> dict[str, str]:
     """-D for the tunables in `names` (macro=tunable) that are not at their default.
 
-    The default is written in the kernel too: what nobody changed needs no module of its own.
+    The default is written in the kernel too: an unchanged tunable needs no separate module.
     """
     return {m: str(params[t]) for m, t in names.items() if params[t] != tunables[t].default}
 

@@ -82,7 +82,7 @@ class Stamps:
 
     Parameters
     ----------
-    size : how many steps there is room for; 0, and no buffer, where nobody watches.
+    size : how many steps there is room for; 0, and no buffer, without --trace.
     sides : so many rows of steps one after another (forward and back).
     """
 

@@ -1,4 +1,4 @@
-"""Intel's MKL, which CPU peers share: the library through ctypes, and its matrix.
+"""Intel's MKL, which CPU reference libraries share: the library through ctypes, and its matrix.
 
 Why MKL: it is the CPU library that others are measured against, uses all cores, comes from PyPI as a wheel
 and takes our CSR arrays as they are.

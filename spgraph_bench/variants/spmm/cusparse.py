@@ -1,4 +1,4 @@
-"""cuSPARSE's SpMM as peers, through nvmath-python's bindings, on the same stream, buffers and clock.
+"""cuSPARSE's SpMM routines to compare with, through nvmath-python's bindings, on the same stream, buffers and clock.
 
 Each algorithm is prepared as its documentation advises: workspace allocated once, ``cusparseSpMM_preprocess``
 called once and its time kept as preprocessing. Y = 1 A X + 0 Y, scalars in host memory, of the type that sums

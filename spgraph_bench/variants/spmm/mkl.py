@@ -1,4 +1,4 @@
-"""Intel's MKL as the multi-threaded CPU peer of SpMM: its inspector-executor routines.
+"""Intel's MKL as the multi-threaded CPU reference for SpMM: its inspector-executor routines.
 
 ``mkl_sparse_optimize`` is told to expect many calls, and is counted as preprocessing.
 """

@@ -1,4 +1,4 @@
-"""cuSPARSE's SpMV as peers, through nvmath-python's bindings, on the same stream, buffers and clock.
+"""cuSPARSE's SpMV routines to compare with, through nvmath-python's bindings, on the same stream, buffers and clock.
 
 Each algorithm is prepared as its documentation advises: workspace allocated once, ``cusparseSpMV_preprocess``
 called once and its time kept as preprocessing. y = 1 A x + 0 y, scalars in host memory.
