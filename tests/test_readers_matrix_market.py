@@ -195,7 +195,7 @@ def test_faults_are_told_with_their_line(content, place, cause):
         ),
         (
             text("coordinate real symmetric", "3 3 2\n1 2 3\n2 1 3\n"),
-            "declared symmetric, yet stored on both sides of the diagonal (merged as duplicates)",
+            "declared symmetric, yet stored on both sides of the diagonal: counted once",
             3,
             1,
         ),
