@@ -45,7 +45,7 @@ def test_what_a_problem_does_not_say_has_a_default() -> None:
     assert problem.columns(np.ones(3), matrix, inputs) == {}
     assert problem.summary(np.ones(3), {}, matrix, inputs, oracle, []) == {}
     assert problem.scaled(inputs, oracle, 0.5) == (inputs, oracle)
-    assert problem.exact(matrix, np.dtype(np.float32), 0) == "least is no product"
+    assert problem.exact(matrix, np.dtype(np.float32), 0) == "least is not a product"
     packed = get_format("csr").pack(matrix, np.dtype(np.float32))
     assert problem.work(matrix.shape, packed).stored_bytes == packed.stored_bytes
     assert problem.rate(Work(5_000_000, 0, 0, 0), 2.0) == 2.5
