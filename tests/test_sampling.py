@@ -664,6 +664,7 @@ def test_what_is_done_between_turns_comes_between_two_entries() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_alone
 @pytest.mark.parametrize("megabytes", [16, 256])
 def test_hot_before_cold_changes_no_median(megabytes: int) -> None:
     from spgraph_bench.device.cuda import CudaDevice
@@ -690,6 +691,7 @@ def test_hot_before_cold_changes_no_median(megabytes: int) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_alone
 def test_lines_that_persist_in_the_l2_are_evicted_too() -> None:
     """A buffer whose lines are marked as persisting is as slow cold as one whose lines are not."""
     from cuda.bindings import driver
