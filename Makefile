@@ -44,7 +44,8 @@ test: lint type test-host test-sanitized test-races test-fuzz test-compile
 
 # Tests cover pairs of what can be combined; here all of it (tests/proportion.py), and all modules for all architectures.
 test-full: export SPGRAPH_TESTS = full
-test-full: lint type test-host test-sanitized
+test-full:
+	$(MAKE) lint type test-host test-sanitized test-races test-fuzz
 	$(BIN)/python scripts/compile_all.py --all --jobs $(JOBS)
 
 test-variant: $(READY)
@@ -62,8 +63,13 @@ lint: $(READY)
 type: $(READY)
 	$(BIN)/mypy
 
+# All but the kernels' own tests, which test-sanitized runs, and those marked slow. In full: everything.
 test-host: $(READY)
+ifeq ($(SPGRAPH_TESTS),full)
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "not gpu"
+else
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "not gpu and not slow" --ignore-glob='*/test_*_host.py'
+endif
 
 # The kernels themselves under AddressSanitizer and UndefinedBehaviorSanitizer: an index out of bounds in a .cu file fails
 # a test, and so does an overflow. The reader's parser, too.

@@ -16,6 +16,8 @@ from spgraph_bench.api import Results, bench, read
 from spgraph_bench.errors import InputError, NothingRanError, SpgraphError, UsageError
 from spgraph_bench.results.tidy import COLUMNS
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_package_offers_it_without_importing_it() -> None:
     code = (

@@ -198,6 +198,7 @@ def test_2_an_error_that_cannot_be_said(tmp_path: Path) -> None:
     assert _shell("$S nonsense 2> /dev/full", tmp_path).returncode == 2
 
 
+@pytest.mark.slow
 def test_2_a_disk_that_fills_up_costs_the_file_and_not_the_table(tmp_path: Path) -> None:
     command = f"$S bench spmv rmat:scale=4 {' '.join(HOST)} --dtype both --in-process"
     # The compiled kernels must be in the cache: the limit would hold for them too.
@@ -212,6 +213,7 @@ def test_2_a_disk_that_fills_up_costs_the_file_and_not_the_table(tmp_path: Path)
     assert all(json.loads(line)["status"] == "ok" for line in file.read_text().splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_0_names_that_stdout_cannot_say(encoding: str, tmp_path: Path) -> None:
     """Letters beyond the encoding, a blank, and what looks like markup."""
@@ -223,6 +225,7 @@ def test_0_names_that_stdout_cannot_say(encoding: str, tmp_path: Path) -> None:
         assert "[b]" in done.stdout
 
 
+@pytest.mark.slow
 def test_records_of_a_name_that_is_no_utf8(tmp_path: Path) -> None:
     """As the C locale gives it: each byte that cannot be decoded is a lone surrogate."""
     from spgraph_bench.results.store import RecordFile, read_records
@@ -251,6 +254,7 @@ def test_130_leaves_nothing_in_shared_memory(number: signal.Signals, tmp_path: P
     assert not [folder for folder in folders if folder.exists()]
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_left_in_shared_memory_is_removed_by_the_next(tmp_path: Path) -> None:
     killed, left = _hanging(tmp_path)
     living, used = _hanging(tmp_path)
@@ -372,6 +376,7 @@ def test_2_no_folder_for_temporary_files(
     assert "TMPDIR" in err
 
 
+@pytest.mark.slow
 def test_2_generate_where_the_disk_is_full(tmp_path: Path) -> None:
     for name in ("x.mtx", "x.mtx.gz", "x.npz", "x.txt"):
         done = _shell(f"ulimit -f 8; $S generate rmat:scale=12 -o {name}", tmp_path)
@@ -406,6 +411,7 @@ def test_2_a_package_that_is_missing(package: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, said)
 
 
+@pytest.mark.slow
 def test_0_a_file_whose_name_is_no_utf8(tmp_path: Path) -> None:
     try:
         name = os.path.join(os.fsencode(tmp_path), b"bad\xff.mtx")

@@ -10,6 +10,8 @@ import pytest
 from spgraph_bench.variants import variants
 from tests.test_cli_main import spgraph
 
+pytestmark = pytest.mark.slow
+
 BENCH = ("--device", "host", "--no-save", "--time-limit", "0.1", "--in-process")
 SMALL = {
     "bezier": ("--curves", "40"),

@@ -20,6 +20,8 @@ from spgraph_bench.runner.plan import Cell, Task
 from tests.test_cli_main import spgraph
 from tests.test_results import around, record
 
+pytestmark = pytest.mark.slow
+
 BENCH = ("--device", "host", "--no-save", "--time-limit", "0.1", "--in-process")
 
 

@@ -167,6 +167,7 @@ def _bench(tree: Path, *args: str, **more: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(("problem", "name"), [("spmv", "csr-quad"), ("spmv", "ellr"), ("rowsum", "scalar")])
 def test_examples_of_contributing_compute_right(extended: Path, problem: str, name: str) -> None:
     for recipe in ("poisson2d:n=9", "arrow:n=40", "rmat:scale=6"):
@@ -218,6 +219,7 @@ for number, (old, new, said) in enumerate([
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_example_problem_has_a_battery_and_passes_it(extended: Path) -> None:
     """A new problem without one is found."""
     battery = extended / "tests" / "test_rowsum_host.py"

@@ -617,6 +617,7 @@ def test_the_right_reader_is_chosen(text: bytes, name: str, reader: str | None) 
 # Speed --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_speed_and_memory(tmp_path: Path) -> None:
     """A quarter of 100 MB within a quarter of 6 s, peak memory at most five times the file."""
     path = tmp_path / "big.txt"
@@ -677,6 +678,7 @@ for way in "compiled", "python":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="Linux tells the peak")
 @pytest.mark.skipif("SPGRAPH_HOST_SANITIZE" in os.environ, reason="a sanitizer keeps what is freed")
 @pytest.mark.parametrize("head", ["# directed", "% asym weighted", "% sym weighted"])

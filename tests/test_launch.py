@@ -75,6 +75,7 @@ def _counts_of(seed: int, *args: str) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.slow
 def test_the_seed_of_the_command_line_varies_the_order() -> None:
     """The same search from the same vertex: only the order differs, and so how many claims are in vain."""
     graph = ("bfs", "rmat:scale=8,symmetrize=1", "--source", "3")

@@ -23,6 +23,8 @@ from spgraph_bench.runner.figures import analysis_bytes, run_bytes
 from spgraph_bench.stats import row_stats
 from spgraph_bench.structure import analyse
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 GIB = 2**30
 

@@ -25,6 +25,8 @@ from spgraph_bench.results.store import read_records, to_json_lines
 from spgraph_bench.results.sweeps import sweeps
 from spgraph_bench.results.tidy import latest, tables, tidy
 
+pytestmark = pytest.mark.slow
+
 
 def _on(matrix: str, *times: tuple[str, float], library: str = "") -> list[Record]:
     about = {"name": matrix, "sha256": matrix, "rows": 9, "cols": 9, "nnz": 9}
