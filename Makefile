@@ -13,7 +13,7 @@ export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
 
 help:
 	@echo "make demo            a checked, timed SpMV table (on a GPU where one can be used)"
-	@echo "make test            all checks that need no GPU: lint, types, tests, sanitizer, races, nvcc"
+	@echo "make test            all checks that need no GPU: lint, types, tests, sanitizers, nvcc"
 	@echo "make lint | type | test-host | test-sanitized | test-races | test-fuzz | test-compile    one of them"
 	@echo "make format          format Python and kernels (ruff, clang-format)"
 	@echo "make test-full       the same, of every cross product all of it (weekly in CI)"
@@ -40,7 +40,8 @@ $(READY): pyproject.toml scripts/install_gpu.py
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
-test: lint type test-host test-sanitized test-races test-fuzz test-compile
+# test-races is a job of its own in the workflow: every kernel is compiled once more for it.
+test: lint type test-host test-sanitized test-fuzz test-compile
 
 # Tests cover pairs of what can be combined; here all of it (tests/proportion.py), and all modules for all architectures.
 test-full: export SPGRAPH_TESTS = full

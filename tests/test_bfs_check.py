@@ -387,6 +387,7 @@ def test_bfs_without_a_file() -> None:
 ALL_MODES = ("bfs", "rmat:scale=7,symmetrize=1", "--device", "host", "--no-save", "--trace", "--all-modes")
 
 
+@pytest.mark.slow
 def test_the_other_modes_are_watched_from_the_first_source_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -474,6 +475,7 @@ def test_all_modes_interrupted_show_what_is_finished(
     assert said.err.endswith("interrupted\n")
 
 
+@pytest.mark.slow
 def test_bench_bfs_on_a_directed_graph_with_parents() -> None:
     done = spgraph(
         "bench", "bfs", "rmat:scale=7", "--device", "host", "--no-save", "--json", "--sources", "3",
@@ -514,6 +516,7 @@ def test_usage_errors(args: tuple[str, ...], said: str) -> None:
     assert said in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("bfs", "--mode"), ("bench", "bfs", "--variant")])
 def test_options_are_called_alike_and_numbers_read_alike(command: tuple[str, ...]) -> None:
     """Of the problem, whichever command runs it; the old name of --component any is taken, too."""
@@ -529,6 +532,7 @@ def test_options_are_called_alike_and_numbers_read_alike(command: tuple[str, ...
         assert len(record["cases"]) == 25
 
 
+@pytest.mark.slow
 def test_tuning_needs_times() -> None:
     done = spgraph("bfs", "grid:n=5", "--device", "host", "--no-save", "--tune")
     assert done.returncode == 1

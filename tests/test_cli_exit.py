@@ -66,6 +66,7 @@ def test_1_a_wrong_variant(tmp_path: Path) -> None:
     assert "wrong" in out
 
 
+@pytest.mark.slow
 def test_1_a_variant_that_never_returns_and_the_run_goes_on(tmp_path: Path) -> None:
     status, out, _ = _spgraph(
         *BENCH, "--variant", "csr-scalar", "--variant", "faulty-hang", "--watchdog", "2", "--json",
@@ -185,6 +186,7 @@ def test_2_stdout_on_a_full_disk(command: str, tmp_path: Path) -> None:
     assert "internal" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
 def test_0_closed_streams(closed: str, tmp_path: Path) -> None:
     done = _shell(f"$S bench spmv rmat:scale=4 {' '.join(HOST)} --no-save {closed}", tmp_path)
@@ -244,6 +246,7 @@ def _one_record(folder: Path) -> Path:
     return folder / "one.jsonl"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_130_leaves_nothing_in_shared_memory(number: signal.Signals, tmp_path: Path) -> None:
     process, folders = _hanging(tmp_path)

@@ -127,6 +127,7 @@ def rendered(draw: st.DrawFn) -> tuple[str, list[Edge], int]:
     return (text[: -len(end)] if draw(st.booleans()) and text.endswith(end) else text), expected, columns
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(rendered(), st.integers(1, 200), st.booleans())
 def test_random_lists_come_back_exactly(

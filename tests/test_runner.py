@@ -91,6 +91,7 @@ def test_a_kernel_that_kills_its_worker_fails_alone(device: str) -> None:
     assert records["coo-atomic"].status == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_failure_while_timing_costs_that_variant_only(device: str) -> None:
     records, done = bench(
@@ -178,6 +179,7 @@ def test_interrupt_ends_with_the_table_of_what_is_finished(tmp_path: Path) -> No
     assert statuses == {"csr-scalar": "ok", "faulty-hang": "skipped"}
 
 
+@pytest.mark.slow
 def test_interrupt_while_timing_keeps_the_samples() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=300", "--device", "host",

@@ -44,7 +44,7 @@ def test_options_are_checked_and_have_defaults() -> None:
     given_as_text = get_problem("spmm", {"k": "7", "layout": "column"})
     assert isinstance(given_as_text, SpMM)
     assert (given_as_text.k, given_as_text.layout) == (7, "column")
-    for bad in ({"k": 0}, {"k": 513}, {"k": "many"}, {"k": "3.0"}, {"k": None}, {"k": True}):
+    for bad in ({"k": 0}, {"k": 513}, {"k": "many"}, {"k": "3.5"}, {"k": None}, {"k": True}):
         with pytest.raises(UsageError, match="k cannot be") as caught:
             _ = get_problem("spmm", bad)
         assert "from 1 to 512" in str(caught.value.remedy)
