@@ -87,6 +87,8 @@ class Parameter:
 
         Raises ValueError, whose text says what is wrong, and UsageError from `check`.
         """
+        if isinstance(given, bool):  # which Python takes for a number
+            raise ValueError(f"cannot be {given!r}")
         for choice in self.choices or ():
             if given == choice or str(given).strip() == str(choice):
                 return choice
