@@ -73,10 +73,14 @@ else
 endif
 
 # The kernels themselves under AddressSanitizer and UndefinedBehaviorSanitizer: an index out of bounds in a .cu file fails
-# a test, and so does an overflow. The reader's parser, too.
+# a test, and so does an overflow. The reader's parser, too. Per commit on the inputs that the race pass takes; in full on all.
 test-sanitized: $(READY)
-	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py \
-	  tests/test_readers_compiled.py
+ifeq ($(SPGRAPH_TESTS),full)
+	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py
+else
+	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py -k "$(RACES)"
+endif
+	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu and not slow" tests/test_readers_compiled.py
 
 # Every kernel with its defaults, on the matrices, graphs and other inputs that take it through most of its code, under the
 # race detector of the host device (docs/races.md). Planted faults are found by tests/test_races.py.
