@@ -456,7 +456,7 @@ def main(words: Sequence[str] | None = None) -> int:
             worst = max(worst, 0 if "not kept" not in said else 1)
             if given.archive:
                 pack(given.archive, given.out, log)
-    print(f"{time.monotonic() - started:.0f} s in all; {missing} runs not started for want of time")
+    print(f"{time.monotonic() - started:.0f} s in all; {missing} runs not started: no time left")
     return 1 if missing else worst
 
 

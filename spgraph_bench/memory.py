@@ -111,7 +111,7 @@ def _inactive(file: Path, first: bool) -> int:
 
 
 def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
-    """How many processes the kernel has ended for want of memory: of our control groups and the machine."""
+    """How many processes the kernel has ended because memory ran out: of our control groups and the machine."""
     files = [proc / "vmstat"]
     files += [f / ("memory.oom_control" if v1 else "memory.events") for f, v1 in _groups(proc, groups)]
     total = 0

@@ -256,7 +256,7 @@ def levels(records: Sequence[Record]) -> str | None:
 def total_time(rows: Rows, most: int = 1_000_000) -> str | None:
     """Setup and N runs together over N, of the GPU variants that are the cheapest for some N; None for one only.
 
-    Where two lines cross, the dearer setup has paid for itself.
+    Where two lines cross, the more expensive setup has paid for itself.
     """
     able = [r for r in rows if r["median_ms"] and r["setup_ms"] is not None and r["where"] == "gpu"]
     counts = [round(10 ** (k / 8)) for k in range(8 * round(math.log10(most)) + 1)]

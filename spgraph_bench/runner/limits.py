@@ -31,7 +31,7 @@ def limited(
     asked : limits that the user asked for, which win.
     refuse : why the device cannot have these limits, or None.
 
-    Raises UsageError when limits that were asked for do not fit, or are nobody's.
+    Raises UsageError when limits that were asked for do not fit, or that no variant uses.
     """
     bounds = {v.name: _bound(v, task, payload) for v in variants if v.limits is not None}
     if not bounds:

@@ -85,7 +85,7 @@ class _Group:
         self._pending = {cell.key: cell for cell in cells}
         """Cells without a record."""
         self._at: Cell | None = None
-        """The cell whose launch is under way."""
+        """The cell whose launch is in flight."""
 
     def time(self) -> None:
         """Sample until each cell has its record; samples that were taken outlive the worker."""

@@ -53,7 +53,7 @@ def run(
     """
     wanted = get_problem(problem, settings.options)
     by_name = {v.name: v for v in variants}
-    with contextlib.suppress(OSError):  # whoever compiles will say so
+    with contextlib.suppress(OSError):  # the compile step reports it
         cache_dir("modules")  # CacheError ends the run: code would be run out of it
 
     # Plan: the payload while the device gets ready, then what depends on it.

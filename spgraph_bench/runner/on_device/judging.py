@@ -65,7 +65,7 @@ class Judge:
             result, facts = checked.result, checked.facts
             by.append("by_validator")
         if not by:  # a problem must have one or the other
-            result = CheckResult(False, f"nobody can tell whether the answer to case {case + 1} is right")
+            result = CheckResult(False, f"no check covers the answer to case {case + 1}")
         return result, by, facts
 
     def by_labels(self, result: CheckResult) -> CheckResult:

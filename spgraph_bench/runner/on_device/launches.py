@@ -22,7 +22,7 @@ class Launches:
 
     Parameters
     ----------
-    lost : gets variants that lost children. Freeing their memory might hang, so whoever has the list keeps it
+    lost : gets variants that lost children. Freeing their memory might hang, so the owner of the list keeps it
         until the end.
     """
 
