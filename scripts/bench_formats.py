@@ -100,9 +100,7 @@ def line(form: Format, csr: CSR, dtype: str, given: dict[str, str], repeat: int)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("matrices", nargs="*", metavar="MATRIX")
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     parser.add_argument("--format", action="append", metavar="GLOB", help="only formats of such names")

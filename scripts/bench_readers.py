@@ -160,9 +160,7 @@ def time_lists(paths: Iterator[str], repeat: int) -> None:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE")
     parser.add_argument("--entries", type=int, default=4_000_000)
     parser.add_argument("--repeat", type=int, default=8)
@@ -195,10 +193,7 @@ def bench(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SPGRAPH_CACHE"] = folder  # or a file that takes long is read once only
         for path in arguments.files or written(Path(folder), arguments.entries):
-            times = [
-                [seconds(task, path) for task in (scipy.io.mmread, to_csr, read)]
-                for _ in range(arguments.repeat)
-            ]
+            times = [[seconds(task, path) for task in (scipy.io.mmread, to_csr, read)] for _ in range(arguments.repeat)]
             best = np.min(times, axis=0)
             (to_coo, to_csrs), ours = best[:2], best[2]
             print(

@@ -32,18 +32,7 @@ METRIC = "gpu__time_duration.sum"
 MARK = "(7,"
 """Grid of the empty kernel that stands before each variant's launches."""
 UNITS = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3}
-COLUMNS = (
-    "recipe",
-    "variant",
-    "kernel",
-    "cache",
-    "ncu",
-    "spgraph",
-    "zero",
-    "difference",
-    "percent",
-    "within",
-)
+COLUMNS = ("recipe", "variant", "kernel", "cache", "ncu", "spgraph", "zero", "difference", "percent", "within")
 
 
 def rows_of(log: str) -> list[dict[str, str]]:
@@ -114,12 +103,31 @@ def profiled(recipe: str, cache: str, count: int, names: Sequence[str]) -> dict[
         log = Path(folder) / "ncu.csv"
         done = subprocess.run(
             [
-                "ncu", "--csv", "--log-file", log, "--metrics", METRIC, "--clock-control", "none",
-                "--cache-control", "none", "--profile-from-start", "off",
-                sys.executable, __file__, "--launch", cache, "--launches", str(count), recipe, *names,
+                "ncu",
+                "--csv",
+                "--log-file",
+                log,
+                "--metrics",
+                METRIC,
+                "--clock-control",
+                "none",
+                "--cache-control",
+                "none",
+                "--profile-from-start",
+                "off",
+                sys.executable,
+                __file__,
+                "--launch",
+                cache,
+                "--launches",
+                str(count),
+                recipe,
+                *names,
             ],
-            stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
         operations = json.loads(done.stdout.splitlines()[-1])
         table = rows_of(log.read_text())
     groups: list[list[tuple[str, float]]] = []
@@ -150,16 +158,24 @@ def compared(recipe: str, globs: Sequence[str], count: int) -> list[dict[str, An
             ours, zero = median(samples["times_ms"]) * 1e3, record["ceiling"]["zero_ms"] * 1e3
             difference = ours - zero - ncu
             within = abs(difference) <= max(1.0, 0.05 * ncu)
-            values = (recipe, record["variant"], kernel, cache, ncu, ours, zero, difference,
-                      100 * difference / ncu, within)  # fmt: skip
+            values = (
+                recipe,
+                record["variant"],
+                kernel,
+                cache,
+                ncu,
+                ours,
+                zero,
+                difference,
+                100 * difference / ncu,
+                within,
+            )
             rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variant", action="append", default=[], metavar="GLOB")
     parser.add_argument("--launches", type=int, default=15, metavar="N", help="launches of each under ncu")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.csv")

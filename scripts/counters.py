@@ -60,16 +60,28 @@ COLUMNS = (
     Column("l2_hit_percent", "hit", 0, "lts__t_sector_hit_rate.pct"),
     Column("l1_percent", "L1", 0, "l1tex__throughput.avg.pct_of_peak_sustained_elapsed"),
     Column("l1_hit_percent", "hit", 0, "l1tex__t_sector_hit_rate.pct"),
-    Column("sectors_per_request", "s/req", 1,
-           "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"),
+    Column("sectors_per_request", "s/req", 1, "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"),
     Column("warps_percent", "warps", 0, "sm__warps_active.avg.pct_of_peak_sustained_active"),
     Column("issue_percent", "issue", 0, "smsp__issue_active.avg.pct_of_peak_sustained_active"),
-)  # fmt: skip
+)
 STALLS = (
-    "barrier", "branch_resolving", "dispatch_stall", "drain", "lg_throttle", "long_scoreboard",
-    "math_pipe_throttle", "membar", "mio_throttle", "no_instruction", "not_selected", "selected",
-    "short_scoreboard", "sleeping", "tex_throttle", "wait",
-)  # fmt: skip
+    "barrier",
+    "branch_resolving",
+    "dispatch_stall",
+    "drain",
+    "lg_throttle",
+    "long_scoreboard",
+    "math_pipe_throttle",
+    "membar",
+    "mio_throttle",
+    "no_instruction",
+    "not_selected",
+    "selected",
+    "short_scoreboard",
+    "sleeping",
+    "tex_throttle",
+    "wait",
+)
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 FIELDS = ("kernel", "grid", "block", *(c.name for c in COLUMNS), *(f"stall_{s}" for s in STALLS))
 
@@ -94,9 +106,7 @@ def condensed(log: str, name: str) -> list[Row]:
     own = log.startswith("kernel,grid,block,")
     table = list(csv.DictReader(log.splitlines())) if own else rows_of(log)
     if own and table:
-        return [
-            {f: (row[f] or "") if f in FIELDS[:3] else number(row.get(f)) for f in FIELDS} for row in table
-        ]
+        return [{f: (row[f] or "") if f in FIELDS[:3] else number(row.get(f)) for f in FIELDS} for row in table]
     if not table or not {"Kernel Name", METRIC} <= set(table[0]):
         raise CountersError(
             f"{name}: no kernels and their {METRIC} in it\n"
@@ -154,13 +164,36 @@ def profiled(words: Sequence[str]) -> tuple[list[Row], str]:
         log = Path(folder) / "ncu.csv"
         done = subprocess.run(
             [
-                "ncu", "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log),
-                "--metrics", ",".join(metrics), "--clock-control", "none", "--kernel-id", "::regex:.*:1",
-                sys.executable, "-P", "-m", "spgraph_bench", "bench", *words,
-                "--in-process", "--no-gate", "--no-save", "--time-limit", "0.01",
+                "ncu",
+                "--csv",
+                "--page",
+                "raw",
+                "--print-units",
+                "base",
+                "--log-file",
+                str(log),
+                "--metrics",
+                ",".join(metrics),
+                "--clock-control",
+                "none",
+                "--kernel-id",
+                "::regex:.*:1",
+                sys.executable,
+                "-P",
+                "-m",
+                "spgraph_bench",
+                "bench",
+                *words,
+                "--in-process",
+                "--no-gate",
+                "--no-save",
+                "--time-limit",
+                "0.01",
             ],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         text = log.read_text() if log.exists() else ""
     said = done.stdout.strip().splitlines()
     errors = [x for x in [*said, *text.splitlines()] if x.startswith("==ERROR==")] or said[-5:]

@@ -206,9 +206,7 @@ def one_for_all(stems: Iterable[str], dtype: str, keep: Callable[[Record], bool]
 
 def _pairs(stems: dict[str, str], dtype: str, row: str, prefix: str = "") -> tuple[str, list[Pair]]:
     """For a row of the headlines: which variants, if one for all, and the pairs."""
-    keep = {
-        "all": (cusparse, ours), "generic": (cusparse, generic), "csr": (their_csr, plain_csr),
-    }  # fmt: skip
+    keep = {"all": (cusparse, ours), "generic": (cusparse, generic), "csr": (their_csr, plain_csr)}
     if row != "one":
         theirs, mine = keep[row]
         return "", [
@@ -220,10 +218,13 @@ def _pairs(stems: dict[str, str], dtype: str, row: str, prefix: str = "") -> tup
     if mine_name is None or theirs_name is None:
         return "", []
     pairs = [
-        (stem.removeprefix("spmv-"), find(prefix + stem, theirs_name, dtype=dtype, reorder="none"),
-         find(prefix + stem, mine_name, dtype=dtype, reorder="none"))
+        (
+            stem.removeprefix("spmv-"),
+            find(prefix + stem, theirs_name, dtype=dtype, reorder="none"),
+            find(prefix + stem, mine_name, dtype=dtype, reorder="none"),
+        )
         for stem in stems
-    ]  # fmt: skip
+    ]
     return f"{mine_name} against {theirs_name}: ", pairs
 
 
@@ -268,9 +269,7 @@ def _where_it_loses() -> str:
         for dtype, stems in itertools.product(DTYPES, (RECIPES, REAL)):
             for name, a, b in _pairs(stems, dtype, row)[1]:
                 if a is not None and b is not None and span(a).below(span(b)):
-                    lost.setdefault(row, []).append(
-                        f"{name} {dtype} ({significant(span(a).median / span(b).median)})"
-                    )
+                    lost.setdefault(row, []).append(f"{name} {dtype} ({significant(span(a).median / span(b).median)})")
     if not lost:
         return "It loses on none of them.\n"
     words = {"all": "best of all", "generic": "without dia-jit", "csr": "plain CSR"}
@@ -289,25 +288,21 @@ def spmv_second_gpu() -> str:
 @place("spmv")
 def spmv_table(dtype: str, kind: str = "recipes") -> str:
     stems = RECIPES if kind == "recipes" else REAL
-    head = [
-        "matrix",
-        "best",
-        "without dia-jit",
-        "cuSPARSE's best",
-        "ratio",
-        "plain CSR",
-        "cuSPARSE's CSR",
-        "ratio",
-    ]
+    head = ["matrix", "best", "without dia-jit", "cuSPARSE's best", "ratio", "plain CSR", "cuSPARSE's CSR", "ratio"]
     rows = []
     for stem, name in stems.items():
         best, plain, theirs, mine, csr = (
             spmv(stem, dtype, keep) for keep in (ours, generic, cusparse, plain_csr, their_csr)
         )
-        rows.append([
-            name, *(shown(r, name=True) for r in (best, plain, theirs)), ratio(theirs, best),
-            *(shown(r, name=True) for r in (mine, csr)), ratio(csr, mine),
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                *(shown(r, name=True) for r in (best, plain, theirs)),
+                ratio(theirs, best),
+                *(shown(r, name=True) for r in (mine, csr)),
+                ratio(csr, mine),
+            ]
+        )
     return table(head, rows)
 
 
@@ -318,11 +313,15 @@ def spmv_degree() -> str:
         stem = "spmv-rmat18" if order == "none" else "spmv-rmat18-degree"
         best, theirs = (spmv(stem, "float32", keep, order) for keep in (ours, cusparse))
         mine, csr = (spmv(stem, "float32", keep, order) for keep in (plain_csr, their_csr))
-        rows.append([
-            {"none": "as it is", "degree": "by degree"}[order],
-            *(shown(r, name=True) for r in (best, theirs)), ratio(theirs, best),
-            *(shown(r, name=True) for r in (mine, csr)), ratio(csr, mine),
-        ])  # fmt: skip
+        rows.append(
+            [
+                {"none": "as it is", "degree": "by degree"}[order],
+                *(shown(r, name=True) for r in (best, theirs)),
+                ratio(theirs, best),
+                *(shown(r, name=True) for r in (mine, csr)),
+                ratio(csr, mine),
+            ]
+        )
     head = ["rmat18, float32", "best", "cuSPARSE's best", "ratio", "plain CSR", "cuSPARSE's CSR", "ratio"]
     return table(head, rows)
 
@@ -349,11 +348,16 @@ def spmv_setup() -> str:
             assert found is not None
             compile_ms = found.record.times.get("matrix_compile_ms")
             after = found.pays_after
-            rows.append([
-                name, found.record.variant, shown(found.record),
-                significant(found.setup_ms), significant(compile_ms) if compile_ms else "",
-                "-" if after is None else "never" if math.isinf(after) else f"{after:,.0f}",
-            ])  # fmt: skip
+            rows.append(
+                [
+                    name,
+                    found.record.variant,
+                    shown(found.record),
+                    significant(found.setup_ms),
+                    significant(compile_ms) if compile_ms else "",
+                    "-" if after is None else "never" if math.isinf(after) else f"{after:,.0f}",
+                ]
+            )
     return table(head, rows)
 
 
@@ -380,9 +384,11 @@ def printed(stem: str, dtype: str, until: str = "setup, once for each matrix") -
 @place("spmm")
 def spmm() -> str:
     stems = {
-        "spmm-rmat18-k32": "rmat18", "spmm-poisson2d-1000-k32": "5-point Poisson 1000^2",
-        "spmm-bcsstk13-k32": "bcsstk13", "spmm-cage10-k32": "cage10",
-    }  # fmt: skip
+        "spmm-rmat18-k32": "rmat18",
+        "spmm-poisson2d-1000-k32": "5-point Poisson 1000^2",
+        "spmm-bcsstk13-k32": "bcsstk13",
+        "spmm-cage10-k32": "cage10",
+    }
     rows = []
     for stem, name in stems.items():
         best, theirs = fastest(filter(ours, records(stem))), fastest(filter(cusparse, records(stem)))
@@ -416,27 +422,21 @@ def bfs() -> str:
     for stem, name in GRAPHS.items():
         auto = find(stem, "auto")
         found = traversal(auto, "cold") if auto else None
-        rivals = [
-            (r, traversal(r, "cold").mean)
-            for r in records(stem)
-            if ours(r) and r.variant != "auto" and whole(r)
-        ]
+        rivals = [(r, traversal(r, "cold").mean) for r in records(stem) if ours(r) and r.variant != "auto" and whole(r)]
         best = min(rivals, key=lambda pair: pair[1] or math.inf, default=(None, None))[0]
         share = found.mean / (traversal(best, "cold").mean or 1) if found and found.mean and best else None
-        rows.append([
-            name, str(len(auto.cases)) if auto else "-", shown(auto),
-            marked(significant(found.gteps), auto) if found and found.gteps else "-",
-            shown(best, name=True), marked(significant(share), auto, best) if share else "",
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                str(len(auto.cases)) if auto else "-",
+                shown(auto),
+                marked(significant(found.gteps), auto) if found and found.gteps else "-",
+                shown(best, name=True),
+                marked(significant(share), auto, best) if share else "",
+            ]
+        )
     return table(
-        [
-            "graph",
-            "sources",
-            "auto, ms",
-            "GTEPS, harmonic mean",
-            "best other mode, ms",
-            "auto's mean over its mean",
-        ],
+        ["graph", "sources", "auto, ms", "GTEPS, harmonic mean", "best other mode, ms", "auto's mean over its mean"],
         rows,
     )
 
@@ -463,11 +463,15 @@ def bfs_trace() -> str:
     for k, level in enumerate(auto.trace):
         watched = {n: r.trace[k]["ms"] for n, r in there.items() if k < len(r.trace) and r.trace[k].get("ms")}
         best = min(watched, key=lambda n: watched[n])
-        rows.append([
-            str(k), *(f"{level[key]:,}" for key in ("vertices", "edges", "inspected")), str(level["how"]),
-            marked(significant(level["ms"] * 1e3), auto),
-            best if best == "auto" else f"{best} {marked(significant(watched[best] * 1e3), there[best])}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                str(k),
+                *(f"{level[key]:,}" for key in ("vertices", "edges", "inspected")),
+                str(level["how"]),
+                marked(significant(level["ms"] * 1e3), auto),
+                best if best == "auto" else f"{best} {marked(significant(watched[best] * 1e3), there[best])}",
+            ]
+        )
     return table(["level", "vertices", "edges", "looked at", "way", "us", "fastest"], rows)
 
 
@@ -506,11 +510,7 @@ def sssp() -> str:
 
 @place("cc")
 def cc() -> str:
-    stems = {
-        "cc-rmat20": "rmat20, symmetrised",
-        "cc-grid-1000": "grid 1000 x 1000",
-        "cc-chain-1M": "chain of 10^6",
-    }
+    stems = {"cc-rmat20": "rmat20, symmetrised", "cc-grid-1000": "grid 1000 x 1000", "cc-chain-1M": "chain of 10^6"}
     rows = [[name, *_modes(stem, ("afforest", "hook", "label"))] for stem, name in stems.items()]
     return table(["graph", "afforest, ms", "hook", "label"], rows)
 
@@ -518,9 +518,10 @@ def cc() -> str:
 @place("bc")
 def bc() -> str:
     stems = {
-        "bc-rmat20": "rmat20, symmetrised, 4 sources", "bc-grid-1000": "grid 1000 x 1000 from a corner",
+        "bc-rmat20": "rmat20, symmetrised, 4 sources",
+        "bc-grid-1000": "grid 1000 x 1000 from a corner",
         "bc-chain-10k": "chain of 10,000 from its end",
-    }  # fmt: skip
+    }
     rows = [[name, *_modes(stem, ("auto", "persistent", "edge", "push"))] for stem, name in stems.items()]
     return table(["graph, ms a source", "auto", "persistent", "edge", "push"], rows)
 
@@ -528,9 +529,16 @@ def bc() -> str:
 # ---- launches from the device -----------------------------------------------------------------------------
 
 CHAINS = (
-    "one-block", "graph", "grid-sync", "graph-while", "device-graph", "host-packed", "host-loop", "tail",
+    "one-block",
+    "graph",
+    "grid-sync",
+    "graph-while",
+    "device-graph",
+    "host-packed",
+    "host-loop",
+    "tail",
     "host-readback",
-)  # fmt: skip
+)
 MANY = ("fire-and-forget", "default-stream", "fire-and-forget-one")
 
 
@@ -551,19 +559,20 @@ def break_even() -> str:
     if r is None:
         return "-\n"
     rows = [
-        [f"{int(b['children']):,}", marked(significant(b["us"]), r),
-         f"{significant(b['low_us'])} to {significant(b['high_us'])}"]
+        [
+            f"{int(b['children']):,}",
+            marked(significant(b["us"]), r),
+            f"{significant(b['low_us'])} to {significant(b['high_us'])}",
+        ]
         for b in r.break_even
-    ]  # fmt: skip
+    ]
     return table(["children at a time", "a launch pays from (us of work)", "95 % interval"], rows)
 
 
 # ---- reading order ----------------------------------------------------------------------------------------
 
 
-def _time_of_step(
-    problem: str, stem: str, variant: str, dtype: str | None
-) -> tuple[float | None, Record | None]:
+def _time_of_step(problem: str, stem: str, variant: str, dtype: str | None) -> tuple[float | None, Record | None]:
     """Its time, in ms, of `launch` in us a task; and the record."""
     r = find(stem, variant, **({"dtype": dtype} if dtype else {}))
     if r is None:
@@ -589,8 +598,10 @@ def steps(problem: str, where: str) -> str:
                 cells.append("-")
                 continue
             gain = first.setdefault(stem, value) / value
-            cells.append(f"{marked(significant(value) if problem == 'launch' else milliseconds(value), r)}"
-                         f" ({significant(gain, 2)}x)")  # fmt: skip
+            cells.append(
+                f"{marked(significant(value) if problem == 'launch' else milliseconds(value), r)}"
+                f" ({significant(gain, 2)}x)"
+            )
         name = step["file"]
         rows.append([step["level"], f"[{name}]({above}{name})", step["new"], *cells])
     return table(["step", "file", "what is new in it", *(f"{n}, {unit}" for _, n in order["records"])], rows)
@@ -623,11 +634,16 @@ def clock(stem: str) -> str:
     with (RESULTS / f"clock-{stem}.csv").open(encoding="utf-8") as file:
         found = [row for row in csv.DictReader(file) if row["cache"] == "cold"]
     rows = [
-        [row["variant"], *(significant(float(row[k])) for k in ("ncu", "spgraph")),
-         significant(float(row["spgraph"]) - float(row["zero"])), significant(float(row["difference"])) if
-         float(row["difference"]) >= 0 else "-" + significant(-float(row["difference"]))]
+        [
+            row["variant"],
+            *(significant(float(row[k])) for k in ("ncu", "spgraph")),
+            significant(float(row["spgraph"]) - float(row["zero"])),
+            significant(float(row["difference"]))
+            if float(row["difference"]) >= 0
+            else "-" + significant(-float(row["difference"])),
+        ]
         for row in sorted(found, key=lambda row: float(row["ncu"]))
-    ]  # fmt: skip
+    ]
     return table([f"{stem}, cold, us", "Nsight Compute", "spgraph", "less zero", "difference"], rows)
 
 
@@ -654,15 +670,24 @@ def counters(*wanted: str) -> str:
             raise MissingError(f"counters-{stem}.csv has no kernel {kernel}")
         stalls = {
             STALLS.get(k.removeprefix("stall_"), k.removeprefix("stall_").replace("_", " ")): float(v or 0)
-            for k, v in row.items() if k.startswith("stall_") and k != "stall_selected"
-        }  # fmt: skip
+            for k, v in row.items()
+            if k.startswith("stall_") and k != "stall_selected"
+        }
         top = sorted(stalls.items(), key=lambda pair: -pair[1])[:3]
         dram, l2, sectors, warps, issue = (float(row[key]) for key in SHARES)
-        rows.append([
-            f"`{kernel}`", stem.partition("-")[2], significant(float(row["us"])), f"{dram:.0f}", f"{l2:.0f}",
-            f"{sectors:.1f}", f"{warps:.0f}", f"{issue:.0f}",
-            ", ".join(f"{name} {share:.0f}" for name, share in top if share >= 5),
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"`{kernel}`",
+                stem.partition("-")[2],
+                significant(float(row["us"])),
+                f"{dram:.0f}",
+                f"{l2:.0f}",
+                f"{sectors:.1f}",
+                f"{warps:.0f}",
+                f"{issue:.0f}",
+                ", ".join(f"{name} {share:.0f}" for name, share in top if share >= 5),
+            ]
+        )
     return table(["kernel", "matrix", "us", "DRAM", "L2", "sectors", "warps", "issue", "waits"], rows)
 
 
@@ -680,9 +705,7 @@ def provenance() -> str:
             e, d = r.environment, r.device
             commit = str(e.get("git_commit", ""))[:12] or "not recorded"
             clean = {True: "", False: ", changed", None: ""}[e.get("git_clean")] if e.get("code") else ""
-            libraries = ", ".join(
-                f"{k} {v}" for k, v in (e.get("libraries") or {}).items() if k == "cuSPARSE"
-            )
+            libraries = ", ".join(f"{k} {v}" for k, v in (e.get("libraries") or {}).items() if k == "cuSPARSE")
             alone = {True: "yes", False: "no", None: "not recorded"}[e.get("gpu_alone")]
             gpu = f"{d.get('name')}, driver {d.get('driver')}"
             code = str(e.get("code", ""))[:12] or "-"
@@ -725,9 +748,7 @@ def lacking(text: str, right: str) -> list[str]:
     """Lines of `right` that `text` does not have in their places, marks too many aside."""
     mine, due = text.splitlines(), right.splitlines()
     if len(mine) != len(due):
-        return [line for line in due if line not in mine] or [
-            f"{len(due)} lines are due, there are {len(mine)}"
-        ]
+        return [line for line in due if line not in mine] or [f"{len(due)} lines are due, there are {len(mine)}"]
 
     def fits(line: str, wanted: str) -> bool:
         spare = f"(?: ?{MARK})?"  # marks that are due are in `wanted`
@@ -737,12 +758,8 @@ def lacking(text: str, right: str) -> list[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing, exit status 1 where something differs"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing, exit status 1 where something differs")
     check = parser.parse_args(words).check
     bad = 0
     for path in documents():

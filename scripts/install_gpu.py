@@ -50,10 +50,7 @@ def main() -> None:
     if toolkit is None:
         print("warning: there is a GPU, but no nvcc; see `spgraph doctor`", file=sys.stderr)
         return
-    print(
-        f"{driver.gpus[0].name} found: building PyCUDA for it, and installing reference libraries ...",
-        flush=True,
-    )
+    print(f"{driver.gpus[0].name} found: building PyCUDA for it, and installing reference libraries ...", flush=True)
     print("of these, mkl is under the Intel Simplified Software License, NVIDIA's wheels under the CUDA EULA")
     with tempfile.TemporaryDirectory() as home:
         # PyCUDA's build reads this file; spgraph uses nothing of curand, whose headers are often missing.

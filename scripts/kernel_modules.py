@@ -30,9 +30,7 @@ __all__ = ["Module", "NotingDevice", "extremes", "modules"]
 MATRICES = ("poisson2d:n=150", "rmat:scale=8", "rmat:scale=8,values=integers", "blocks:n=20")
 """Enough for every choice that kernels make by themselves: dia compiles diagonals in from 100,000 entries on,
 csr-segmented takes one launch up to 2^20, pattern formats need values that are all alike, bsr dense blocks."""
-OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
-    "spmm": ({"k": 1}, {"k": 32}, {"k": 128, "layout": "column"}),
-}
+OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {"spmm": ({"k": 1}, {"k": 32}, {"k": 128, "layout": "column"})}
 LARGEST = 1 << 26
 """Bytes of a packed matrix: with more the recipe and the format do not go together (ell of an rmat graph)."""
 
@@ -198,9 +196,14 @@ def _cases(variant: Variant) -> Iterator[tuple[Matrix, Mapping[str, Any]]]:
 
 
 def _prepared(
-    device: NotingDevice, variant: Variant, matrix: Matrix, dtype: str, offsets: str,
-    options: Mapping[str, Any], params: Mapping[str, Any],
-) -> None:  # fmt: skip
+    device: NotingDevice,
+    variant: Variant,
+    matrix: Matrix,
+    dtype: str,
+    offsets: str,
+    options: Mapping[str, Any],
+    params: Mapping[str, Any],
+) -> None:
     problem, kind = get_problem(variant.problem, options), np.dtype(dtype)
     form, csr = get_format(variant.format), matrix.csr
     own = {k: v for k, v in params.items() if k in form.tunables}
@@ -220,9 +223,14 @@ def _prepared(
     key = (matrix.name, variant.problem, *options.items(), dtype)
     inputs = _once(key, lambda: problem.inputs(matrix, kind, 1))  # type: ignore[arg-type]
     prepare(
-        device, variant, packed, inputs, problem.output_arrays(matrix, kind),  # type: ignore[arg-type]
-        {k: v for k, v in params.items() if k in variant.tunables}, options=filled_options(problem, options),
-    )  # fmt: skip
+        device,
+        variant,
+        packed,
+        inputs,
+        problem.output_arrays(matrix, kind),  # type: ignore[arg-type]
+        {k: v for k, v in params.items() if k in variant.tunables},
+        options=filled_options(problem, options),
+    )
 
 
 def modules(with_extremes: bool = False, only: Callable[[Variant], bool] = lambda v: True) -> NotingDevice:

@@ -76,9 +76,14 @@ def mutants() -> list[Mutant]:
 def _verdict(command: list[str], folder: Path, env: dict[str, str], found: Iterable[int]) -> str:
     """ "found", "not found", "hangs", or what went wrong with the run itself."""
     process = subprocess.Popen(
-        command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command,
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
+    )
     try:
         said, _ = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -104,28 +109,13 @@ def run_one(mutant: Mutant, device: str) -> dict[str, Any]:
         mutant.apply(folder)
         env = {**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1"}
         marker = "gpu" if device == "cuda" else "not gpu"
-        tests = [
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-p",
-            "no:cacheprovider",
-            "-m",
-            marker,
-            *shlex.split(mutant.tests),
-        ]
+        tests = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", marker, *shlex.split(mutant.tests)]
         by_tests = _verdict([sys.executable, *tests], folder, env, {1})
         by_bench = ""
         if mutant.bench:
             words = [*shlex.split(mutant.bench), "--device", device, "--no-save", "--time-limit", "0.1"]
             by_bench = _verdict([sys.executable, "-m", "spgraph_bench", "bench", *words], folder, env, {1, 4})
-    return {
-        "key": mutant.key(),
-        "tests": by_tests,
-        "bench": by_bench,
-        "s": round(time.monotonic() - begin, 1),
-    }
+    return {"key": mutant.key(), "tests": by_tests, "bench": by_bench, "s": round(time.monotonic() - begin, 1)}
 
 
 def _mark(verdict: str) -> str:
@@ -137,13 +127,7 @@ def table(all_of_them: Iterable[Mutant], by_device: dict[str, dict[str, Any]]) -
     rows = list(all_of_them)
     devices = [d for d in ("host", "cuda") if by_device.get(d)]
     names = {"host": "host", "cuda": "GPU"}
-    head = [
-        "fault",
-        "in",
-        "kind",
-        *(f"{w}, {names[d]}" for d in devices for w in ("tests", "checks")),
-        "why not",
-    ]
+    head = ["fault", "in", "kind", *(f"{w}, {names[d]}" for d in devices for w in ("tests", "checks")), "why not"]
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     for m in rows:
         cells = [m.name, m.family, m.kind]
@@ -179,9 +163,7 @@ def load(device: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("host", "cuda"), default="host")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", default="", help="mutants whose name or family contains this")
@@ -190,9 +172,10 @@ def main() -> int:
     arguments = parser.parse_args()
     everything, kept = mutants(), load(arguments.device)
     todo = [
-        m for m in everything
+        m
+        for m in everything
         if arguments.only in f"{m.family} {m.name}" and (arguments.again or kept.get(m.name, {}).get("key") != m.key())
-    ]  # fmt: skip
+    ]
     path = results_file(arguments.device)
     path.parent.mkdir(parents=True, exist_ok=True)
     broken = 0
@@ -207,10 +190,7 @@ def main() -> int:
             part.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             part.replace(path)
             broken += any(str(said[k]).startswith("status") for k in ("tests", "bench"))
-            print(
-                f"{mutant.name}: tests {said['tests']}, checks {said['bench'] or '-'} ({said['s']} s)",
-                flush=True,
-            )
+            print(f"{mutant.name}: tests {said['tests']}, checks {said['bench'] or '-'} ({said['s']} s)", flush=True)
     if arguments.write:
         write(table(everything, {d: load(d) for d in ("host", "cuda")}))
     left = [m.name for m in everything if kept.get(m.name, {}).get("tests") == "not found" and not m.why]

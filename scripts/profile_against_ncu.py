@@ -30,41 +30,26 @@ def rows_of(profile: dict[str, Any]) -> list[tuple[str, str, float, float]]:
         loads, measured = kernel["loads"], kernel["measured"]
         if measured and loads["requests"] and measured["requests"]:
             modelled = loads["sectors"] / loads["requests"]
-            rows.append(
-                (profile["variant"], kernel["name"], modelled, measured["sectors"] / measured["requests"])
-            )
+            rows.append((profile["variant"], kernel["name"], modelled, measured["sectors"] / measured["requests"]))
     return rows
 
 
 def table(rows: Sequence[tuple[str, str, float, float]]) -> list[str]:
     lines = ["| variant | kernel | modelled | measured | difference |", "| --- | --- | --- | --- | --- |"]
     for variant, kernel, modelled, measured in rows:
-        lines.append(
-            f"| {variant} | {kernel} | {modelled:.2f} | {measured:.2f} | {modelled / measured - 1:+.1%} |"
-        )
+        lines.append(f"| {variant} | {kernel} | {modelled:.2f} | {measured:.2f} | {modelled / measured - 1:+.1%} |")
     return lines
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.md")
     parser.add_argument("--matrix", default=MATRIX, metavar="RECIPE")
     parser.add_argument("variants", nargs="*", default=VARIANTS, metavar="VARIANT")
     given = parser.parse_args(words)
     rows = []
     for variant in given.variants:
-        command = [
-            sys.executable,
-            "-m",
-            "spgraph_bench",
-            "profile",
-            variant,
-            given.matrix,
-            "--problem",
-            "spmv",
-        ]
+        command = [sys.executable, "-m", "spgraph_bench", "profile", variant, given.matrix, "--problem", "spmv"]
         done = subprocess.run([*command, "--json", "--measured"], stdout=subprocess.PIPE, text=True)
         if done.returncode:
             print(f"profile_against_ncu.py: {variant} failed (see above)", file=sys.stderr)
@@ -76,9 +61,7 @@ def main(words: Sequence[str] | None = None) -> int:
         given.output.write_text(text + "\n", encoding="utf-8")
     far = [r for r in rows if abs(r[2] / r[3] - 1) > ALLOWED]
     for variant, kernel, modelled, measured in far:
-        print(
-            f"{variant}: {kernel} is modelled as {modelled:.2f}, measured as {measured:.2f}", file=sys.stderr
-        )
+        print(f"{variant}: {kernel} is modelled as {modelled:.2f}, measured as {measured:.2f}", file=sys.stderr)
     return 1 if far or not rows else 0
 
 

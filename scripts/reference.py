@@ -220,11 +220,7 @@ def planned(run: Run, files: Path | None, arch: str) -> list[tuple[str, dict[str
         packed: Packed | None = None
         for variant in sorted(select(run.problem, run.values("--variant")), key=lambda v: v.format):
             form = get_format(variant.format)
-            if (
-                variant.library
-                or str(dtype) not in variant.dtypes
-                or form.refuse(row_stats(matrix.csr), None)
-            ):
+            if variant.library or str(dtype) not in variant.dtypes or form.refuse(row_stats(matrix.csr), None):
                 continue
             try:
                 if packed is None or packed.format != variant.format:
@@ -260,12 +256,11 @@ def build(runs: Sequence[Run], arch: str, jobs: int | None) -> int:
             print(f"error: {error}", file=sys.stderr)
     note = note_commit()
     size = sum(p.stat().st_size for p in paths) / 1e6
+    print(f"{len(paths)} of {len(found)} modules for {arch}, {size:.1f} MB, in {time.monotonic() - started:.0f} s")
     print(
-        f"{len(paths)} of {len(found)} modules for {arch}, {size:.1f} MB, "
-        f"in {time.monotonic() - started:.0f} s"
+        f"code {code_hash()[:12]}, commit {commit().name[:12] or 'unknown'}"
+        f"{'' if note else ', not as committed: records will not name it'}"
     )
-    print(f"code {code_hash()[:12]}, commit {commit().name[:12] or 'unknown'}"
-          f"{'' if note else ', not as committed: records will not name it'}")  # fmt: skip
     return 0 if len(paths) == len(found) else 1
 
 
@@ -398,17 +393,13 @@ def main(words: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--part", type=int, action="append", help="only the runs of this part; repeatable")
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="NAME", help="only this run; repeatable"
-    )
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this run; repeatable")
     parser.add_argument("--list", action="store_true", help="show the runs, start nothing")
     parser.add_argument("--build", action="store_true", help="compile what they need, start nothing")
     parser.add_argument("--arch", default="sm_90", help="what to compile for (%(default)s)")
     parser.add_argument("--device", default="cuda", help="where to run (%(default)s)")
     parser.add_argument("--jobs", type=int, help="compilers at a time")
-    parser.add_argument(
-        "--out", type=Path, default=RESULTS, metavar="FOLDER", help="for the records (%(default)s)"
-    )
+    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FOLDER", help="for the records (%(default)s)")
     parser.add_argument("--archive", type=Path, metavar="FILE", help="keep records and log in this .tgz, too")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run that may end later")
     parser.add_argument("--again", action="store_true", help="repeat what is up to date")
@@ -427,10 +418,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
     started = time.monotonic()
     todo = [r for r in runs if given.again or not up_to_date(r.path(given.out))]
-    print(
-        f"{len(todo)} of {len(runs)} runs to do; code {code_hash()[:12]}, "
-        f"commit {commit().name[:12] or 'unknown'}"
-    )
+    print(f"{len(todo)} of {len(runs)} runs to do; code {code_hash()[:12]}, commit {commit().name[:12] or 'unknown'}")
     named = os.environ.get("SPGRAPH_MATRICES")
     files = Path(named).resolve() if named else None
     if files is None and any(a.startswith(FILE) for r in todo for a in r.args):
@@ -449,9 +437,7 @@ def main(words: Sequence[str] | None = None) -> int:
             said, records = keep(r, status, text, given.out)
             line = f"{r.name}: {time.monotonic() - begun:.1f} s, {said}"
             print(line, flush=True)
-            file.write(
-                f"$ spgraph {shlex.join(arguments_of(r))}\n{line}\n{render(records) if records else ''}\n"
-            )
+            file.write(f"$ spgraph {shlex.join(arguments_of(r))}\n{line}\n{render(records) if records else ''}\n")
             file.flush()
             worst = max(worst, 0 if "not kept" not in said else 1)
             if given.archive:

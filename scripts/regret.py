@@ -21,9 +21,7 @@ from spgraph_bench.results.store import read_records
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", nargs="+", type=Path)
     parser.add_argument("--problem", choices=["bfs", "sssp"], default="bfs")
     parser.add_argument("--mode", default="auto")

@@ -14,14 +14,7 @@ from spgraph_bench.errors import UsageError
 from spgraph_bench.matrix import VertexLabels
 from spgraph_bench.writers import check_place, whole_file
 
-__all__ = [
-    "SUFFIXES",
-    "check_answer_path",
-    "needs_map",
-    "save_answer",
-    "save_vertex_map",
-    "vertex_map_path",
-]
+__all__ = ["SUFFIXES", "check_answer_path", "needs_map", "save_answer", "save_vertex_map", "vertex_map_path"]
 
 Columns = Mapping[str, npt.NDArray[Any]]
 
@@ -36,9 +29,7 @@ def check_answer_path(path: Path) -> None:
     """UsageError if `path` has none of SUFFIXES or no file can be written there; an older one is replaced."""
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(
-            f"cannot tell a format from {path.name!r}",
-            place=str(path),
-            remedy=f"end the name in {', '.join(SUFFIXES)}",
+            f"cannot tell a format from {path.name!r}", place=str(path), remedy=f"end the name in {', '.join(SUFFIXES)}"
         )
     check_place(path, overwrite=True)
     try:  # nothing else tells whether a file can be made there
@@ -94,9 +85,7 @@ def save_answer(path: Path, labels: VertexLabels, columns: Columns, about: str) 
     if kind != ".csv" and not isinstance(labels, np.ndarray):
         known = np.arange(len(labels), dtype=np.int64)
     with whole_file(path, overwrite=True) as file:
-        writer(
-            file, known, {name: _as_labels(name, column, known) for name, column in columns.items()}, about
-        )
+        writer(file, known, {name: _as_labels(name, column, known) for name, column in columns.items()}, about)
 
 
 def _as_labels(name: str, column: npt.NDArray[Any], labels: VertexLabels) -> npt.NDArray[Any]:

@@ -132,36 +132,24 @@ class Results(Sequence[Record]):
             values = list(dict.fromkeys(str(row[name]) for row in rows))
             if len(values) > 1:
                 raise UsageError(
-                    f"these results differ in {name}: {', '.join(values[:5])}",
-                    remedy=f"best({name}=...) chooses",
+                    f"these results differ in {name}: {', '.join(values[:5])}", remedy=f"best({name}=...) chooses"
                 )
         return min(rows, key=lambda row: float(row["median_ms"]))
 
     def compare(
-        self,
-        base: Iterable[Record],
-        *,
-        threshold: float = 0.03,
-        cache: Cache = "cold",
-        allow: Iterable[str] = (),
+        self, base: Iterable[Record], *, threshold: float = 0.03, cache: Cache = "cold", allow: Iterable[str] = ()
     ) -> Comparison:
         """These against `base`, cell by cell: faster, slower, same or unsure (docs/compare.md).
 
         Raises UsageError where the two were measured on other devices, drivers, libraries or by other policies that
         `allow` does not name, and NothingRanError where they have no cell in common.
         """
-        found = compare_records(
-            list(base), self.records, threshold=threshold, cache=cache, allow=tuple(allow)
-        )
+        found = compare_records(list(base), self.records, threshold=threshold, cache=cache, allow=tuple(allow))
         if not found.cells:
-            raise NothingRanError(
-                "no cell is in both", remedy="same matrix, problem, variant and dtype make a cell"
-            )
+            raise NothingRanError("no cell is in both", remedy="same matrix, problem, variant and dtype make a cell")
         if found.refused:
             name, text = next(iter(found.refused.items()))
-            raise UsageError(
-                f"the sides differ in {name}: {text}", remedy=f"allow=[{name!r}], where that is meant"
-            )
+            raise UsageError(f"the sides differ in {name}: {text}", remedy=f"allow=[{name!r}], where that is meant")
         return found
 
     def save(self, path: str | os.PathLike[str], *, cache: Cache = "cold", overwrite: bool = False) -> None:
@@ -179,11 +167,7 @@ class Results(Sequence[Record]):
         if suffix == ".jsonl":
             data = to_json_lines(self.records).encode("utf-8", "backslashreplace")
         else:
-            data = (
-                html_bytes(self.records, cache)
-                if suffix == ".html"
-                else export(self.records, forms[suffix], cache)
-            )
+            data = html_bytes(self.records, cache) if suffix == ".html" else export(self.records, forms[suffix], cache)
         with writers.whole_file(target, overwrite) as stream:
             stream.write(data)
 
@@ -207,21 +191,15 @@ def read(source: Any, **options: Any) -> Matrix:
         return readers.read(text, wanted)
     if text.partition(":")[0] in recipes.names():
         if options:
-            raise UsageError(
-                "options of reading do not apply to a recipe", remedy="set the recipe's own parameters"
-            )
+            raise UsageError("options of reading do not apply to a recipe", remedy="set the recipe's own parameters")
         return recipes.make(text)
-    raise InputError(
-        f"{text}: no such file, and no recipe either", remedy="`spgraph list recipes` names the recipes"
-    )
+    raise InputError(f"{text}: no such file, and no recipe either", remedy="`spgraph list recipes` names the recipes")
 
 
 def _of_scipy(array: Any, options: ReadOptions) -> Matrix:
     """A matrix in memory; its values as float64, or none where they are bool."""
     if array.ndim != 2:
-        raise InputError(
-            f"an array of {array.ndim} dimensions is no matrix", remedy="give one of two dimensions"
-        )
+        raise InputError(f"an array of {array.ndim} dimensions is no matrix", remedy="give one of two dimensions")
     coo = array.tocoo()
     row, col, values = coo.row, coo.col, coo.data
     if values.dtype.kind == "b":
@@ -299,9 +277,7 @@ def bench(
             known = ", ".join(wanted.options) or "it has none"
             raise UsageError(f"{problem} has no option {sorted(unknown)[0]!r}", remedy=known)
         if choice.name == "host":  # emulated kernels are slow
-            own = {
-                k: v for k, v in wanted.host_defaults.items() if not (k == "sources" and "source" in own)
-            } | own
+            own = {k: v for k, v in wanted.host_defaults.items() if not (k == "sources" and "source" in own)} | own
         given = _input(wanted, matrix, own)
         for name, value in own.items():
             if wanted.options[name].vertex and isinstance(value, str):
@@ -336,9 +312,7 @@ def _input(problem: Problem, matrix: Any, options: Mapping[str, Any]) -> Matrix:
 def _chosen(problem: str, names: Sequence[str], formats: Sequence[str]) -> list[Variant]:
     for glob in names:
         if not select(problem, [glob]):
-            raise UsageError(
-                f"no variant of {problem} matches {glob!r}", remedy="`spgraph list variants` names them"
-            )
+            raise UsageError(f"no variant of {problem} matches {glob!r}", remedy="`spgraph list variants` names them")
     for glob in formats:
         if not select(problem, (), [glob]):
             raise UsageError(
@@ -355,7 +329,5 @@ def _types(problem: Problem, dtypes: tuple[str, ...]) -> tuple[str, ...]:
         return ("float32",) if "float32" in problem.dtypes else problem.dtypes[:1]
     for dtype in dtypes:
         if dtype not in problem.dtypes:
-            raise UsageError(
-                f"{problem.name} does not come in {dtype}", remedy=f"one of {', '.join(problem.dtypes)}"
-            )
+            raise UsageError(f"{problem.name} does not come in {dtype}", remedy=f"one of {', '.join(problem.dtypes)}")
     return dtypes

@@ -261,13 +261,9 @@ class Matrix:
         if self.names is not None:
             if (found := self._index_of_name.get(label)) is not None:
                 return found
-            close = (
-                difflib.get_close_matches(label, self._index_of_name, n=2) if len(self.names) < 10**5 else []
-            )
+            close = difflib.get_close_matches(label, self._index_of_name, n=2) if len(self.names) < 10**5 else []
             shown = close or list(self.names[:3])
-            remedy = (
-                f"did you mean {' or '.join(close)}?" if close else f"names are such as {', '.join(shown)}"
-            )
+            remedy = f"did you mean {' or '.join(close)}?" if close else f"names are such as {', '.join(shown)}"
             raise UsageError(f"no vertex is called {label!r} in {self.name}", remedy=remedy)
         if not re.fullmatch(r"[+-]?[0-9]{1,19}", label):
             raise UsageError(f"{label!r} is not a vertex id", remedy=self._ids_there())

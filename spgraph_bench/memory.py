@@ -68,9 +68,7 @@ def _address_space(proc: Path) -> int:
 def _group_limits(proc: Path, groups: Path) -> Iterator[int]:
     """What the limit of each control group around this process leaves; files in cache can be given back."""
     for folder, first in _groups(proc, groups):
-        files = (
-            ("memory.limit_in_bytes", "memory.usage_in_bytes") if first else ("memory.max", "memory.current")
-        )
+        files = ("memory.limit_in_bytes", "memory.usage_in_bytes") if first else ("memory.max", "memory.current")
         limit, used = (_number(folder / name) for name in files)
         if limit is not None and limit < 1 << 60:
             yield max(0, limit - (used or 0) + _inactive(folder / "memory.stat", first))

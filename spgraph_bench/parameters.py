@@ -177,9 +177,7 @@ class Parameter:
         return f"2^{bits}-1" if value > 10**9 and value == 2**bits - 1 else str(value)
 
 
-def checked_values(
-    owner: str, parameters: Mapping[str, Parameter], given: Mapping[str, Any]
-) -> dict[str, Any]:
+def checked_values(owner: str, parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
     """A value for each of `parameters`: of `given` where it has one, checked, else the default.
 
     Names of `given` that are no parameters are left out: one set of ``--param`` reaches all variants. Raises

@@ -40,9 +40,7 @@ def _shipped(name: str) -> Path:
     beside = _PACKAGE.parent / name
     if beside.is_dir():
         return beside
-    raise FileNotFoundError(
-        f"spgraph's folder {name}/ is neither in {_PACKAGE} nor beside it: reinstall spgraph"
-    )
+    raise FileNotFoundError(f"spgraph's folder {name}/ is neither in {_PACKAGE} nor beside it: reinstall spgraph")
 
 
 def cuda_dir() -> Path:
@@ -117,9 +115,7 @@ def _check_owner(status: os.stat_result, path: Path, what: str, remedy: str) -> 
     if status.st_uid != os.geteuid():
         raise CacheError(f"{what} belongs to another user", place=str(path), remedy=remedy)
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise CacheError(
-            f"other users may write to {what}", place=str(path), remedy=f"chmod go-w {path}, or {remedy}"
-        )
+        raise CacheError(f"other users may write to {what}", place=str(path), remedy=f"chmod go-w {path}, or {remedy}")
 
 
 @contextlib.contextmanager

@@ -99,7 +99,5 @@ def _git(root: Path, *arguments: str) -> str:
     # A repository of another user is refused otherwise ("dubious ownership"); nothing of it is run here.
     command = ["git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-C", str(root), *arguments]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True, env=environment
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True, env=environment)
     return done.stdout.strip()

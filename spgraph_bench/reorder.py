@@ -62,8 +62,7 @@ def _rcm(csr: CSR) -> npt.NDArray[np.int32]:
 
     if csr.rows != csr.cols:
         raise UsageError(
-            f"rcm orders square matrices only, this one is {csr.rows:,} x {csr.cols:,}",
-            remedy="--reorder degree",
+            f"rcm orders square matrices only, this one is {csr.rows:,} x {csr.cols:,}", remedy="--reorder degree"
         )
     if not csr.rows:
         return np.zeros(0, np.int32)

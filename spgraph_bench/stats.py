@@ -13,9 +13,15 @@ import numpy.typing as npt
 from spgraph_bench.matrix import CSR
 
 __all__ = [
-    "Lengths", "MatrixStats", "RowBlock",
-    "diagonal_entries", "length_stats", "row_blocks", "row_ranges", "row_stats",
-]  # fmt: skip
+    "Lengths",
+    "MatrixStats",
+    "RowBlock",
+    "diagonal_entries",
+    "length_stats",
+    "row_blocks",
+    "row_ranges",
+    "row_stats",
+]
 
 _CHUNK = 1 << 19
 """Entries worked on at a time: a few arrays of this many words stay in cache."""
@@ -110,14 +116,24 @@ def row_stats(csr: CSR) -> MatrixStats:
     """Statistics of the row lengths of `csr`."""
     rows = length_stats(csr.row_lengths())
     return MatrixStats(
-        csr.rows, csr.cols, csr.nnz, csr.values is None, rows.mean, rows.median, rows.std, rows.max, rows.min,
-        rows.empty, rows.gini, rows.lengths, rows.counts, csr,
-    )  # fmt: skip
+        csr.rows,
+        csr.cols,
+        csr.nnz,
+        csr.values is None,
+        rows.mean,
+        rows.median,
+        rows.std,
+        rows.max,
+        rows.min,
+        rows.empty,
+        rows.gini,
+        rows.lengths,
+        rows.counts,
+        csr,
+    )
 
 
-def row_ranges(
-    row_ptr: npt.NDArray[np.int64], entries: int = _CHUNK, align: int = 1
-) -> Iterator[tuple[int, int]]:
+def row_ranges(row_ptr: npt.NDArray[np.int64], entries: int = _CHUNK, align: int = 1) -> Iterator[tuple[int, int]]:
     """Cut the rows into ranges ``first, last`` (exclusive), for work in chunks.
 
     A range has about `entries` entries and as many rows, or is one longer row; every row is in one range.

@@ -16,9 +16,20 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import Lengths, RowBlock, length_stats, row_blocks
 
 __all__ = [
-    "BLOCK_FILL", "DISTINCT_LIMIT", "BlockFill", "Diagonals", "Structure", "Symmetry", "Values", "analyse",
-    "block_places", "by_alignment", "count_blocks", "distinct_pairs", "transposed",
-]  # fmt: skip
+    "BLOCK_FILL",
+    "DISTINCT_LIMIT",
+    "BlockFill",
+    "Diagonals",
+    "Structure",
+    "Symmetry",
+    "Values",
+    "analyse",
+    "block_places",
+    "by_alignment",
+    "count_blocks",
+    "distinct_pairs",
+    "transposed",
+]
 
 BLOCK_SIZES = (2, 3, 4, 5, 6, 7, 8)
 _ALIGN = 24
@@ -160,8 +171,7 @@ def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Stru
         diagonals=_diagonals(csr, diagonal_lengths),
         symmetry=_symmetry(csr, progress) if csr.rows == csr.cols else None,
         blocks=tuple(
-            BlockFill(size, count, csr.nnz / (count * size**2) if count else 0.0)
-            for (size, _), count in blocks.items()
+            BlockFill(size, count, csr.nnz / (count * size**2) if count else 0.0) for (size, _), count in blocks.items()
         ),
         values=None if csr.values is None else _values(csr.values),
     )
@@ -211,16 +221,12 @@ def count_blocks(
     """
     found: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
     for r, c in sizes:
-        inner = max(
-            (s for s in found if r % s[0] == 0 and c % s[1] == 0), key=lambda s: s[0] * s[1], default=None
-        )
+        inner = max((s for s in found if r % s[0] == 0 and c % s[1] == 0), key=lambda s: s[0] * s[1], default=None)
         if inner is None:
             found[r, c] = distinct_pairs(rows // r, cols // c)
         else:
             keys = found[inner]
-            found[r, c] = distinct_pairs(
-                (keys >> 32) // (r // inner[0]), (keys & 0xFFFFFFFF) // (c // inner[1])
-            )
+            found[r, c] = distinct_pairs((keys >> 32) // (r // inner[0]), (keys & 0xFFFFFFFF) // (c // inner[1]))
     return {size: len(keys) for size, keys in found.items()}
 
 
@@ -267,9 +273,7 @@ def _symmetry(csr: CSR, progress: Progress) -> Symmetry:
     off = mirrored = equal = opposite = 0
     for block in row_blocks(csr):
         entries = slice(int(other.row_ptr[block.first]), int(other.row_ptr[block.last]))
-        rows_t = np.repeat(
-            np.arange(block.first, block.last), np.diff(other.row_ptr[block.first : block.last + 1])
-        )
+        rows_t = np.repeat(np.arange(block.first, block.last), np.diff(other.row_ptr[block.first : block.last + 1]))
         rows, cols = block.row_ids(), block.cols
         is_off = rows != cols
         off += int(np.count_nonzero(is_off))
@@ -301,9 +305,8 @@ def transposed(csr: CSR) -> CSR:
     values = np.ones(csr.nnz, np.int8) if csr.values is None else csr.values
     turned = csr_array((values, csr.col_idx, row_ptr), shape=csr.shape).tocsc()
     return CSR(
-        csr.cols, csr.rows, turned.indptr.astype(np.int64), turned.indices,
-        None if csr.values is None else turned.data,
-    )  # fmt: skip
+        csr.cols, csr.rows, turned.indptr.astype(np.int64), turned.indices, None if csr.values is None else turned.data
+    )
 
 
 def _values(values: npt.NDArray[np.float64]) -> Values:

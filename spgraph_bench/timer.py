@@ -17,10 +17,19 @@ monotonic = time.monotonic
 _CLOCKS = {
     name: getattr(time, name)
     for name in (
-        "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns",
-        "sleep", "thread_time", "thread_time_ns", "time", "time_ns",
+        "monotonic",
+        "monotonic_ns",
+        "perf_counter",
+        "perf_counter_ns",
+        "process_time",
+        "process_time_ns",
+        "sleep",
+        "thread_time",
+        "thread_time_ns",
+        "time",
+        "time_ns",
     )
-}  # fmt: skip
+}
 
 
 def replaced_clocks() -> list[str]:

@@ -75,14 +75,13 @@ def battery() -> dict[str, CSR]:
         "last-row-only": csr(n, n, np.full(n, n - 1), i, 1.0 / (i + 1)),
         "long-empty-stretches": csr(2500, 40, np.repeat([0, 700, 701, 1999, 2499], 8), np.tile(i[:8] * 5, 5)),
         "dense": csr(40, 33, np.repeat(i[:40], 33), np.tile(i[:33], 40), draw.uniform(-1, 1, 1320)),
-        "arrow": csr(
-            n, n, np.concatenate((i, np.zeros(n), i)), np.concatenate((i, i, np.zeros(n))), 0.5
-        ),
+        "arrow": csr(n, n, np.concatenate((i, np.zeros(n), i)), np.concatenate((i, i, np.zeros(n))), 0.5),
         # Shapes.
         "wide": _random(20, 1000, 0.05, 1),
         "tall": _random(1000, 20, 0.05, 2),
         "tridiagonal": csr(
-            300, 300,
+            300,
+            300,
             np.concatenate((np.arange(300), np.arange(299), np.arange(1, 300))),
             np.concatenate((np.arange(300), np.arange(1, 300), np.arange(299))),
             np.concatenate((np.full(300, 2.0), np.full(598, -1.0))),
@@ -90,9 +89,7 @@ def battery() -> dict[str, CSR]:
         # Row lengths.
         "every-length-to-70": random_rows(np.arange(71), 90, 3),
         "lengths-falling": random_rows(np.arange(70, -1, -1), 90, 4),
-        "warps-and-one": random_rows(
-            [31, 32, 33, 0, 63, 64, 65, 1, 127, 128, 129, 0, 0, 255, 256, 257], 400, 5
-        ),
+        "warps-and-one": random_rows([31, 32, 33, 0, 63, 64, 65, 1, 127, 128, 129, 0, 0, 255, 256, 257], 400, 5),
         "around-2048": random_rows([2047, 0, 2048, 2049, 1, 1, 1, 4095, 4096, 4097, 0, 3], 5000, 6),
         "hub-5000": random_rows([3] * 70 + [5000] + [0, 1, 2] * 40 + [1], 6000, 7),
         "two-hubs": random_rows([3000] + [2] * 200 + [3000], 3100, 8),
@@ -106,20 +103,16 @@ def battery() -> dict[str, CSR]:
         # Values.
         "explicit-zeros": csr(n, n, two, np.concatenate((i, i[1:])), 0.0),
         "some-zeros": csr(n, n, two, np.concatenate((i, i[1:])), np.arange(2 * n - 1) % 3),
-        "cancelling": csr(
-            n, 60, np.tile(i, 2), np.tile(i % 60, 2) ^ np.repeat([0, 1], n), np.repeat([1e6, -1e6], n)
-        ),
+        "cancelling": csr(n, 60, np.tile(i, 2), np.tile(i % 60, 2) ^ np.repeat([0, 1], n), np.repeat([1e6, -1e6], n)),
         "all-negative": csr(n, n, np.tile(i, 3), np.concatenate((i, (i + 9) % n, (i + 40) % n)), -1.5),
-    }  # fmt: skip
+    }
     for size in (31, 32, 33, 255, 256, 257, 1023, 1024, 1025):
         found[f"random-{size}"] = _random(size, size, min(1.0, 6 / size), size)
     spread = random_rows([1, 2, 3, 40, 0, 100] * 12, 150, 10)
     odd = spread.value_array().copy()
     odd[::41], odd[7::53], odd[11::97] = np.nan, np.inf, -np.inf
     found["nan-and-inf"] = _with_values(spread, odd)
-    found["denormals"] = _with_values(
-        spread, draw.choice([3e-310, -5e-324, 1e-40, 1e-45, -2e-39], spread.nnz)
-    )
+    found["denormals"] = _with_values(spread, draw.choice([3e-310, -5e-324, 1e-40, 1e-45, -2e-39], spread.nnz))
     # Sums of a row pass the largest float32 (and, in three rows, would pass it only in some orders).
     large = np.where(np.arange(spread.nnz) % 7 == 0, -3e38, 3e38)
     large[:6] = 1e300

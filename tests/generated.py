@@ -31,19 +31,13 @@ def inputs_of(name: str, options: Mapping[str, Any], seed: int = 1) -> dict[str,
     return problem.inputs(generated_matrix(problem, options), np.dtype(problem.dtypes[0]), seed)
 
 
-def oracle_of(
-    name: str, options: Mapping[str, Any], inputs: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def oracle_of(name: str, options: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     problem = problem_of(name, options)
     return problem.oracle(generated_matrix(problem, options), inputs, np.dtype(problem.dtypes[0]))
 
 
 def prepared(
-    device: Device,
-    variant: Variant,
-    options: Mapping[str, Any],
-    inputs: Mapping[str, np.ndarray],
-    **params: Any,
+    device: Device, variant: Variant, options: Mapping[str, Any], inputs: Mapping[str, np.ndarray], **params: Any
 ) -> Prepared:
     """`variant` ready for `inputs`; skips where the device cannot run it."""
     if variant.missing and (lack := variant.missing(device)):
@@ -64,9 +58,7 @@ def solve(device: Device, ready: Prepared) -> tuple[Any, Children]:
     return ready.launch.output(), children_of(ready.job) or Children()
 
 
-def verdict(
-    variant: Variant, options: Mapping[str, Any], inputs: Mapping[str, np.ndarray], output: Any
-) -> Any:
+def verdict(variant: Variant, options: Mapping[str, Any], inputs: Mapping[str, np.ndarray], output: Any) -> Any:
     """What the problem's check says."""
     problem = problem_of(variant.problem, options)
     oracle = oracle_of(variant.problem, options, inputs)

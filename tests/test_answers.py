@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 from scipy.io import mmread
 
-from spgraph_bench.answers import (
-    SUFFIXES,
-    check_answer_path,
-    needs_map,
-    save_answer,
-    save_vertex_map,
-    vertex_map_path,
-)
+from spgraph_bench.answers import SUFFIXES, check_answer_path, needs_map, save_answer, save_vertex_map, vertex_map_path
 from spgraph_bench.errors import UsageError
 
 IDS = np.array([5, 70, 4 * 10**9], np.int64)
@@ -90,9 +83,11 @@ def test_names_are_in_csv_and_in_a_map_beside_the_others(tmp_path: Path) -> None
     with (tmp_path / "p.csv").open(newline="") as file:
         rows = list(csv.reader(file))
     assert rows == [
-        ["vertex", "level", "parent"], [names[0], "0", names[0]], [names[1], "1", names[0]],
+        ["vertex", "level", "parent"],
+        [names[0], "0", names[0]],
+        [names[1], "1", names[0]],
         [names[2], "-1", ""],
-    ]  # fmt: skip
+    ]
     assert np.load(tmp_path / "p.npy").tolist() == [(0, 0, 0), (1, 1, 0), (2, -1, -1)]
     assert "row i is vertex i - 1" in (tmp_path / "p.mtx").read_text()
     known = vertex_map_path(tmp_path / "p.npy")

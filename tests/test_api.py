@@ -55,9 +55,13 @@ def test_bench_on_the_host() -> None:
     said: list[str] = []
     seen = []
     results = bench(
-        sp.eye_array(20, format="csr"), variants=["csr-scalar", "scipy"], device="host", in_process=True,
-        progress=said.append, on_record=seen.append,
-    )  # fmt: skip
+        sp.eye_array(20, format="csr"),
+        variants=["csr-scalar", "scipy"],
+        device="host",
+        in_process=True,
+        progress=said.append,
+        on_record=seen.append,
+    )
     assert {r.variant: r.status for r in results} == {"csr-scalar": "ok", "scipy": "ok"}
     assert list(results) == seen
     assert said
@@ -70,13 +74,9 @@ def test_bench_on_the_host() -> None:
 
 
 def test_bench_of_a_graph_and_of_made_inputs() -> None:
-    (record,) = bench(
-        "grid:n=4", "bfs", variants="push", device="host", in_process=True, options={"source": 0}
-    )
+    (record,) = bench("grid:n=4", "bfs", variants="push", device="host", in_process=True, options={"source": 0})
     assert (record.status, len(record.cases)) == ("ok", 1)
-    (record,) = bench(
-        problem="bezier", variants="uniform", device="host", in_process=True, options={"curves": 10}
-    )
+    (record,) = bench(problem="bezier", variants="uniform", device="host", in_process=True, options={"curves": 10})
     assert record.status == "ok"
 
 

@@ -40,8 +40,7 @@ def _exact(a: CSR, source: int) -> np.ndarray:
     count = [0] * a.rows
     count[source] = 1
     order = [int(v) for v in np.argsort(level, kind="stable") if level[v] >= 0]
-    after = {v: [int(w) for w in a.col_idx[a.row_ptr[v] : a.row_ptr[v + 1]] if level[w] == level[v] + 1]
-             for v in order}  # fmt: skip
+    after = {v: [int(w) for w in a.col_idx[a.row_ptr[v] : a.row_ptr[v + 1]] if level[w] == level[v] + 1] for v in order}
     for v in order:
         for w in after[v]:
             count[w] += count[v]
@@ -67,9 +66,7 @@ def test_the_oracle_is_what_networkx_and_exact_counting_find(name: str) -> None:
     graph = _networkx(a)
     theirs = nx.betweenness_centrality_subset(graph, sources, list(graph))
     ours = sum(plain_dependencies(a, source).dependency for source in sources)
-    assert np.allclose(
-        ours / (1 if graph.is_directed() else 2), [theirs[v] for v in range(a.rows)], rtol=1e-9
-    )
+    assert np.allclose(ours / (1 if graph.is_directed() else 2), [theirs[v] for v in range(a.rows)], rtol=1e-9)
 
 
 def test_the_oracle_counts_beyond_any_type() -> None:
@@ -80,9 +77,7 @@ def test_the_oracle_counts_beyond_any_type() -> None:
         v += [n, n + 1, n + 2] + [n + 3] * 3
         last, n = n + 3, n + 4
     chain = [0, *range(n, n + 1600)]
-    a = csr(
-        n + 1600, n + 1600, np.array(u + chain[:-1] + [chain[-1]]), np.array(v + chain[1:] + [last]), None
-    )
+    a = csr(n + 1600, n + 1600, np.array(u + chain[:-1] + [chain[-1]]), np.array(v + chain[1:] + [last]), None)
     one = plain_dependencies(a, 0)
     assert check_dependencies(one.dependency, _exact(a, 0), one.tolerance).ok
 
@@ -123,8 +118,7 @@ def test_right_dependencies_pass_and_others_of_another_kind_do_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["complete-bipartite", "roots-that-are-not-reached", "isolated-source", "one-vertex", "two-vertices"],
+    "name", ["complete-bipartite", "roots-that-are-not-reached", "isolated-source", "one-vertex", "two-vertices"]
 )
 @pytest.mark.parametrize("count", [None, 1, 7])
 def test_pairs_are_what_networkx_divides_by(name: str, count: int | None) -> None:
@@ -145,9 +139,13 @@ def test_pairs_are_what_networkx_divides_by(name: str, count: int | None) -> Non
         added = nx.betweenness_centrality_subset(graph, sources.tolist(), list(graph))
         twice = 1 if graph.is_directed() else 2
         theirs = _rescale(
-            {v: twice * x for v, x in added.items()}, len(graph), normalized=True,
-            directed=graph.is_directed(), endpoints=False, sampled_nodes=sources.tolist(),
-        )  # fmt: skip
+            {v: twice * x for v, x in added.items()},
+            len(graph),
+            normalized=True,
+            directed=graph.is_directed(),
+            endpoints=False,
+            sampled_nodes=sources.tolist(),
+        )
     added = sum(plain_dependencies(a, int(s)).dependency for s in sources)
     ours = scaled(added, sources.astype(np.int32), count is None, "pairs")
     assert scaled(added, sources.astype(np.int32), count is None, "none") is added
@@ -167,16 +165,25 @@ def test_a_graph_needs_a_square_matrix() -> None:
 
 
 def _spgraph(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", *args], capture_output=True, text=True, timeout=120
-    )
+    return subprocess.run([sys.executable, "-m", "spgraph_bench", *args], capture_output=True, text=True, timeout=120)
 
 
 def test_the_command_writes_exact_centrality(tmp_path: Path) -> None:
     graph, out = tmp_path / "g.txt", tmp_path / "b.csv"
     graph.write_text("1 2\n2 3\n3 4\n3 5\n")  # a tree
-    done = _spgraph("bc", str(graph), "--symmetrize", "--device", "host", "--no-save", "--all-sources",
-                    "--normalize", "pairs", "--output", str(out))  # fmt: skip
+    done = _spgraph(
+        "bc",
+        str(graph),
+        "--symmetrize",
+        "--device",
+        "host",
+        "--no-save",
+        "--all-sources",
+        "--normalize",
+        "pairs",
+        "--output",
+        str(out),
+    )
     assert done.returncode == 0, done.stderr
     assert "betweenness from all vertices" in done.stdout
     table = np.genfromtxt(out, delimiter=",", skip_header=1)
@@ -185,8 +192,9 @@ def test_the_command_writes_exact_centrality(tmp_path: Path) -> None:
 
 
 def test_bench_runs_all_modes_and_sums_up_their_sources() -> None:
-    done = _spgraph("bench", "bc", "rmat:scale=7,symmetrize=1", "--device", "host", "--no-save", "--json",
-                    "--sources", "3")  # fmt: skip
+    done = _spgraph(
+        "bench", "bc", "rmat:scale=7,symmetrize=1", "--device", "host", "--no-save", "--json", "--sources", "3"
+    )
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     ours = [r for r in records if not r.get("library")]

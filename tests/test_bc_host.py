@@ -108,9 +108,7 @@ def test_int64_offsets_and_relabelling(device: Device, mode: Variant, name: str)
     _check(device, mode, name, "int64", reorder="degree")
 
 
-@pytest.mark.parametrize(
-    "name", ["skewed", "skewed-directed", "lattice", "complete-bipartite", "wide-diamonds"]
-)
+@pytest.mark.parametrize("name", ["skewed", "skewed-directed", "lattice", "complete-bipartite", "wide-diamonds"])
 @pytest.mark.parametrize(
     "params",
     [
@@ -119,10 +117,11 @@ def test_int64_offsets_and_relabelling(device: Device, mode: Variant, name: str)
         {"small_vertices": 0},
         {"small_vertices": 20, "small_edges": 90, "alpha": 3.0, "beta": 1.0},  # to and fro
         {"small_edges": 10**9},  # the block alone where degrees are low
-        {"block": 32}, {"block": 256},
+        {"block": 32},
+        {"block": 256},
     ],
     ids=lambda p: ",".join(f"{k}={v:g}" for k, v in p.items()),
-)  # fmt: skip
+)
 def test_every_way_through_auto(device: Device, params: dict[str, Any], name: str) -> None:
     _check(device, get_variant("bc", "auto"), name, **params)
 

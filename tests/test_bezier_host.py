@@ -64,10 +64,12 @@ def test_battery(device: Device, variant: Variant, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "params"),
     [
-        ("flattened", {"tile": 64, "block": 256}), ("flattened", {"tile": 256, "block": 512}),
-        ("child-launch-malloc", {"piece": 7}), ("child-launch-preallocated", {"piece": 100}),
+        ("flattened", {"tile": 64, "block": 256}),
+        ("flattened", {"tile": 256, "block": 512}),
+        ("child-launch-malloc", {"piece": 7}),
+        ("child-launch-preallocated", {"piece": 100}),
     ],
-)  # fmt: skip
+)
 def test_parameters(device: Device, name: str, params: dict[str, Any]) -> None:
     _check(device, get_variant("bezier", name), inputs_of("bezier", {"curves": 250}), **params)
 

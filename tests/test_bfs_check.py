@@ -238,9 +238,7 @@ def _sampled(limit: float, bad: tuple[int, ...] = (), cases: int = 3) -> Samples
     def run() -> None:
         clock.now = 1.0 + chosen[-1]
 
-    launch = Launch(
-        run=run, reset=lambda: None, output=lambda: np.empty(0), cases=cases, select=chosen.append
-    )
+    launch = Launch(run=run, reset=lambda: None, output=lambda: np.empty(0), cases=cases, select=chosen.append)
     entry = Entry("bfs", launch, clock, caches=("cold",))
     rule = StoppingRule(time_limit_s=limit)
     *_, end = sample_interleaved([entry], rule, timer=lambda: float(next(ticks)), pause=lambda s: None)
@@ -270,9 +268,20 @@ def _record(variant: str, times: tuple[float, ...], where: str = "gpu") -> Recor
     samples = Samples("cold", times, "cuda-events", False, 3, "converged", cases=(0, 1) * (len(times) // 2))
     cases = ({"source": 1, "edges": 2_000_000, "levels": 5}, {"source": 2, "edges": 8_000_000, "levels": 7})
     return Record(
-        problem="bfs", variant=variant, format="adjacency", library=None, where=where, dtype="int32",  # type: ignore[arg-type]
-        matrix={}, device={}, environment={}, run="r", status="ok", samples=(samples,), cases=cases,
-    )  # fmt: skip
+        problem="bfs",
+        variant=variant,
+        format="adjacency",
+        library=None,
+        where=where,
+        dtype="int32",  # type: ignore[arg-type]
+        matrix={},
+        device={},
+        environment={},
+        run="r",
+        status="ok",
+        samples=(samples,),
+        cases=cases,
+    )
 
 
 def _traced(depth: int, variant: str = "push", **result: Any) -> Record:
@@ -298,9 +307,7 @@ def test_steps_have_a_row_for_those_that_are_hidden() -> None:
     record = dataclasses.replace(_traced(1), problem="pagerank", trace=steps)
     rows = [line.split() for line in render_result(record, 100, False).splitlines()]
     table = rows[rows.index(["steps"]) :]
-    assert [row[0] for row in table if row and row[0].isdigit()] == [
-        str(k) for k in (*range(1, 31), *range(32, 62))
-    ]
+    assert [row[0] for row in table if row and row[0].isdigit()] == [str(k) for k in (*range(1, 31), *range(32, 62))]
     assert ["...", "..."] in rows  # a column without times is not shown
     assert "...: 1 steps between are hidden (--json has them)" in render_result(record, 100, False)
 
@@ -314,10 +321,13 @@ def test_a_trace_of_a_small_graph_says_who_found_whom() -> None:
     assert "who found whom" not in render_trace(_traced(3), 100, False)
 
 
-@pytest.mark.parametrize(("mode", "said"), [
-    ("auto", "at most 1,024 vertices and 4,096 edges are done by one block; pull where the frontier's edges grow"),
-    ("direction", "pull where the frontier's edges grow and, times alpha 4,"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("auto", "at most 1,024 vertices and 4,096 edges are done by one block; pull where the frontier's edges grow"),
+        ("direction", "pull where the frontier's edges grow and, times alpha 4,"),
+    ],
+)
 def test_a_trace_says_why(mode: str, said: str) -> None:
     params = {n: p.default for n, p in get_variant("bfs", mode).tunables.items()}
     record = dataclasses.replace(_traced(2, mode), params=params)
@@ -326,8 +336,14 @@ def test_a_trace_says_why(mode: str, said: str) -> None:
 
 
 def test_claims_and_reservations_are_counted_apart_and_explained() -> None:
-    counters = {"global_atomics": 5003, "claims": 5000, "reservations": 3, "shared_atomics": 77,
-                "kernel_launches": 4, "barriers": 12}  # fmt: skip
+    counters = {
+        "global_atomics": 5003,
+        "claims": 5000,
+        "reservations": 3,
+        "shared_atomics": 77,
+        "kernel_launches": 4,
+        "barriers": 12,
+    }
     record = dataclasses.replace(_traced(1), counters=counters, trace=())
     for width in (60, 100):
         text = render_result(record, width, False)
@@ -340,8 +356,9 @@ def test_claims_and_reservations_are_counted_apart_and_explained() -> None:
 
 
 def test_rates_are_harmonic_means_over_sources() -> None:
-    rows = compare_traversals([_record("slow", (4.0, 8.0) * 6), _record("fast", (1.0, 2.0) * 6),
-                               _record("cpu", (10.0, 20.0) * 6, "cpu")])  # fmt: skip
+    rows = compare_traversals(
+        [_record("slow", (4.0, 8.0) * 6), _record("fast", (1.0, 2.0) * 6), _record("cpu", (10.0, 20.0) * 6, "cpu")]
+    )
     fast, slow, cpu = rows
     assert [r.record.variant for r in rows] == ["fast", "slow", "cpu"]
     assert fast.median == 1.5
@@ -478,9 +495,22 @@ def test_all_modes_interrupted_show_what_is_finished(
 @pytest.mark.slow
 def test_bench_bfs_on_a_directed_graph_with_parents() -> None:
     done = spgraph(
-        "bench", "bfs", "rmat:scale=7", "--device", "host", "--no-save", "--json", "--sources", "3",
-        "--check-seconds", "0", "--param", "parents=1", "--param", "reorder=degree",
-    )  # fmt: skip
+        "bench",
+        "bfs",
+        "rmat:scale=7",
+        "--device",
+        "host",
+        "--no-save",
+        "--json",
+        "--sources",
+        "3",
+        "--check-seconds",
+        "0",
+        "--param",
+        "parents=1",
+        "--param",
+        "reorder=degree",
+    )
     assert done.returncode == 0, done.stderr
     records = {r["variant"]: r for r in map(json.loads, done.stdout.splitlines())}
     assert {r["status"] for r in records.values()} <= {"ok", "skipped"}
@@ -523,9 +553,19 @@ def test_options_are_called_alike_and_numbers_read_alike(command: tuple[str, ...
     *names, choose = command
     for component in (("--component", "any"), ("--any-component",)):
         done = spgraph(
-            *names, "grid:n=5", choose, "push", "--sources", "1k", *component, "--device", "host", "--no-save",
-            "--json", "--in-process",
-        )  # fmt: skip
+            *names,
+            "grid:n=5",
+            choose,
+            "push",
+            "--sources",
+            "1k",
+            *component,
+            "--device",
+            "host",
+            "--no-save",
+            "--json",
+            "--in-process",
+        )
         assert done.returncode == 0, done.stderr
         (record,) = map(json.loads, done.stdout.splitlines())
         assert (record["options"]["sources"], record["options"]["component"]) == (1000, "any")
@@ -553,8 +593,15 @@ class _Tuning:
             raise KeyboardInterrupt
         self.settings.append(dict(params))
         one = _record("auto", (self.ms(params),) * 12)
-        device = {"kind": "cuda", "name": "GPU", "arch": "sm_90", "memory_bytes": 1, "multiprocessors": 1,
-                  "l2_bytes": 1, "uuid": "GPU-1"}  # fmt: skip
+        device = {
+            "kind": "cuda",
+            "name": "GPU",
+            "arch": "sm_90",
+            "memory_bytes": 1,
+            "multiprocessors": 1,
+            "l2_bytes": 1,
+            "uuid": "GPU-1",
+        }
         return dataclasses.replace(one, matrix={"sha256": "ab" * 32}, device=device)
 
 

@@ -99,15 +99,15 @@ def test_parents(device: Device, mode: Variant, name: str) -> None:
         {"small_vertices": 3, "small_edges": 9, "alpha": 1e9, "beta": 12.0},  # to and fro
         {"small_vertices": 1024, "small_edges": 10**9},  # the block alone
         {"alpha": 1e9, "beta": 3.0, "probes": 0, "small_vertices": 8},  # all scans by warps
-        {"block": 32}, {"block": 256, "probes": 1},
-        {"shared_bitmap": 0}, {"small_vertices": 30, "block": 64},
+        {"block": 32},
+        {"block": 256, "probes": 1},
+        {"shared_bitmap": 0},
+        {"small_vertices": 30, "block": 64},
     ],
     ids=lambda p: ",".join(f"{k}={v:g}" for k, v in p.items()),
-)  # fmt: skip
+)
 @pytest.mark.parametrize("mode", ["auto", "one-block"])
-def test_every_way_through_the_adaptive_modes(
-    device: Device, mode: str, params: dict[str, Any], name: str
-) -> None:
+def test_every_way_through_the_adaptive_modes(device: Device, mode: str, params: dict[str, Any], name: str) -> None:
     _check(device, get_variant("bfs", mode), name, alone_from=0, **params)
 
 
@@ -115,10 +115,14 @@ def test_every_way_through_the_adaptive_modes(
 @pytest.mark.parametrize(
     "params",
     [
-        {"alpha": 1e9, "beta": 1e9}, {"alpha": 0.0}, {"rule": "plain"}, {"alpha": 1e9, "beta": 12.0},
-        {"rule": "textbook"}, {"rule": "textbook", "alpha": 15.0, "beta": 18.0},
+        {"alpha": 1e9, "beta": 1e9},
+        {"alpha": 0.0},
+        {"rule": "plain"},
+        {"alpha": 1e9, "beta": 12.0},
+        {"rule": "textbook"},
+        {"rule": "textbook", "alpha": 15.0, "beta": 18.0},
     ],
-)  # fmt: skip
+)
 def test_direction_by_every_rule(device: Device, params: dict[str, Any], name: str) -> None:
     _check(device, get_variant("bfs", "direction"), name, **params)
 
@@ -164,11 +168,14 @@ def test_any_schedule_gives_the_same_levels(mode: Variant, seed: int) -> None:
 @pytest.mark.parametrize(
     ("mode", "params"),
     [
-        ("one-block", {}), ("one-block", {"shared_bitmap": 0}), ("one-block", {"small_vertices": 60}),
-        ("one-block", {"block": 64}), ("auto", {}),
+        ("one-block", {}),
+        ("one-block", {"shared_bitmap": 0}),
+        ("one-block", {"small_vertices": 60}),
+        ("one-block", {"block": 64}),
+        ("auto", {}),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_warp_may_fall_behind_by_many_levels(mode: str, params: dict[str, Any], seed: int) -> None:
     """The first warp goes alone through levels of up to 32 vertices; what others are to read must stay."""
     device = open_device("host", seed=seed)
@@ -279,9 +286,12 @@ def test_traces_tell_every_level(device: Device, mode: Variant) -> None:
     assert len(done) == depth
     assert all((t.ms is None) == (device.kind == "host") for t in done)
     allowed = {
-        "pull": {"pull"}, "edge": {"edge"}, "direction": {"push", "pull"}, "one-block": {"push", "one block"},
+        "pull": {"pull"},
+        "edge": {"edge"},
+        "direction": {"push", "pull"},
+        "one-block": {"push", "one block"},
         "auto": {"push", "pull", "one block"},
-    }  # fmt: skip
+    }
     assert {t.how for t in done} <= allowed.get(mode.name, {"push"})
 
 

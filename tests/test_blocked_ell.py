@@ -61,9 +61,12 @@ def test_round_trip_in_half_precision(name: str, side: int | str, monkeypatch: p
 
 @settings(max_examples=50, deadline=None)
 @given(
-    rows=st.integers(1, 80), cols=st.integers(1, 80), seed=st.integers(0, 1000),
-    side=st.sampled_from([16, 32]), density=st.floats(0, 0.2),
-)  # fmt: skip
+    rows=st.integers(1, 80),
+    cols=st.integers(1, 80),
+    seed=st.integers(0, 1000),
+    side=st.sampled_from([16, 32]),
+    density=st.floats(0, 0.2),
+)
 def test_slots_are_filled_from_the_left(rows: int, cols: int, seed: int, side: int, density: float) -> None:
     at = np.flatnonzero(np.random.default_rng(seed).random(rows * cols) < density)
     packed = FORM.pack(csr(rows, cols, at // cols, at % cols), ell_block=side)

@@ -68,9 +68,7 @@ def test_blocks_are_counted_over_chunks(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_size_is_found_in_a_large_matrix_from_a_sample(
-    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_size_is_found_in_a_large_matrix_from_a_sample(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     a = _scattered(*size)
     exact = choose_block_size(a)
     counted = []
@@ -122,9 +120,7 @@ def test_refusals() -> None:
 def test_a_matrix_is_counted_once_for_predictions_and_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
     monkeypatch.setattr(
-        bsr,
-        "count_blocks",
-        lambda rows, cols, sizes: counted.append(sizes) or count_blocks(rows, cols, sizes),
+        bsr, "count_blocks", lambda rows, cols, sizes: counted.append(sizes) or count_blocks(rows, cols, sizes)
     )
     stats, form = row_stats(_scattered(3, 3)), get_format("bsr")
     assert form.refuse(stats, None) is None
@@ -144,9 +140,7 @@ def test_plain_layout() -> None:
     packed = get_format("bsr").pack(csr(3, 5, [0, 1, 2, 2], [0, 3, 2, 4], [1, 2, 3, 4]), block_size=2)
     assert packed.block_ptr.tolist() == [0, 2, 4]
     assert packed.block_col.tolist() == [0, 1, 1, 2]
-    assert packed.block_val.tolist() == [
-        [[1, 0], [0, 0]], [[0, 0], [0, 2]], [[3, 0], [0, 0]], [[4, 0], [0, 0]],
-    ]  # fmt: skip
+    assert packed.block_val.tolist() == [[[1, 0], [0, 0]], [[0, 0], [0, 2]], [[3, 0], [0, 0]], [[4, 0], [0, 0]]]
     assert packed.compulsory_bytes == 3 * 4 + 4 * 4 + 4 * 4
 
 
@@ -207,9 +201,7 @@ def test_sliced_indices_are_as_short_as_the_matrix_allows(
         _multiplies_right(device, entry, a, packed)
 
 
-@pytest.mark.parametrize(
-    "size", ["1x1", "2x2", "3x3", "1x3", "5x1", "2x4", "7x2", "5x5", "6x6", "7x7", "8x8"]
-)
+@pytest.mark.parametrize("size", ["1x1", "2x2", "3x3", "1x3", "5x1", "2x4", "7x2", "5x5", "6x6", "7x7", "8x8"])
 @pytest.mark.parametrize("name", ["bsr", "bsr-sliced"])
 def test_kernels_with_blocks_of_any_size(device: Device, name: str, size: str) -> None:
     r, c = map(int, size.split("x"))

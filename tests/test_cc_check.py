@@ -47,12 +47,16 @@ def _broken(changes: dict[int, int]):
     ("changes", "said"),
     [
         # one vertex on its own
-        ({40: 40}, "1 of 400 labels wrong, the first is of vertex 40: 40; it is connected with vertex 0, "
-                   "whose label is 0"),
+        (
+            {40: 40},
+            "1 of 400 labels wrong, the first is of vertex 40: 40; it is connected with vertex 0, whose label is 0",
+        ),
         # two components joined
-        (dict.fromkeys(range(200, 300), 0),
-         "100 of 400 labels wrong, the first is of vertex 200: 0, expected 200; vertex 0 has it too, and is "
-         "not connected with it"),
+        (
+            dict.fromkeys(range(200, 300), 0),
+            "100 of 400 labels wrong, the first is of vertex 200: 0, expected 200; vertex 0 has it too, and is "
+            "not connected with it",
+        ),
         # a component cut in two
         (dict.fromkeys(range(50, 100), 50), "the first is of vertex 50: 50; it is connected with vertex 0"),
         # the right partition by another name
@@ -60,7 +64,7 @@ def _broken(changes: dict[int, int]):
         ({150: -1}, "but the least vertex of its component is 150"),
         ({399: -2139062144}, "vertex 399: -2,139,062,144, but"),
     ],
-)  # fmt: skip
+)
 def test_a_corrupted_partition_is_found(changes: dict[int, int], said: str) -> None:
     result = _broken(changes)
     assert not result.ok
@@ -97,9 +101,7 @@ def test_a_graph_needs_a_square_matrix() -> None:
 
 
 def _spgraph(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", *args], capture_output=True, text=True, timeout=120
-    )
+    return subprocess.run([sys.executable, "-m", "spgraph_bench", *args], capture_output=True, text=True, timeout=120)
 
 
 def test_the_command_writes_components(tmp_path: Path) -> None:

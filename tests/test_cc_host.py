@@ -48,9 +48,7 @@ def _own() -> dict[str, CSR]:
         "a-chain-in-any-order": csr(800, 800, permuted[:-1], permuted[1:], None),
         "a-chain-downwards": csr(1500, 1500, i[1:], i[:-1], None),
         "pairs": csr(500, 500, pairs[:, 0], pairs[:, 1], None),
-        "small-parts": csr(
-            800, 800, parts + draw.integers(0, 40, 900), parts + draw.integers(0, 40, 900), None
-        ),
+        "small-parts": csr(800, 800, parts + draw.integers(0, 40, 900), parts + draw.integers(0, 40, 900), None),
         # Trees that grow into each other from both ends: the joins of high roots come first.
         "binary-tree-leaves-first": csr(1023, 1023, 1022 - (i[1:1023] - 1) // 2, 1022 - i[1:1023], None),
     }
@@ -90,27 +88,29 @@ def test_battery(device: Device, mode: Variant, name: str) -> None:
     _check(device, mode, GRAPHS[name])
 
 
-@pytest.mark.parametrize(
-    "name", ["hub-of-5000", "skewed-directed", "disconnected", "no-edges", "two-stars-inwards"]
-)
+@pytest.mark.parametrize("name", ["hub-of-5000", "skewed-directed", "disconnected", "no-edges", "two-stars-inwards"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_int64_offsets_and_relabelling(device: Device, mode: Variant, name: str) -> None:
     _check(device, mode, GRAPHS[name], "int64", reorder="degree")
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["two-stars-outwards", "two-stars-inwards", "complete", "skewed-directed", "small-parts", "lattice"],
+    "name", ["two-stars-outwards", "two-stars-inwards", "complete", "skewed-directed", "small-parts", "lattice"]
 )
 @pytest.mark.parametrize(
     "params",
     [
-        {"rounds": 0}, {"rounds": 1}, {"rounds": 5},
-        {"rounds": 0, "long_list": 1}, {"rounds": 0, "long_list": 37}, {"long_list": 300},
-        {"block": 32}, {"block": 512, "blocks_per_multiprocessor": 1},
+        {"rounds": 0},
+        {"rounds": 1},
+        {"rounds": 5},
+        {"rounds": 0, "long_list": 1},
+        {"rounds": 0, "long_list": 37},
+        {"long_list": 300},
+        {"block": 32},
+        {"block": 512, "blocks_per_multiprocessor": 1},
     ],
     ids=lambda p: ",".join(f"{k}={v}" for k, v in p.items()),
-)  # fmt: skip
+)
 def test_every_way_through_afforest(device: Device, params: dict[str, Any], name: str) -> None:
     _check(device, get_variant("cc", "afforest"), GRAPHS[name], **params)
 

@@ -32,16 +32,30 @@ REASONS = {
 """What the reason must say; "thread" and "pool" may be found in several ways."""
 
 
-def bench(
-    device: str, problem: str, matrix: str, *names: str, more: tuple[str, ...] = ()
-) -> dict[str, Record]:
+def bench(device: str, problem: str, matrix: str, *names: str, more: tuple[str, ...] = ()) -> dict[str, Record]:
     chosen = [word for name in names for word in ("--variant", name)]
     done = subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", "bench", problem, matrix, "--device", device, "--no-save",
-         "--json", "--time-limit", "0.05", *chosen, *more],
-        capture_output=True, text=True, timeout=300,
+        [
+            sys.executable,
+            "-m",
+            "spgraph_bench",
+            "bench",
+            problem,
+            matrix,
+            "--device",
+            device,
+            "--no-save",
+            "--json",
+            "--time-limit",
+            "0.05",
+            *chosen,
+            *more,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
         env={**os.environ, "NO_COLOR": "1", "SPGRAPH_PLUGINS": str(PLUGIN)},
-    )  # fmt: skip
+    )
     assert "Traceback" not in done.stderr
     assert done.returncode == 1, done.stderr
     return {r.variant: r for r in (Record.from_json(json.loads(line)) for line in done.stdout.splitlines())}
@@ -94,11 +108,13 @@ def test_what_is_written_outside_the_outputs_is_named(device: str) -> None:
 
 
 def test_in_process_an_exit_is_a_failure_too() -> None:
-    records = bench("host", "spmv", "grid:n=5", "cpu-exits*", "cpu-interrupts", "csr-scalar",
-                    more=("--in-process",))  # fmt: skip
+    records = bench("host", "spmv", "grid:n=5", "cpu-exits*", "cpu-interrupts", "csr-scalar", more=("--in-process",))
     assert {n: r.status for n, r in records.items()} == {
-        "cpu-exits": "failed", "cpu-exits-later": "failed", "cpu-interrupts": "failed", "csr-scalar": "ok",
-    }  # fmt: skip
+        "cpu-exits": "failed",
+        "cpu-exits-later": "failed",
+        "cpu-interrupts": "failed",
+        "csr-scalar": "ok",
+    }
 
 
 def test_sums_of_integers_find_one_lost_entry_of_a_long_row(tmp_path: Path) -> None:
@@ -126,10 +142,27 @@ def test_sums_of_integers_find_one_lost_entry_of_a_long_row(tmp_path: Path) -> N
         "        r['row_ptr'], r['col'], r['val'], job.buffers['x'], job.buffers['y']))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "arrow:n=20000", "--device", "host",
-         "--no-save", "--json", "--variant", "drop", "--variant", "csr-scalar"],
-        capture_output=True, text=True, timeout=120, env={**os.environ, "SPGRAPH_PLUGINS": str(plugin)},
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "spgraph_bench",
+            "bench",
+            "spmv",
+            "arrow:n=20000",
+            "--device",
+            "host",
+            "--no-save",
+            "--json",
+            "--variant",
+            "drop",
+            "--variant",
+            "csr-scalar",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "SPGRAPH_PLUGINS": str(plugin)},
+    )
     records = {r["variant"]: r for r in map(json.loads, done.stdout.splitlines())}
     assert done.returncode == 1
     assert records["drop"]["status"] == "wrong"

@@ -87,9 +87,7 @@ def test_auto_without_a_gpu_is_host_and_no_warning(machine: Machine) -> None:
     ("missing", "cause", "remedy"),
     [("pycuda", "PyCUDA is not installed", "spgraph[gpu]"), ("nvcc", "nvcc is not found", "toolkit")],
 )
-def test_auto_warns_of_a_gpu_that_cannot_be_used(
-    machine: Machine, missing: str, cause: str, remedy: str
-) -> None:
+def test_auto_warns_of_a_gpu_that_cannot_be_used(machine: Machine, missing: str, cause: str, remedy: str) -> None:
     _usable(machine)
     if missing == "pycuda":
         machine.packages.clear()
@@ -149,9 +147,7 @@ def test_hidden_gpus_are_said(machine: Machine) -> None:
         (["cuda.h", "curand.h"], "PyCUDA is not installed", "spgraph[gpu]"),
     ],
 )
-def test_why_pycuda_is_not_there(
-    machine: Machine, headers: list[str] | None, cause: str, remedy: str
-) -> None:
+def test_why_pycuda_is_not_there(machine: Machine, headers: list[str] | None, cause: str, remedy: str) -> None:
     machine.toolkit(None if headers is None else "13.0", *(headers or ()))
     lack = probe.pycuda_lack()
     assert lack is not None
@@ -192,9 +188,7 @@ def python_is_complete(machine: Machine) -> Machine:
     return machine
 
 
-def test_doctor_on_a_complete_machine(
-    python_is_complete: Machine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_doctor_on_a_complete_machine(python_is_complete: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     _usable(python_is_complete)
     status, found = _doctor(capsys)
     assert status == 0
@@ -220,9 +214,7 @@ def test_what_tells_no_version_is_no_compiler(
     assert check["remedy"] == "unset CXX"
 
 
-def test_doctor_without_gpu_and_compiler_is_3(
-    python_is_complete: Machine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_doctor_without_gpu_and_compiler_is_3(python_is_complete: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     python_is_complete.patch.setenv("CXX", "no-such-compiler")
     status, found = _doctor(capsys)
     assert status == 3
@@ -265,22 +257,16 @@ def test_nvidia_smi_and_proc_are_understood(monkeypatch: pytest.MonkeyPatch, tmp
     banner = "| NVIDIA-SMI 580.65.06   Driver Version: 580.65.06   CUDA Version: 13.0 |"
     monkeypatch.setattr(probe, "_run", lambda *command, **more: row if len(command) > 1 else banner)
     found = probe._from_nvidia_smi()
-    assert found == Driver(
-        "580.65.06", "13.0", (Gpu("NVIDIA H200", "GPU-aaaa", 143771 * 1024**2, "sm_90", 0),)
-    )
+    assert found == Driver("580.65.06", "13.0", (Gpu("NVIDIA H200", "GPU-aaaa", 143771 * 1024**2, "sm_90", 0),))
     (tmp_path / "gpus" / "0000:01:00.0").mkdir(parents=True)
     (tmp_path / "gpus" / "0000:01:00.0" / "information").write_text("Model: \t NVIDIA H200\nIRQ: 1\n")
-    (tmp_path / "version").write_text(
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Rel\n"
-    )
+    (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Rel\n")
     assert probe._from_proc(tmp_path) == Driver("580.65.06", "", (Gpu("NVIDIA H200"),))
 
 
 def test_try_import_says_why() -> None:
     assert probe.try_import("json") is None
-    assert probe.try_import("no_such_module_at_all") == (
-        "ModuleNotFoundError: No module named 'no_such_module_at_all'"
-    )
+    assert probe.try_import("no_such_module_at_all") == ("ModuleNotFoundError: No module named 'no_such_module_at_all'")
 
 
 def test_probing_does_not_import_cuda(monkeypatch: pytest.MonkeyPatch) -> None:

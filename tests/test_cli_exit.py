@@ -26,9 +26,12 @@ BENCH = ("bench", "spmv", "rmat:scale=6", "--device", "host", "--no-save", "--ti
 def _start(*args: str, cwd: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "spgraph_bench", *args],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )  # fmt: skip
+    )
 
 
 def _spgraph(*args: str, cwd: Path, **environment: str) -> tuple[int, str, str]:
@@ -53,13 +56,7 @@ def test_0_all_well_and_a_skip_is_well(tmp_path: Path) -> None:
 
 def test_1_a_wrong_variant(tmp_path: Path) -> None:
     status, out, _ = _spgraph(
-        *BENCH,
-        "--variant",
-        "csr-scalar",
-        "--variant",
-        "faulty-short",
-        cwd=tmp_path,
-        SPGRAPH_PLUGINS=str(PLUGIN),
+        *BENCH, "--variant", "csr-scalar", "--variant", "faulty-short", cwd=tmp_path, SPGRAPH_PLUGINS=str(PLUGIN)
     )
     assert status == 1
     assert "faulty-short" in out
@@ -69,9 +66,17 @@ def test_1_a_wrong_variant(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_1_a_variant_that_never_returns_and_the_run_goes_on(tmp_path: Path) -> None:
     status, out, _ = _spgraph(
-        *BENCH, "--variant", "csr-scalar", "--variant", "faulty-hang", "--watchdog", "2", "--json",
-        cwd=tmp_path, SPGRAPH_PLUGINS=str(PLUGIN),
-    )  # fmt: skip
+        *BENCH,
+        "--variant",
+        "csr-scalar",
+        "--variant",
+        "faulty-hang",
+        "--watchdog",
+        "2",
+        "--json",
+        cwd=tmp_path,
+        SPGRAPH_PLUGINS=str(PLUGIN),
+    )
     found = _records(out)
     assert status == 1
     assert found["faulty-hang"]["status"] == "failed"
@@ -98,10 +103,7 @@ def test_1_nothing_ran(tmp_path: Path) -> None:
             (*BENCH, "--format", "nope"),
             "no variant of spmv reads a format 'nope'\n  remedy: `spgraph list formats` names them\n",
         ),
-        (
-            (*BENCH, "--format", "jd"),
-            "no variant of spmv reads a format 'jd'\n  remedy: did you mean jds?\n",
-        ),
+        ((*BENCH, "--format", "jd"), "no variant of spmv reads a format 'jd'\n  remedy: did you mean jds?\n"),
         ((*BENCH, "--param", "blok=128"), "blok"),
         ((*BENCH, "--param", "block=3"), "block"),
         (("info", "rmat:scale=99"), "scale takes 1.."),
@@ -148,9 +150,20 @@ def test_2_results_that_cannot_be_written(tmp_path: Path) -> None:
 def test_130_interrupted_with_the_table_of_what_was_finished(tmp_path: Path) -> None:
     """Ctrl-C while a variant hangs: the others are in the table and in the records."""
     process = _start(
-        "bench", "spmv", "rmat:scale=6", "--device", "host", "--variant", "csr-scalar",
-        "--variant", "faulty-late-hang", "--time-limit", "60", cwd=tmp_path, SPGRAPH_PLUGINS=str(PLUGIN),
-    )  # fmt: skip
+        "bench",
+        "spmv",
+        "rmat:scale=6",
+        "--device",
+        "host",
+        "--variant",
+        "csr-scalar",
+        "--variant",
+        "faulty-late-hang",
+        "--time-limit",
+        "60",
+        cwd=tmp_path,
+        SPGRAPH_PLUGINS=str(PLUGIN),
+    )
     deadline = time.monotonic() + 60
     while not any(file.stat().st_size for file in (tmp_path / "results").glob("*.jsonl")):
         assert process.poll() is None, process.communicate()
@@ -172,9 +185,14 @@ HOST = ("--device", "host", "--variant", "csr-scalar", "--variant", "csr-vector"
 def _shell(line: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """`line` in a shell, with $S for spgraph."""
     return subprocess.run(
-        ["bash", "-c", line], capture_output=True, encoding="utf-8", errors="replace", cwd=cwd, timeout=120,
+        ["bash", "-c", line],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        cwd=cwd,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": str(ROOT), "S": f"{sys.executable} -m spgraph_bench", **environment},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
@@ -280,9 +298,18 @@ def _hanging(tmp_path: Path) -> tuple[subprocess.Popen[str], list[Path]]:
     if not os.access(shm, os.W_OK):
         pytest.skip("no /dev/shm")
     process = _start(
-        "bench", "spmv", "rmat:scale=6", "--device", "host", "--no-save", "--variant", "faulty-hang",
-        cwd=tmp_path, SPGRAPH_PLUGINS=str(PLUGIN), TMPDIR=str(tmp_path),
-    )  # fmt: skip
+        "bench",
+        "spmv",
+        "rmat:scale=6",
+        "--device",
+        "host",
+        "--no-save",
+        "--variant",
+        "faulty-hang",
+        cwd=tmp_path,
+        SPGRAPH_PLUGINS=str(PLUGIN),
+        TMPDIR=str(tmp_path),
+    )
     deadline = time.monotonic() + 60
     while not (folders := [p for p in shm.glob("spgraph-*") if _opened_by(process.pid, p)]):
         assert process.poll() is None, process.communicate()
@@ -295,9 +322,7 @@ def _opened_by(parent: int, folder: Path) -> bool:
     """Whether a child of `parent` has files of `folder` mapped."""
     children = Path(f"/proc/{parent}/task/{parent}/children")
     try:
-        return any(
-            folder.name in Path(f"/proc/{child}/maps").read_text() for child in children.read_text().split()
-        )
+        return any(folder.name in Path(f"/proc/{child}/maps").read_text() for child in children.read_text().split())
     except OSError:
         return False
 
@@ -305,16 +330,22 @@ def _opened_by(parent: int, folder: Path) -> bool:
 @pytest.mark.parametrize(
     ("param", "mode"),
     [
-        ("alpha=nan", "auto"), ("alpha=-1", "auto"), ("alpha=inf", "auto"), ("beta=1e10", "auto"),
-        ("probes=-1", "auto"), ("probes=2.5", "auto"), ("small_vertices=1e9", "auto"),
-        ("small_vertices=1025", "auto"), ("warp_from=-1", "balanced"), ("parents=1", "auto"),
-        ("block_from=99999999999999999999", "balanced"), ("grid_from=1e400", "balanced"),
+        ("alpha=nan", "auto"),
+        ("alpha=-1", "auto"),
+        ("alpha=inf", "auto"),
+        ("beta=1e10", "auto"),
+        ("probes=-1", "auto"),
+        ("probes=2.5", "auto"),
+        ("small_vertices=1e9", "auto"),
+        ("small_vertices=1025", "auto"),
+        ("warp_from=-1", "balanced"),
+        ("parents=1", "auto"),
+        ("block_from=99999999999999999999", "balanced"),
+        ("grid_from=1e400", "balanced"),
     ],
-)  # fmt: skip
+)
 def test_2_numbers_that_mean_nothing(param: str, mode: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        run(["bfs", "rmat:scale=4", "--device", "host", "--no-save", "--mode", mode, "--param", param]) == 2
-    )
+    assert run(["bfs", "rmat:scale=4", "--device", "host", "--no-save", "--mode", mode, "--param", param]) == 2
     said = capsys.readouterr().err
     assert param.partition("=")[0] in said
     assert "remedy: " in said
@@ -322,9 +353,22 @@ def test_2_numbers_that_mean_nothing(param: str, mode: str, capsys: pytest.Captu
 
 @pytest.mark.parametrize(
     "param",
-    ["hyb_k=-1", "hyb_k=x", "hyb_k=1.5", "hyb_k=nan", "tile_width=0", "tile_width=65536", "bin_entries=x",
-     "sell_sigma=0", "sell_sigma=2.5", "sell_sigma=1e400", "block_size=9x9", "block_size=x", "block_size=0"],
-)  # fmt: skip
+    [
+        "hyb_k=-1",
+        "hyb_k=x",
+        "hyb_k=1.5",
+        "hyb_k=nan",
+        "tile_width=0",
+        "tile_width=65536",
+        "bin_entries=x",
+        "sell_sigma=0",
+        "sell_sigma=2.5",
+        "sell_sigma=1e400",
+        "block_size=9x9",
+        "block_size=x",
+        "block_size=0",
+    ],
+)
 def test_2_sizes_that_no_format_has(param: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "spmv", "rmat:scale=4", "--device", "host", "--no-save", "--param", param]) == 2
     assert "remedy: take auto" in capsys.readouterr().err.replace('"', "")
@@ -391,9 +435,12 @@ def test_2_generate_where_the_disk_is_full(tmp_path: Path) -> None:
 def test_130_before_anything_is_imported(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("import time\nopen('started', 'w').close()\ntime.sleep(60)\n")
     process = subprocess.Popen(
-        [sys.executable, "-m", "spgraph_bench", "list"], stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        [sys.executable, "-m", "spgraph_bench", "list"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
-    )  # fmt: skip
+    )
     deadline = time.monotonic() + 30
     while not (tmp_path / "started").exists():
         assert time.monotonic() < deadline
@@ -407,9 +454,13 @@ def test_130_before_anything_is_imported(tmp_path: Path) -> None:
 def test_2_a_package_that_is_missing(package: str, tmp_path: Path) -> None:
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('gone', name={package!r})\n")
     done = subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", "list"], capture_output=True, text=True, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}, timeout=60,
-    )  # fmt: skip
+        [sys.executable, "-m", "spgraph_bench", "list"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        timeout=60,
+    )
     said = f"error: the package {package} is missing\n  remedy: pip install {package}\n"
     assert (done.returncode, done.stderr) == (2, said)
 
@@ -422,12 +473,7 @@ def test_0_a_file_whose_name_is_no_utf8(tmp_path: Path) -> None:
             file.write("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 1.5\n")
     except OSError:
         pytest.skip("this file system takes names in UTF-8 only")
-    for command in (
-        "info",
-        "info --json",
-        f"bench spmv {' '.join(HOST)}",
-        f"bench spmv {' '.join(HOST)} --json",
-    ):
+    for command in ("info", "info --json", f"bench spmv {' '.join(HOST)}", f"bench spmv {' '.join(HOST)} --json"):
         done = _shell(f"$S {command} bad*.mtx", tmp_path)
         assert done.returncode == 0, done.stderr
 

@@ -183,9 +183,7 @@ def test_list_names_every_recipe_and_parameter(capsys: pytest.CaptureFixture[str
         assert all(f"  {name} " in out for name in recipe.parameters)
 
 
-@pytest.mark.parametrize(
-    ("args", "said"), [((), "no recipe given"), (("chain",), "add -o FILE, e.g. -o chain.mtx")]
-)
+@pytest.mark.parametrize(("args", "said"), [((), "no recipe given"), (("chain",), "add -o FILE, e.g. -o chain.mtx")])
 def test_incomplete_commands(args: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _generate(*args) == 2
     assert said in capsys.readouterr().err

@@ -13,11 +13,7 @@ from tests.test_cli_main import spgraph
 pytestmark = pytest.mark.slow
 
 BENCH = ("--device", "host", "--no-save", "--time-limit", "0.1", "--in-process")
-SMALL = {
-    "bezier": ("--curves", "40"),
-    "quadtree": ("--points", "0.3k", "--leaf", "5"),
-    "refine": ("--depth", "4"),
-}
+SMALL = {"bezier": ("--curves", "40"), "quadtree": ("--points", "0.3k", "--leaf", "5"), "refine": ("--depth", "4")}
 
 
 def _records(*args: str, status: int = 0) -> dict[str, Any]:
@@ -54,9 +50,7 @@ def test_facts_of_curves() -> None:
 
 
 def test_options_reach_the_problem() -> None:
-    found = _records(
-        "quadtree", "--points", "300", "--shape", "equal", "--depth", "3", "--variant", "flattened"
-    )
+    found = _records("quadtree", "--points", "300", "--shape", "equal", "--depth", "3", "--variant", "flattened")
     assert found["flattened"]["facts"] == {"deepest": 3, "nodes": 13}
     found = _records("refine", "--tolerance", "1e6", "--variant", "host-driven")
     assert found["host-driven"]["facts"] == {"cells": 64}
@@ -65,8 +59,9 @@ def test_options_reach_the_problem() -> None:
 def test_refused_launches_and_allocations_are_failures() -> None:
     found = _records("bezier", "--curves", "70", "--pending-launches", "60", status=1)
     assert {n for n, kept in found.items() if kept["status"] == "failed"} == {
-        "child-launch-malloc", "child-launch-preallocated",
-    }  # fmt: skip
+        "child-launch-malloc",
+        "child-launch-preallocated",
+    }
     reason = found["child-launch-malloc"]["reason"]
     assert "10 of 70 child launches were refused (pending-launch pool 60" in reason
     found = _records("bezier", "--curves", "70", "--heap", "2000", "--variant", "*malloc", status=1)

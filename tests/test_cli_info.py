@@ -59,10 +59,7 @@ def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["structure"]["block_size"] == 3
     assert found["structure"]["columns"]["max"] == 15
     assert found["findings"] == []
-    assert found["dense"] == {
-        "bytes": {"float32": 192 * 192 * 4, "float64": 192 * 192 * 8},
-        "bitmap_bytes": 4608,
-    }
+    assert found["dense"] == {"bytes": {"float32": 192 * 192 * 4, "float64": 192 * 192 * 8}, "bitmap_bytes": 4608}
     assert [f["format"] for f in found["formats"]] == list(formats())
 
 
@@ -89,14 +86,7 @@ def test_text_is_plain_and_fits(capsys: pytest.CaptureFixture[str]) -> None:
         assert max(map(len, out.splitlines())) <= 100
         assert "\x1b" not in out
         assert out.isascii()
-        for said in (
-            "Entries per row",
-            "bandwidth",
-            "block fill",
-            "Bytes in each format",
-            "dense bitmap",
-            "+---",
-        ):
+        for said in ("Entries per row", "bandwidth", "block fill", "Bytes in each format", "dense bitmap", "+---"):
             assert said in out, (text, said)
         assert all(f"  {name} " in out for name in formats())
 
@@ -147,9 +137,7 @@ def test_findings_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "Notes on the input" not in _text(capsys, "chain:n=4")
 
 
-def test_names_from_outside_cannot_command_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_from_outside_cannot_command_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a\x1b[31m[bold]b.mtx"
     path.write_text("%%MatrixMarket matrix coordinate pattern general\n1 1 1\n1 1\n")
     out = _text(capsys, str(path))

@@ -57,13 +57,7 @@ def test_list_has_a_table_of_variants_for_each_problem(capsys: pytest.CaptureFix
     assert len(out.splitlines()) < 3 * len(variants()), "columns beside `about` take too much room"
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("scipi", "did you mean scipy or csc"),
-        ("qqq", "list variants"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), [("scipi", "did you mean scipy or csc"), ("qqq", "list variants")])
 def test_show_what_is_no_variant(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["show", name]) == 2
     assert said in capsys.readouterr().err
@@ -104,8 +98,10 @@ def test_show_in_a_narrow_terminal_cuts_nothing_off() -> None:
     parent, child = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "spgraph_bench", "show", "csr-vector"],
-        stdout=child, cwd=ROOT, env={**os.environ, "COLUMNS": "50", "TERM": "xterm-256color"},
-    )  # fmt: skip
+        stdout=child,
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "50", "TERM": "xterm-256color"},
+    )
     os.close(child)
     seen = b""
     with contextlib.suppress(OSError):  # the end of a pseudo-terminal is an error

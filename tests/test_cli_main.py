@@ -24,8 +24,12 @@ def spgraph(*args: str, **more: Any) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **more.pop("env", {})}
     return subprocess.run(
         [sys.executable, "-m", "spgraph_bench", *args],
-        capture_output=True, text=True, timeout=60, env=environment, **more,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+        **more,
+    )
 
 
 @pytest.fixture
@@ -99,8 +103,11 @@ def _wrapped(cause: BaseException) -> Exception:
 @pytest.mark.parametrize(
     ("exception", "status", "said"),
     [
-        (errors.InputError("bad index", place="a.mtx:7", remedy="--base 1"), 2,
-         "error: a.mtx:7: bad index\n  remedy: --base 1\n"),
+        (
+            errors.InputError("bad index", place="a.mtx:7", remedy="--base 1"),
+            2,
+            "error: a.mtx:7: bad index\n  remedy: --base 1\n",
+        ),
         (errors.UsageError("no"), 2, "error: no\n"),
         (errors.NothingRanError("nothing ran"), 1, "error: nothing ran\n"),
         (errors.DeviceError("no GPU"), 3, "error: no GPU\n"),
@@ -109,10 +116,13 @@ def _wrapped(cause: BaseException) -> Exception:
         (_wrapped(KeyboardInterrupt()), 130, "interrupted\n"),
         (click.Abort(), 130, "interrupted\n"),
         (MemoryError("cannot have 3 TiB"), 2, "error: not enough memory: cannot have 3 TiB\n"),
-        (OSError(28, "No space left on device", "results/x.jsonl"), 2,
-         "error: results/x.jsonl: No space left on device\n"),
+        (
+            OSError(28, "No space left on device", "results/x.jsonl"),
+            2,
+            "error: results/x.jsonl: No space left on device\n",
+        ),
     ],
-)  # fmt: skip
+)
 def test_exceptions_become_statuses(
     exception: BaseException, status: int, said: str, broken: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,8 +176,12 @@ def test_reader_of_stdout_gone() -> None:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "spgraph_bench", "list", "formats"],
-            stdout=write, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=60,
-        )  # fmt: skip
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            timeout=60,
+        )
     finally:
         os.close(write)
     assert done.returncode == 141
@@ -188,9 +202,19 @@ def test_commands_do_without_what_only_late_versions_of_click_have() -> None:
 
 
 OPTIONAL = {
-    "--variant", "--format", "--dtype", "--force-format", "--pending-launches", "--heap", "--offsets",
-    "--reorder", "--transpose", "--hyb-k", "--ids", "--symmetrize",
-}  # fmt: skip
+    "--variant",
+    "--format",
+    "--dtype",
+    "--force-format",
+    "--pending-launches",
+    "--heap",
+    "--offsets",
+    "--reorder",
+    "--transpose",
+    "--hyb-k",
+    "--ids",
+    "--symmetrize",
+}
 """Options that some problems have and some have not."""
 
 
@@ -213,8 +237,15 @@ def test_only_options_that_work_are_offered() -> None:
     assert found["spmv"] & OPTIONAL == OPTIONAL - {"--ids", "--pending-launches", "--heap"}
     assert found["launch"] & OPTIONAL == {"--variant", "--pending-launches", "--heap"}
     assert found["bfs"] & OPTIONAL == {
-        "--variant", "--format", "--force-format", "--pending-launches", "--heap", "--offsets", "--ids", "--symmetrize",
-    }  # fmt: skip
+        "--variant",
+        "--format",
+        "--force-format",
+        "--pending-launches",
+        "--heap",
+        "--offsets",
+        "--ids",
+        "--symmetrize",
+    }
 
 
 def test_problems_with_an_answer_per_vertex_have_a_command() -> None:

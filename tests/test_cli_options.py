@@ -39,9 +39,7 @@ def parsed() -> Any:
     def callback(argument: str | None, **given: Any) -> None:
         taken[:] = [argument, run_options_of(given), read_options_of(given)]
 
-    command = click.Command(
-        "all", params=[*parameters_of(matrix_argument), *running, *reading], callback=callback
-    )
+    command = click.Command("all", params=[*parameters_of(matrix_argument), *running, *reading], callback=callback)
 
     def parse(*args: str) -> Any:
         result: Result = CliRunner().invoke(command, args)
@@ -56,21 +54,69 @@ def test_defaults_are_those_of_the_types(parsed: Any) -> None:
 
 def test_every_option_arrives(parsed: Any) -> None:
     argument, run, read = parsed(
-        "a.mtx", "--variant", "csr-*", "--variant", "ell", "--format", "c*", "--dtype", "both",
-        "--device", "CUDA:3", "--time-limit", "0.5", "--json", "--no-save", "--results", "r", "--seed", "9",
-        "--param", "block=128", "--param", "alpha=1.5", "--param", "mode=fast", "--force-format",
-        "--in-process", "--watchdog", "7", "--input-format", "matrix-market", "--base", "0", "--symmetrize",
-        "--duplicates", "first", "--drop-zeros", "--values", "random", "--relabel", "--part", "abs",
-        "--weight-column", "4", "--bipartite",
-    )  # fmt: skip
+        "a.mtx",
+        "--variant",
+        "csr-*",
+        "--variant",
+        "ell",
+        "--format",
+        "c*",
+        "--dtype",
+        "both",
+        "--device",
+        "CUDA:3",
+        "--time-limit",
+        "0.5",
+        "--json",
+        "--no-save",
+        "--results",
+        "r",
+        "--seed",
+        "9",
+        "--param",
+        "block=128",
+        "--param",
+        "alpha=1.5",
+        "--param",
+        "mode=fast",
+        "--force-format",
+        "--in-process",
+        "--watchdog",
+        "7",
+        "--input-format",
+        "matrix-market",
+        "--base",
+        "0",
+        "--symmetrize",
+        "--duplicates",
+        "first",
+        "--drop-zeros",
+        "--values",
+        "random",
+        "--relabel",
+        "--part",
+        "abs",
+        "--weight-column",
+        "4",
+        "--bipartite",
+    )
     assert argument == "a.mtx"
     assert run == RunOptions(
-        ("csr-*", "ell"), ("c*",), ("float32", "float64"), "cuda:3", 0.5, True, False, Path("r"), 9,
-        {"block": "128", "alpha": "1.5", "mode": "fast"}, True, True, 7.0,
-    )  # fmt: skip
-    assert read == ReadOptions(
-        "matrix-market", 0, True, "first", "sum", True, "random", 9, True, 4, True, "abs"
+        ("csr-*", "ell"),
+        ("c*",),
+        ("float32", "float64"),
+        "cuda:3",
+        0.5,
+        True,
+        False,
+        Path("r"),
+        9,
+        {"block": "128", "alpha": "1.5", "mode": "fast"},
+        True,
+        True,
+        7.0,
     )
+    assert read == ReadOptions("matrix-market", 0, True, "first", "sum", True, "random", 9, True, 4, True, "abs")
 
 
 @pytest.mark.parametrize(
@@ -130,9 +176,7 @@ def test_options_of_reading_do_not_reach_a_recipe() -> None:
         ("", "spgraph list recipes"),
     ],
 )
-def test_neither_file_nor_recipe(
-    argument: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_file_nor_recipe(argument: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("matrix.mtx").write_text(SMALL)
     with pytest.raises(InputError) as caught:

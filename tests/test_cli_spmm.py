@@ -32,9 +32,7 @@ def _records(*args: str) -> dict[str, Any]:
 
 
 def test_options_stand_in_the_records() -> None:
-    found = _records(
-        "rmat:scale=5", "--k", "7", "--layout", "column", "--variant", "csr-*", "--variant", "scipy"
-    )
+    found = _records("rmat:scale=5", "--k", "7", "--layout", "column", "--variant", "csr-*", "--variant", "scipy")
     assert {r["status"] for r in found.values()} == {"ok"}
     for kept in found.values():
         assert kept["options"] == {"k": 7, "layout": "column"}
@@ -72,11 +70,7 @@ def test_the_table_says_the_options() -> None:
         (["spmm", "--layout", "diagonal"], "'--layout': cannot be 'diagonal'", "row, column"),
         (["spmv", "--k", "3"], "No such option", "`spgraph bench spmv --help`"),
         (["spmv", "--dtype", "float16"], "'float16' is not one of", "'float32', 'float64', 'both'"),
-        (
-            ["spmm", "--param", "ell_block=8", "--dtype", "float16"],
-            "blocked-ell: ell_block cannot be '8'",
-            "16, 32",
-        ),
+        (["spmm", "--param", "ell_block=8", "--dtype", "float16"], "blocked-ell: ell_block cannot be '8'", "16, 32"),
     ],
 )
 def test_what_cannot_be_is_usage(args: list[str], said: str, remedy: str) -> None:
@@ -115,9 +109,7 @@ def test_room_for_x_and_y_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     a, dtype = battery()["tridiagonal"], np.dtype(np.float32)
     problem = get_problem("spmm", {"k": 100})
     whole = matrix(a)
-    outputs = {
-        name: (shape, str(kind)) for name, (shape, kind) in problem.output_arrays(whole, dtype).items()
-    }
+    outputs = {name: (shape, str(kind)) for name, (shape, kind) in problem.output_arrays(whole, dtype).items()}
     inputs = problem.inputs(whole, dtype, 1)
     oracle = problem.oracle(whole, inputs, dtype)
     payload = Payload(a, inputs={"float32": inputs}, oracles={"float32": oracle})
@@ -138,12 +130,9 @@ def test_room_for_x_and_y_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("problem", "variants"),
-    [("spmm", ("csr-tile",)), ("spmv", ("csr-adaptive", "csr-merge", "csr-segmented"))],
+    ("problem", "variants"), [("spmm", ("csr-tile",)), ("spmv", ("csr-adaptive", "csr-merge", "csr-segmented"))]
 )
-def test_what_is_emulated_has_no_time_of_preprocessing_either(
-    problem: str, variants: tuple[str, ...]
-) -> None:
+def test_what_is_emulated_has_no_time_of_preprocessing_either(problem: str, variants: tuple[str, ...]) -> None:
     chosen = [word for name in variants for word in ("--variant", name)]
     done = spgraph("bench", problem, "rmat:scale=5", *chosen, *BENCH, "--json")
     found = [json.loads(line) for line in done.stdout.splitlines()]

@@ -26,12 +26,19 @@ def _samples(times: Sequence[float], cases: int = 1) -> Samples:
 
 def _record(times: Sequence[float] = (1.0,) * 20, **fields: Any) -> Record:
     plain: dict[str, Any] = {
-        "problem": "spmv", "variant": "csr-vector", "format": "csr", "library": None, "where": "gpu",
+        "problem": "spmv",
+        "variant": "csr-vector",
+        "format": "csr",
+        "library": None,
+        "where": "gpu",
         "dtype": "float32",
         "matrix": {"name": "m", "sha256": "ab", "policies": {"base": 1}},
-        "device": {"name": "H", "driver": "1", "toolkit": "13.0"}, "environment": {"cpu": "C"}, "run": "r",
-        "status": "ok", "samples": (_samples(times),),
-    }  # fmt: skip
+        "device": {"name": "H", "driver": "1", "toolkit": "13.0"},
+        "environment": {"cpu": "C"},
+        "run": "r",
+        "status": "ok",
+        "samples": (_samples(times),),
+    }
     return Record(**{**plain, **fields})
 
 
@@ -43,11 +50,15 @@ def _verdict(base: Sequence[Record], new: Sequence[Record], **options: Any) -> s
 @pytest.mark.parametrize(
     ("low", "value", "high", "verdict"),
     [
-        (0.99, 1.0, 1.01, "same"), (1.01, 1.02, 1.029, "same"), (1.04, 1.05, 1.06, "slower"),
-        (0.94, 0.95, 0.96, "faster"), (0.99, 1.05, 1.1, "unsure"), (1.001, 1.02, 1.05, "unsure"),
+        (0.99, 1.0, 1.01, "same"),
+        (1.01, 1.02, 1.029, "same"),
+        (1.04, 1.05, 1.06, "slower"),
+        (0.94, 0.95, 0.96, "faster"),
+        (0.99, 1.05, 1.1, "unsure"),
+        (1.001, 1.02, 1.05, "unsure"),
         (0.9, 1.0, 1.1, "unsure"),
     ],
-)  # fmt: skip
+)
 def test_verdicts(low: float, value: float, high: float, verdict: str) -> None:
     assert verdict_of(Ratio(value, low, high), 0.03) == verdict
     assert verdict_of(None, 0.03) == "unsure"
@@ -64,8 +75,7 @@ def test_false_alarms_are_under_one_percent(spread: float) -> None:
     draw = np.random.default_rng(1)
     trials = 1000
     verdicts = [
-        _verdict([_record(_noisy(draw, 20, spread))], [_record(_noisy(draw, 20, spread))])
-        for _ in range(trials)
+        _verdict([_record(_noisy(draw, 20, spread))], [_record(_noisy(draw, 20, spread))]) for _ in range(trials)
     ]
     assert verdicts.count("slower") + verdicts.count("faster") < 0.01 * trials
 
@@ -76,9 +86,7 @@ def test_five_percent_are_found(spread: float) -> None:
     draw = np.random.default_rng(2)
     trials, count = 500, 20 if spread < 0.01 else 40
     found = sum(
-        _verdict(
-            [_record(_noisy(draw, count, spread))], [_record(1.05 * np.array(_noisy(draw, count, spread)))]
-        )
+        _verdict([_record(_noisy(draw, count, spread))], [_record(1.05 * np.array(_noisy(draw, count, spread)))])
         == "slower"
         for _ in range(trials)
     )
@@ -104,14 +112,12 @@ def test_searches_are_compared_source_by_source() -> None:
 
 
 def test_what_broke_is_a_regression() -> None:
-    good, wrong, gone = (
-        _record(),
-        _record(status="wrong", reason="row 3", samples=()),
-        _record(status="skipped"),
-    )
+    good, wrong, gone = (_record(), _record(status="wrong", reason="row 3", samples=()), _record(status="skipped"))
     for new, verdict, loose, strict in (
-        (wrong, "broken", True, True), (gone, "lost", False, True), (good, "same", False, False),
-    ):  # fmt: skip
+        (wrong, "broken", True, True),
+        (gone, "lost", False, True),
+        (good, "same", False, False),
+    ):
         result = compare_records([good], [new])
         assert result.cells[0].verdict == verdict
         assert (regressed(result), regressed(result, strict=True)) == (loose, strict)
@@ -153,9 +159,7 @@ def _files(folder: Path, **sides: Sequence[Record]) -> list[str]:
     return [str(folder / f"{name}.jsonl") for name in sides]
 
 
-def test_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPGRAPH_DATA", str(tmp_path / "data"))
     base, slow = _files(tmp_path, base=[_record()], slow=[_record([1.05] * 20)])
     assert run(["compare", base, base]) == 0
@@ -186,9 +190,13 @@ def test_the_command(
     ],
 )
 def test_wrong_input(
-    args: list[str], status: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    args: list[str],
+    status: int,
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("SPGRAPH_DATA", str(tmp_path / "data"))
     driver = {"name": "H", "driver": "2", "toolkit": "13.0"}
     paths = _files(
@@ -213,17 +221,7 @@ def test_tables_fit_and_hold_no_control_characters() -> None:
 def test_unsure_cells_are_measured_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On the host device a CPU baseline is timed: really run, by two interpreters that are the same one."""
     out = tmp_path / "records"
-    command = [
-        "bench",
-        "spmv",
-        "chain:n=50",
-        "--device",
-        "host",
-        "--variant",
-        "scipy*",
-        "--results",
-        str(out),
-    ]
+    command = ["bench", "spmv", "chain:n=50", "--device", "host", "--variant", "scipy*", "--results", str(out)]
     assert run([*command, "--time-limit", "0.05"]) == 0
     text = next(out.glob("*.jsonl")).read_text()
     data = json.loads(text)

@@ -46,15 +46,29 @@ def _run(folder: Path, driver: int) -> list[str]:
         pytest.skip("no C compiler")
     library = folder / "libcuda.so.1"
     subprocess.run(
-        [COMPILER, "-shared", "-fPIC", "-w", f"-DDRIVER={driver}", SOURCE, "-o", library, "-ldl",
-         "-Wl,-soname,libcuda.so.1"], check=True,
-    )  # fmt: skip
+        [
+            COMPILER,
+            "-shared",
+            "-fPIC",
+            "-w",
+            f"-DDRIVER={driver}",
+            SOURCE,
+            "-o",
+            library,
+            "-ldl",
+            "-Wl,-soname,libcuda.so.1",
+        ],
+        check=True,
+    )
     image = folder / "kernels.cubin"
     image.write_bytes(b"ELF?" + bytes(60))
     done = subprocess.run(
         ["stdbuf", "-o0", sys.executable, "-u", "-c", PROGRAM, str(image)],
-        capture_output=True, text=True, timeout=60, env={**os.environ, "LD_LIBRARY_PATH": str(folder)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "LD_LIBRARY_PATH": str(folder)},
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -84,6 +98,4 @@ def test_what_the_driver_is_asked(tmp_path: Path) -> None:
 
 
 def test_drivers_before_conditional_nodes(tmp_path: Path) -> None:
-    assert _run(tmp_path, 12020)[-1] == (
-        "SkipError: conditional nodes need CUDA 12.4; the driver offers 12.2"
-    )
+    assert _run(tmp_path, 12020)[-1] == ("SkipError: conditional nodes need CUDA 12.4; the driver offers 12.2")

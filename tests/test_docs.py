@@ -97,10 +97,7 @@ def test_readme_names_every_variable_and_dependency() -> None:
     used = {v for p in sources for v in re.findall(r"\"(SPGRAPH_[A-Z_]+)\"", p.read_text(encoding="utf-8"))}
     assert used <= set(re.findall(r"`(SPGRAPH_[A-Z_]+)`", README))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [
-        *project["dependencies"],
-        *(r for extra in project["optional-dependencies"].values() for r in extra),
-    ]
+    wanted = [*project["dependencies"], *(r for extra in project["optional-dependencies"].values() for r in extra)]
     table = README.split("## Dependencies")[1].split("\n## ")[0]
     for requirement in wanted:
         name = re.match(r"[\w-]+", requirement)
@@ -126,9 +123,7 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
-PIECES = re.findall(
-    r"^(New file|Append to) `([\w/.]+)`:\n\n```\w+\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE
-)
+PIECES = re.findall(r"^(New file|Append to) `([\w/.]+)`:\n\n```\w+\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE)
 """What the examples of CONTRIBUTING.md add: how, where, and the text."""
 
 
@@ -157,9 +152,8 @@ def _in(tree: Path, *args: str, cwd: Path | None = None, **more: str) -> subproc
 
 def _bench(tree: Path, *args: str, **more: Any) -> list[dict[str, Any]]:
     done = _in(
-        tree, sys.executable, "-m", "spgraph_bench", "bench", *args, "--device", "host", "--json", "--no-save",
-        **more,
-    )  # fmt: skip
+        tree, sys.executable, "-m", "spgraph_bench", "bench", *args, "--device", "host", "--json", "--no-save", **more
+    )
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert all(r["status"] == "ok" and r["check"]["ok"] for r in records)
@@ -294,12 +288,11 @@ def test_examples_pass_the_linter(extended: Path) -> None:
     names = [name for _, name, _ in PIECES if name.endswith(".py")]
     appended = {
         name: len((ROOT / name).read_text(encoding="utf-8").splitlines())
-        for kind, name, _ in PIECES if kind == "Append to"
-    }  # fmt: skip
+        for kind, name, _ in PIECES
+        if kind == "Append to"
+    }
     plugin = _outside(extended / "outside").relative_to(extended)
-    lint = _in(
-        extended, sys.executable, "-m", "ruff", "check", "--output-format=concise", *names, str(plugin)
-    )
+    lint = _in(extended, sys.executable, "-m", "ruff", "check", "--output-format=concise", *names, str(plugin))
     found = re.findall(r"^(\S+?):(\d+):\d+: .*", lint.stdout, re.MULTILINE)
     assert not [f"{file}:{line}" for file, line in found if int(line) > appended.get(file, 0)], lint.stdout
     new = [name for name in names if name not in appended]
@@ -311,7 +304,15 @@ def test_examples_pass_the_linter(extended: Path) -> None:
 @pytest.mark.parametrize("source", ["spmv/csr_quad.cu", "spmv/ellr.cu", "rowsum/scalar.cu"])
 def test_examples_compile_for_a_gpu(extended: Path, source: str, tmp_path: Path) -> None:
     done = _in(
-        extended, "nvcc", "-arch=sm_90", "-std=c++17", "-Werror", "all-warnings", "-cubin",
-        "-o", str(tmp_path / "out.cubin"), f"cuda/{source}",
-    )  # fmt: skip
+        extended,
+        "nvcc",
+        "-arch=sm_90",
+        "-std=c++17",
+        "-Werror",
+        "all-warnings",
+        "-cubin",
+        "-o",
+        str(tmp_path / "out.cubin"),
+        f"cuda/{source}",
+    )
     assert done.returncode == 0, done.stderr

@@ -17,9 +17,18 @@ import pytest
 import spgraph_bench
 
 COVERED = (
-    "device", "formats", "measure", "problems", "readers", "recipes", "report", "results", "toolchain", "validate",
+    "device",
+    "formats",
+    "measure",
+    "problems",
+    "readers",
+    "recipes",
+    "report",
+    "results",
+    "toolchain",
+    "validate",
     "variants",
-)  # fmt: skip
+)
 """Packages that are held to it, besides the modules beside them."""
 
 
@@ -51,9 +60,7 @@ def undocumented(module: ModuleType) -> list[str]:
 ROOT = Path(spgraph_bench.__file__).parent
 MODULES = [
     f"spgraph_bench.{path.relative_to(ROOT).with_suffix('').as_posix().replace('/', '.')}"
-    for path in sorted(
-        [*ROOT.glob("*.py"), *(path for name in COVERED for path in (ROOT / name).rglob("*.py"))]
-    )
+    for path in sorted([*ROOT.glob("*.py"), *(path for name in COVERED for path in (ROOT / name).rglob("*.py"))])
     if not path.stem.startswith("__")
 ]
 

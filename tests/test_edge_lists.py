@@ -58,9 +58,7 @@ def chosen(text: bytes, name: str) -> str | None:
         ("oregon1_010331.txt", 0, 10670, 44004, 1),
     ],
 )
-def test_real_lists(
-    matrices_dir: Path, name: str, base: int, vertices: int, entries: int, skipped_lines: int
-) -> None:
+def test_real_lists(matrices_dir: Path, name: str, base: int, vertices: int, entries: int, skipped_lines: int) -> None:
     path = matrices_dir / name
     lines = [s for s in path.read_text().split("\n") if s.strip() and not s.startswith("#")][skipped_lines:]
     if lines[-1].strip() == "-1":
@@ -71,9 +69,7 @@ def test_real_lists(
     assert matrix.source.format == "edge-list"
     assert matrix.csr.shape == (vertices, vertices)
     assert matrix.csr.nnz == entries == len(plain)
-    assert set(zip(coo.row.tolist(), coo.col.tolist(), strict=True)) == {
-        (u - base, v - base) for u, v in plain
-    }
+    assert set(zip(coo.row.tolist(), coo.col.tolist(), strict=True)) == {(u - base, v - base) for u, v in plain}
     assert matrix.policies.base == base
     weighted = len(lines[0].split()) == 3
     assert matrix.weighted == weighted
@@ -130,9 +126,7 @@ def rendered(draw: st.DrawFn) -> tuple[str, list[Edge], int]:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(rendered(), st.integers(1, 200), st.booleans())
-def test_random_lists_come_back_exactly(
-    example: tuple[str, list[Edge], int], block_size: int, relabel: bool
-) -> None:
+def test_random_lists_come_back_exactly(example: tuple[str, list[Edge], int], block_size: int, relabel: bool) -> None:
     text, expected, columns = example
     # A leading edge that no size line can be: n is below the ids that follow.
     first: Edge = (0, 60, None if columns == 2 else 1.0)
@@ -401,9 +395,7 @@ def test_a_word_about_direction_is_not_yet_konect() -> None:
 
 def test_snap_headers() -> None:
     assert parse("# Undirected graph: x.txt\n# Nodes: 3 Edges: 2\n0 1\n1 2\n").symmetry == "symmetric"
-    raw = parse(
-        "# Directed graph (each unordered pair of nodes is saved once): x\n# Nodes: 3 Edges: 5\n0 1\n1 2\n"
-    )
+    raw = parse("# Directed graph (each unordered pair of nodes is saved once): x\n# Nodes: 3 Edges: 5\n0 1\n1 2\n")
     assert raw.symmetry == "general"
     assert [f.line for f in raw.findings if "5 edges" in f.text] == [2]
 
@@ -480,12 +472,7 @@ RELABEL = "--relabel"
         ("# c\n0 1\n\n1 2 3\n", 4, "3 columns where line 2 has 2", "same columns"),
         ("7 9\n7 12 1\n12 3 1\n", 2, "3 columns where line 1 has 2", "same columns (line 1 does not fit"),
         ("0 1 5\n1 2\n3 4\n", 2, "2 columns where line 1 has 3", "same columns"),
-        (
-            "1 2\n1 2 3\n2 3 4\n",
-            1,
-            "promises 1 vertices, line 2 names vertex 2",
-            "an edge, give it 3 columns",
-        ),
+        ("1 2\n1 2 3\n2 3 4\n", 1, "promises 1 vertices, line 2 names vertex 2", "an edge, give it 3 columns"),
         ("0 1\n1 2\n1 2 3 4 5\n", 3, "5 columns", "same columns"),
         ("1 2 3 4 5\n1 2 3 4 5\n", 2, "5 columns", "--weight-column N"),
         ("alice bob\nbob carol\n", 1, "vertex 'alice' is not a number", "--relabel"),
@@ -567,9 +554,7 @@ def test_bipartite_graphs_are_not_relabelled() -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    st.binary(min_size=1, max_size=200) | st.text("0123 \n\t,#%/-.e", min_size=1, max_size=80).map(str.encode)
-)
+@given(st.binary(min_size=1, max_size=200) | st.text("0123 \n\t,#%/-.e", min_size=1, max_size=80).map(str.encode))
 def test_any_bytes_are_read_or_refused_properly(text: bytes) -> None:
     try:
         raw = parse(text)
@@ -695,9 +680,8 @@ def test_memory_to_the_matrix(tmp_path: Path, head: str) -> None:
     # The C library keeps up to 64 MB that were freed: little of 100 MB, much of this file.
     env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "262144", "MALLOC_TRIM_THRESHOLD_": "262144"}
     out = subprocess.run(
-        [sys.executable, "-c", READ_APART, str(path)],
-        capture_output=True, text=True, check=True, timeout=100, env=env,
-    )  # fmt: skip
+        [sys.executable, "-c", READ_APART, str(path)], capture_output=True, text=True, check=True, timeout=100, env=env
+    )
     size = path.stat().st_size
     lines = [line.split() for line in out.stdout.splitlines()]
     assert len(lines) == 6

@@ -11,15 +11,7 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import formats
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
-from spgraph_bench.problems.exact import (
-    Ranges,
-    choose_ranges,
-    key_of,
-    row_sums,
-    small_packed,
-    small_values,
-    small_x,
-)
+from spgraph_bench.problems.exact import Ranges, choose_ranges, key_of, row_sums, small_packed, small_values, small_x
 from spgraph_bench.runner.guard import checksum
 
 KINDS = [np.dtype(np.float32), np.dtype(np.float64)]

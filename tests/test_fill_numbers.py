@@ -33,25 +33,17 @@ numbers: Any = _script("fill_numbers")
 reference: Any = _script("reference")
 PLAN = reference.plan()
 PAGES = [
-    p for p in numbers.documents()
-    if p.name not in ("notebook.md", "measuring.md", "records.md", "architecture.md")
-]  # fmt: skip
+    p for p in numbers.documents() if p.name not in ("notebook.md", "measuring.md", "records.md", "architecture.md")
+]
 
 
 def _record(variant: str = "csr-scalar", times: tuple[float, ...] = (1.0,) * 6, **fields: Any) -> Record:
     samples = Samples("cold", times, "cuda-events", True, 3, fields.pop("stopped", "converged"))
     source = "spmv/csr_scalar.cu"
-    module = {
-        "source": source,
-        "tokens": kernel_tokens(source),
-        "options": [],
-        "ms": 1.0,
-        "for_matrix": False,
-    }
+    module = {"source": source, "tokens": kernel_tokens(source), "options": [], "ms": 1.0, "for_matrix": False}
     plain = Record(
-        "spmv", variant, "csr", None, "gpu", "float32", {}, {}, {}, "run", "ok", samples=(samples,),
-        modules=(module,),
-    )  # fmt: skip
+        "spmv", variant, "csr", None, "gpu", "float32", {}, {}, {}, "run", "ok", samples=(samples,), modules=(module,)
+    )
     return dataclasses.replace(plain, **fields)
 
 
@@ -109,9 +101,7 @@ _NOT_OURS = ("Gunrock", "GAPBS", "figures that others got")
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_measured_time_stands_outside_of_the_places(path: Path) -> None:
     """Those of others, with their names, may; so may what is printed in an example."""
-    text = re.sub(
-        r"^```.*?^```", "", numbers.PLACE.sub("", path.read_text(encoding="utf-8")), flags=re.S | re.M
-    )
+    text = re.sub(r"^```.*?^```", "", numbers.PLACE.sub("", path.read_text(encoding="utf-8")), flags=re.S | re.M)
     found = []
     for paragraph in text.split("\n\n"):
         if not any(name in paragraph for name in _NOT_OURS):
@@ -137,16 +127,19 @@ def test_build_wants_the_modules_of_every_variant_and_of_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, dict[str, str]]] = []
-    monkeypatch.setattr(
-        reference, "cubin_request", lambda source, defines, arch: asked.append((source, defines))
-    )
+    monkeypatch.setattr(reference, "cubin_request", lambda source, defines, arch: asked.append((source, defines)))
     monkeypatch.setattr(reference, "RESULTS", tmp_path)
     [bfs] = [r for r in PLAN if r.name == "bfs-rmat20-degree"]
     reference.requests([bfs], "sm_90")
     assert {source for source, _ in asked} >= {"bfs/auto.cu", "graph/results.cu", "measure/clock.cu"}
     assert "bfs/push.cu" not in {source for source, _ in asked}
-    module = {"source": "spmv/dia.cu", "tokens": "", "ms": 1.0, "for_matrix": True,
-              "options": ["nvcc", "13.0", "-O3", "-arch=sm_90", "-DSPG_DIAGS=D(-1)D(0)"]}  # fmt: skip
+    module = {
+        "source": "spmv/dia.cu",
+        "tokens": "",
+        "ms": 1.0,
+        "for_matrix": True,
+        "options": ["nvcc", "13.0", "-O3", "-arch=sm_90", "-DSPG_DIAGS=D(-1)D(0)"],
+    }
     monkeypatch.setattr(reference, "read_records", lambda path: [_record(modules=(module,))])
     asked.clear()
     reference.requests([bfs], "sm_90")

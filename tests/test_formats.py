@@ -228,8 +228,13 @@ def test_dia_of_groups_of_rows() -> None:
     assert (packed.group, packed.diag.tolist()) == (2, [0, 1, 2, 3])
     by_row = packed.data[0].T
     assert by_row[:6].tolist() == [
-        [1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16], [17, 18, 0, 0], [0, 0, 0, 0],
-    ]  # fmt: skip
+        [1, 2, 3, 4],
+        [5, 6, 7, 8],
+        [9, 10, 11, 12],
+        [13, 14, 15, 16],
+        [17, 18, 0, 0],
+        [0, 0, 0, 0],
+    ]
     assert packed.compulsory_bytes == 4 * 4 + a.nnz * 4
     alone = get_format("dia").pack(a, group=1)
     assert (alone.group, alone.diag.tolist()) == (1, [-1, 0, 1, 2, 3])
@@ -284,8 +289,7 @@ def test_dia_refusals() -> None:
     assert dia.refuse(row_stats(battery()["tridiagonal"]), None) is None
     arrow = row_stats(battery()["arrow"])
     assert dia.refuse(arrow, None) == (
-        "DIA would be 0.015 full (least 0.5), 99.6 kB: 193 diagonals of 97 rows hold an entry; "
-        "--force-format overrides"
+        "DIA would be 0.015 full (least 0.5), 99.6 kB: 193 diagonals of 97 rows hold an entry; --force-format overrides"
     )
     assert dia.refuse(arrow, None, force=True) is None
     assert "DIA needs 99.6 kB" in str(dia.refuse(arrow, 1000, force=True))
@@ -432,22 +436,10 @@ def test_binned_with_the_largest_tile_and_bin_its_parameters_allow() -> None:
     ("form", "params", "remedy"),
     [
         ("binned", {"tile_width": 65_536}, "take auto or an integer from 1 to 65535 (k, M and G may follow)"),
-        (
-            "binned",
-            {"bin_entries": "many"},
-            "take auto or an integer from 1 to 65535 (k, M and G may follow)",
-        ),
+        ("binned", {"bin_entries": "many"}, "take auto or an integer from 1 to 65535 (k, M and G may follow)"),
         ("binned-chunks", {"tiles": 0}, "take auto or an integer from 1 to 1048576 (k, M and G may follow)"),
-        (
-            "binned-chunks",
-            {"chunk_bins": "auto"},
-            "take an integer from 1 to 1048576 (k, M and G may follow)",
-        ),
-        (
-            "binned-chunks",
-            {"chunk_bins": float("inf")},
-            "take an integer from 1 to 1048576 (k, M and G may follow)",
-        ),
+        ("binned-chunks", {"chunk_bins": "auto"}, "take an integer from 1 to 1048576 (k, M and G may follow)"),
+        ("binned-chunks", {"chunk_bins": float("inf")}, "take an integer from 1 to 1048576 (k, M and G may follow)"),
     ],
 )
 def test_binned_parameters_out_of_bounds_are_usage(form: str, params: dict[str, object], remedy: str) -> None:
@@ -474,10 +466,7 @@ def test_ell_index_passes_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
 
     seen: list[int] = []
     rows, slots = 3_000_000, 800
-    a = CSR(
-        rows, 900,
-        np.concatenate((np.zeros(rows, np.int64), [800])), np.arange(800, dtype=np.int32), np.ones(800),
-    )  # fmt: skip
+    a = CSR(rows, 900, np.concatenate((np.zeros(rows, np.int64), [800])), np.arange(800, dtype=np.int32), np.ones(800))
 
     class Sink:
         def reshape(self, _: int) -> Sink:

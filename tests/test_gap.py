@@ -66,10 +66,7 @@ def test_lists_dimacs_and_matrix_market_agree(matrices_dir: Path, duplicates: st
     assert not el.weighted
     assert wel.csr.equals(gr.csr)
     coo = wel.csr.to_scipy().tocoo()
-    assert (
-        dict(zip(zip(coo.row.tolist(), coo.col.tolist(), strict=True), coo.data.tolist(), strict=True))
-        == weight
-    )
+    assert dict(zip(zip(coo.row.tolist(), coo.col.tolist(), strict=True), coo.data.tolist(), strict=True)) == weight
     if duplicates == "sum":  # the order of duplicates differs in this file
         assert wel.csr.equals(mtx_weighted.csr)
     assert (el.policies.base, el.policies.base_from) == (0, "format")
@@ -110,8 +107,7 @@ def test_every_line_is_an_edge_and_ids_start_at_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "line"),
-    [("gap-el", "0 1\n1 2 3\n", 2), ("gap-wel", "0 1 2\n1 2\n", 2), ("gap-el", "0 x\n", 1)],
+    ("name", "text", "line"), [("gap-el", "0 1\n1 2 3\n", 2), ("gap-wel", "0 1 2\n1 2\n", 2), ("gap-el", "0 x\n", 1)]
 )
 def test_other_columns_are_errors(name: str, text: str, line: int) -> None:
     with pytest.raises(InputError) as error:
@@ -231,11 +227,7 @@ def test_metis_relabelled() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "cause"),
     [
-        (
-            "3 3\n2 3\n1 3\n",
-            1,
-            "3 edges promised, 4 entries found, not twice as many, and it ends 1 vertices early",
-        ),
+        ("3 3\n2 3\n1 3\n", 1, "3 edges promised, 4 entries found, not twice as many, and it ends 1 vertices early"),
         ("3 4\n2 3\n1 3\n1 2\n", 1, "4 edges promised, 6 entries found"),
         ("3 3\n2 3\n1 3\n1 2\n% c\n\n1\n", 7, "more lines than the 3 vertices that line 1 promises"),
         ("3 3\n2 3\n1 4\n1 2\n", 3, "neighbour '4' is not in 1..3"),
@@ -301,11 +293,7 @@ def test_random_metis_graphs_come_back_exactly(example: tuple[str, list[Edge]], 
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.sampled_from(["dimacs", "metis", "gap-el", "gap-wel"]),
-    st.text("0123 \n%cap-.", max_size=80),
-    st.booleans(),
-)
+@given(st.sampled_from(["dimacs", "metis", "gap-el", "gap-wel"]), st.text("0123 \n%cap-.", max_size=80), st.booleans())
 def test_any_text_is_read_or_refused_properly(name: str, text: str, headed: bool) -> None:
     head = {"dimacs": "p sp 3 2\n", "metis": "3 2\n"}.get(name, "0 1 2\n") if headed else " "
     try:

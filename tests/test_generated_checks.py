@@ -12,14 +12,7 @@ from generated import inputs_of, problem_of
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.problems import get_problem
-from spgraph_bench.problems.bezier import (
-    MOST,
-    check_points,
-    chosen_curves,
-    curve_points,
-    draw_curves,
-    points_needed,
-)
+from spgraph_bench.problems.bezier import MOST, check_points, chosen_curves, curve_points, draw_curves, points_needed
 from spgraph_bench.problems.quadtree import check_tree, draw_points, most_split, point_codes, split_nodes
 from spgraph_bench.problems.refine import check_cells, draw_fronts, field_values, refined_cells
 
@@ -132,9 +125,7 @@ def _tree(points: int = 400, leaf: int = 5, depth: int = 7, shape: str = "cluste
 
 
 @pytest.mark.parametrize("shape", ["uniform", "clustered", "line", "equal"])
-@pytest.mark.parametrize(
-    ("points", "leaf", "depth"), [(1, 1, 1), (400, 5, 7), (300, 1, 16), (50, 60, 9), (64, 1, 2)]
-)
+@pytest.mark.parametrize(("points", "leaf", "depth"), [(1, 1, 1), (400, 5, 7), (300, 1, 16), (50, 60, 9), (64, 1, 2)])
 def test_a_plain_tree_passes(shape: str, points: int, leaf: int, depth: int) -> None:
     tree = _tree(points, leaf, depth, shape)
     result = check_tree(*tree)
@@ -157,9 +148,7 @@ def test_nodes_that_are_split_are_counted(shape: str, points: int, leaf: int, de
 
 
 def test_codes_are_boxes() -> None:
-    p = np.array(
-        [[0, 0], [0.5, 0], [0, 0.5], [0.5, 0.5], [0.75, 0.25], [1 - 2.0**-20, 1 - 2.0**-20]], np.float32
-    )
+    p = np.array([[0, 0], [0.5, 0], [0, 0.5], [0.5, 0.5], [0.75, 0.25], [1 - 2.0**-20, 1 - 2.0**-20]], np.float32)
     codes = point_codes(p)
     assert [int(c) >> 30 for c in codes] == [0, 1, 2, 3, 1, 3]
     assert int(codes[4]) >> 28 & 3 == 3
@@ -221,10 +210,18 @@ def _wrong_root(nodes: np.ndarray, order: np.ndarray) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        _swap_leaves, _make_leaf, _split_more, _move_edge, _two_parents, _beyond, _point_twice, _no_point,
-        _wrong_depth, _wrong_root,
+        _swap_leaves,
+        _make_leaf,
+        _split_more,
+        _move_edge,
+        _two_parents,
+        _beyond,
+        _point_twice,
+        _no_point,
+        _wrong_depth,
+        _wrong_root,
     ],
-)  # fmt: skip
+)
 def test_trees_that_are_wrong(spoil: Callable[[np.ndarray, np.ndarray], None]) -> None:
     nodes, order, *rest = _tree()
     spoil(nodes, order)
@@ -272,9 +269,11 @@ def test_cells_that_are_wrong() -> None:
     one_more = shuffled.copy()
     one_more[5] = 3
     for wrong, message in [
-        (shuffled[:-1], "1 missing"), (np.append(shuffled, shuffled[0]), "1 more than once"),
-        (one_more, "1 missing, 1 that should not be"), (shuffled[:0], "missing"),
-    ]:  # fmt: skip
+        (shuffled[:-1], "1 missing"),
+        (np.append(shuffled, shuffled[0]), "1 more than once"),
+        (one_more, "1 missing, 1 that should not be"),
+        (shuffled[:0], "missing"),
+    ]:
         result = check_cells(wrong, right)
         assert not result.ok
         assert message in result.message
@@ -302,11 +301,15 @@ def test_problems_are_generated_ones(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("bezier", {"curves": 0}), ("bezier", {"straight": 101}), ("quadtree", {"shape": "round"}),
-        ("quadtree", {"depth": 17}), ("quadtree", {"points": "many"}), ("refine", {"depth": 2}),
+        ("bezier", {"curves": 0}),
+        ("bezier", {"straight": 101}),
+        ("quadtree", {"shape": "round"}),
+        ("quadtree", {"depth": 17}),
+        ("quadtree", {"points": "many"}),
+        ("refine", {"depth": 2}),
         ("refine", {"tolerance": 0.0}),
     ],
-)  # fmt: skip
+)
 def test_bad_options(name: str, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         get_problem(name, options)

@@ -24,10 +24,7 @@ def _use(folder: str, alone: bool, stay: float, log: object) -> None:
 def test_one_alone_or_many_together(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     log = context.Queue()
-    users = [
-        context.Process(target=_use, args=(str(tmp_path), k % 3 == 1, 0.1, log), daemon=True)
-        for k in range(9)
-    ]
+    users = [context.Process(target=_use, args=(str(tmp_path), k % 3 == 1, 0.1, log), daemon=True) for k in range(9)]
     for user in users:
         user.start()
     spans = [log.get(timeout=30) for _ in users]
@@ -60,10 +57,7 @@ def test_a_test_that_needs_the_gpu_alone_is_a_gpu_test(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("import pytest\n@pytest.mark.gpu_alone\ndef test_it():\n    pass\n")
     markers = ["-o", "markers=gpu: x", "-o", "addopts=", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *markers, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
+        [sys.executable, "-m", "pytest", "-q", *markers, str(tmp_path)], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode != 0
     assert "test_it is marked gpu_alone, but not gpu" in done.stdout + done.stderr

@@ -153,10 +153,18 @@ def test_votes(device: HostDevice) -> None:
     bit = np.uint32(1) << np.arange(32, dtype=np.uint32)
     every = np.uint32(0xFFFFFFFF)
     expected = [
-        bit[x > 3].sum(), 2, 2, [bit[x == v].sum() for v in x], every, 1 + 2,
-        x.sum(), 2**32 - int(x.max()), x.max(), np.bitwise_xor.reduce(x),
+        bit[x > 3].sum(),
+        2,
+        2,
+        [bit[x == v].sum() for v in x],
+        every,
+        1 + 2,
+        x.sum(),
+        2**32 - int(x.max()),
+        x.max(),
+        np.bitwise_xor.reduce(x),
         np.bitwise_or.reduce(x) + 1000 * np.bitwise_and.reduce(x),
-    ]  # fmt: skip
+    ]
     np.testing.assert_array_equal(device.download(out), [np.broadcast_to(e, 32) for e in expected])
 
 
@@ -199,9 +207,19 @@ def test_bit_tricks(plain: HostDevice) -> None:
     out = plain.empty(12, np.uint32)
     kernel(plain, "warp", "bit_tricks")(1, 1, np.uint32(x), np.uint64(y), out)
     expected = [
-        x.bit_count(), 2, 5, 8, 16, int(f"{x:032b}"[::-1], 2), 32 + 0 + 64, x * 3000000000 >> 32,
-        0x77553311, 0x38, 3 + 9 + 2 + 7, (0xC0000000 + 1) % 2**32,
-    ]  # fmt: skip
+        x.bit_count(),
+        2,
+        5,
+        8,
+        16,
+        int(f"{x:032b}"[::-1], 2),
+        32 + 0 + 64,
+        x * 3000000000 >> 32,
+        0x77553311,
+        0x38,
+        3 + 9 + 2 + 7,
+        (0xC0000000 + 1) % 2**32,
+    ]
     assert plain.download(out).tolist() == expected
 
 
@@ -212,9 +230,7 @@ def test_bit_tricks(plain: HostDevice) -> None:
 def test_transpose_in_shared_memory(device: HostDevice, dtype: str) -> None:
     x = np.arange(100 * 70).reshape(100, 70).astype("f4" if dtype == "float" else "f8")
     out = device.empty((70, 100), x.dtype)
-    kernel(device, "memory", "transpose", SPG_VALUE=dtype)(
-        (3, 4), (32, 8), I32(100), I32(70), device.upload(x), out
-    )
+    kernel(device, "memory", "transpose", SPG_VALUE=dtype)((3, 4), (32, 8), I32(100), I32(70), device.upload(x), out)
     np.testing.assert_array_equal(device.download(out), x.T)
 
 
@@ -239,9 +255,7 @@ def test_device_functions_and_voting_barriers(device: HostDevice) -> None:
     out = device.empty(64, np.int32)
     kernel(device, "memory", "neighbours")(1, 64, out)
     t = np.arange(64)
-    np.testing.assert_array_equal(
-        device.download(out), np.maximum(t - 1, 0) + 100 * 22 + 10000 + 20000 + 0 * 40000
-    )
+    np.testing.assert_array_equal(device.download(out), np.maximum(t - 1, 0) + 100 * 22 + 10000 + 20000 + 0 * 40000)
 
 
 def test_atomics(device: HostDevice) -> None:
@@ -262,9 +276,7 @@ def test_vectors(plain: HostDevice) -> None:
     x = np.arange(80, dtype=np.float32).reshape(20, 4)
     out = plain.empty((20, 2), np.float64)
     kernel(plain, "memory", "vectors")(1, 20, plain.upload(x), out)
-    np.testing.assert_array_equal(
-        plain.download(out), np.stack([x[:, 0] + 2 * x[:, 1], 3 * x[:, 2] + x[:, 3]], 1)
-    )
+    np.testing.assert_array_equal(plain.download(out), np.stack([x[:, 0] + 2 * x[:, 1], 3 * x[:, 2] + x[:, 3]], 1))
 
 
 def test_device_heap_has_a_limit(plain: HostDevice) -> None:
@@ -425,9 +437,7 @@ def test_tensor_core_tile(device: HostDevice) -> None:
 
 def test_half_rounds_as_numpy_does(plain: HostDevice) -> None:
     bits = np.random.default_rng(8).integers(0, 2**32, 200000, dtype=np.uint64).astype(np.uint32)
-    edges = np.array(
-        [0, -0.0, 65504, 65519.99, 65520, 1e9, 6e-8, 2.98e-8, 2.99e-8, 6.1e-5, np.inf, -np.inf], "f4"
-    )
+    edges = np.array([0, -0.0, 65504, 65519.99, 65520, 1e9, 6e-8, 2.98e-8, 2.99e-8, 6.1e-5, np.inf, -np.inf], "f4")
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
     ties = (halves[:-1] + halves[1:]) / 2
     x = np.concatenate([bits.view(np.float32), edges, halves, ties, -ties])
@@ -479,10 +489,7 @@ def test_diverged_barriers(device: HostDevice) -> None:
     assert "host_faults.cu:31" in error.cause
     assert "host_faults.cu:32" in error.cause
     error = fault(device, "barrier_in_branch", 32, zeros(device, 32))
-    assert (
-        "12 of 32 threads of block (0,0,0) never reached __syncthreads(): some wait at __shfl_sync"
-        in error.cause
-    )
+    assert "12 of 32 threads of block (0,0,0) never reached __syncthreads(): some wait at __shfl_sync" in error.cause
     assert error.place == line(38)
 
 
@@ -507,9 +514,7 @@ def test_faults_become_launch_errors(device: HostDevice) -> None:
         assert "integer division by zero" in error.cause
         assert error.place == line(52)
     # and the device still works
-    kernel(device, "memory", "ticket")(
-        1, 4, zeros(device, 1, np.uint32), device.upload(np.zeros(4, np.uint32))
-    )
+    kernel(device, "memory", "ticket")(1, 4, zeros(device, 1, np.uint32), device.upload(np.zeros(4, np.uint32)))
     device.synchronize()
 
 
@@ -529,9 +534,7 @@ IMPORTS = "from spgraph_bench.device.host import HostDevice\nfrom spgraph_bench.
 def sanitised(*sanitizers: str, code: str) -> subprocess.CompletedProcess[str]:
     head = "import numpy as np\n" + IMPORTS
     env = {**host.sanitizer_env(*sanitizers), "PYTHONPATH": str(KERNELS.parents[1])}
-    return subprocess.run(
-        [sys.executable, "-c", head + code], env=env, capture_output=True, text=True, timeout=120
-    )
+    return subprocess.run([sys.executable, "-c", head + code], env=env, capture_output=True, text=True, timeout=120)
 
 
 def have_asan() -> bool:
@@ -584,11 +587,23 @@ print(outcome("early_return", i(32), y))
 @pytest.mark.skipif(not have_asan(), reason="the compiler has no AddressSanitizer")
 def test_all_features_under_address_sanitizer() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__,
-         "-k", "not sanitizer and not fault and not speed and not slow and not half_rounds and not shuffle"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            __file__,
+            "-k",
+            "not sanitizer and not fault and not speed and not slow and not half_rounds and not shuffle",
+        ],
         env={**host.sanitizer_env(), "PYTHONPATH": str(KERNELS.parents[1])},
-        capture_output=True, text=True, timeout=200,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "ERROR: AddressSanitizer" not in done.stderr
 
@@ -612,9 +627,7 @@ def test_sanitizer_that_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "try: HostDevice()\nexcept DeviceError as error: print(error)"
     env = {**os.environ, "SPGRAPH_HOST_SANITIZE": "address", "PYTHONPATH": str(KERNELS.parents[1])}
     env.pop("LD_PRELOAD", None)
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTS + code], env=env, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", IMPORTS + code], env=env, capture_output=True, text=True, timeout=60)
     assert "LD_PRELOAD" in done.stdout
     monkeypatch.setenv("SPGRAPH_HOST_SANITIZE", "memory")
     with pytest.raises(DeviceError, match="has no 'memory'"):
@@ -635,10 +648,7 @@ def test_arguments_are_checked(plain: HostDevice) -> None:
         ((x, *good[1:]), "argument 1 is int32, got a buffer"),
         ((I32(4), np.float64(1), x, x), "argument 2 is float32, got float64"),
         ((I32(4), np.float32(1), I32(1), x), "argument 3 is a pointer, got int32"),
-        (
-            (I32(4), np.float32(1), plain.empty(4, np.float64), x),
-            "points to float32, got a buffer of float64",
-        ),
+        ((I32(4), np.float32(1), plain.empty(4, np.float64), x), "points to float32, got a buffer of float64"),
         ((I32(4), np.float32(1), plain.empty(4, np.int32), x), "points to float32, got a buffer of int32"),
     ]:
         with pytest.raises(TypeError, match=message):
@@ -722,10 +732,7 @@ def test_fixtures_are_cuda(tmp_path: Path) -> None:
         relocatable = ["-rdc=true"] if uses_device_launch(str(file)) else []
         command = ["nvcc", "-cubin", "-arch=sm_90", *relocatable, f"-I{cuda_dir()}", str(file)]
         done = subprocess.run(
-            [*command, "-o", str(tmp_path / f"{file.stem}.cubin")],
-            capture_output=True,
-            text=True,
-            timeout=120,
+            [*command, "-o", str(tmp_path / f"{file.stem}.cubin")], capture_output=True, text=True, timeout=120
         )
         return done.stdout + done.stderr
 

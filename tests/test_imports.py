@@ -135,8 +135,7 @@ def _cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
 
 def test_no_circle() -> None:
     known = {
-        ".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): p
-        for p in MODULES
+        ".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): p for p in MODULES
     }
 
     def module(name: str) -> str:
@@ -154,9 +153,7 @@ def test_no_circle() -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
-    [p for p in MODULES if _unit(p) not in {"cli", "__main__"}],
-    ids=lambda p: str(p.relative_to(PACKAGE)),
+    "path", [p for p in MODULES if _unit(p) not in {"cli", "__main__"}], ids=lambda p: str(p.relative_to(PACKAGE))
 )
 def test_nothing_below_cli_prints(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -195,6 +192,4 @@ def test_rooms_mirror_problems() -> None:
         order = getattr(sys.modules[f"spgraph_bench.variants.{room}"], "READING_ORDER", ())
         ours = {p.stem for p in (PACKAGE / "variants" / room).glob("*.py")}
         assert set(order) <= ours, f"{room}: READING_ORDER names a module that is not there"
-        assert not order or not variant.kernel or module in order, (
-            f"{module} is not in {room}'s READING_ORDER"
-        )
+        assert not order or not variant.kernel or module in order, f"{module} is not in {room}'s READING_ORDER"

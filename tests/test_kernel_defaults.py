@@ -54,10 +54,24 @@ def _defaults(cuda: Path, source: str, names: tuple[str, ...], value_bytes: int)
     asked = "".join(f"told_{name} {name}\n" for name in names)
     value = "float" if value_bytes == 4 else "double"
     done = subprocess.run(
-        [*compiler, "-std=c++17", "-E", "-P", "-DSPG_HOST", f"-DSPG_VALUE={value}", f"-I{cuda}",
-         f"-I{cuda}/host/include", "-x", "c++", "-"],
-        input=f'#include "{source}"\n{asked}', capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [
+            *compiler,
+            "-std=c++17",
+            "-E",
+            "-P",
+            "-DSPG_HOST",
+            f"-DSPG_VALUE={value}",
+            f"-I{cuda}",
+            f"-I{cuda}/host/include",
+            "-x",
+            "c++",
+            "-",
+        ],
+        input=f'#include "{source}"\n{asked}',
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     told = re.findall(r"^told_(\w+) (.+)$", done.stdout, re.MULTILINE)
     return {name: _value(text, value_bytes) for name, text in told if text != name}
 
@@ -99,9 +113,7 @@ def _disagreements(chosen: list[Variant], cuda: Path, monkeypatch: pytest.Monkey
                 own = _defaults(cuda, str(variant.source), names, np.dtype(dtype).itemsize)
                 for macro, values, name in notes.left:
                     if own.get(macro) != values[name]:
-                        found.add(
-                            f"{variant.name}, {dtype}: {macro} is {own.get(macro)}, the host says {values[name]}"
-                        )
+                        found.add(f"{variant.name}, {dtype}: {macro} is {own.get(macro)}, the host says {values[name]}")
     return sorted(found)
 
 

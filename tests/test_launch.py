@@ -48,8 +48,11 @@ def bench(*args: str, plugin: bool = False) -> tuple[dict[str, Record], subproce
         environment["SPGRAPH_PLUGINS"] = str(PLUGIN)
     done = subprocess.run(
         [sys.executable, "-m", "spgraph_bench", "bench", *args, "--no-save", "--time-limit", "0.1"],
-        capture_output=True, text=True, timeout=240, env=environment,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=environment,
+    )
     assert "Traceback" not in done.stderr
     found = {}
     if "--json" in args:
@@ -62,12 +65,12 @@ def bench(*args: str, plugin: bool = False) -> tuple[dict[str, Record], subproce
 
 def _counts_of(seed: int, *args: str) -> dict[str, int]:
     done = subprocess.run(
-        [
-            sys.executable, "-m", "spgraph_bench", *args, "--device", "host", "--seed", str(seed), "--json",
-            "--no-save",
-        ],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "spgraph_bench", *args, "--device", "host", "--seed", str(seed), "--json", "--no-save"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     told = json.loads(done.stdout)
     order = 0 if seed == 1 else seed  # the default leaves the natural one
     assert (told["status"], told["seed"], told["device"]["extra"]["seed"]) == ("ok", seed, order)
@@ -79,9 +82,7 @@ def _counts_of(seed: int, *args: str) -> dict[str, int]:
 def test_the_seed_of_the_command_line_varies_the_order() -> None:
     """The same search from the same vertex: only the order differs, and so how many claims are in vain."""
     graph = ("bfs", "rmat:scale=8,symmetrize=1", "--source", "3")
-    found = [
-        _counts_of(seed, *graph, "--mode", "child-launch", "--param", "hub_from=4") for seed in (1, 2, 7, 7)
-    ]
+    found = [_counts_of(seed, *graph, "--mode", "child-launch", "--param", "hub_from=4") for seed in (1, 2, 7, 7)]
     assert len({each["global_atomics"] for each in found}) == 3
     assert {each["child_launches"] for each in found} == {183}
     assert found[2] == found[3]
@@ -94,9 +95,23 @@ def test_the_seed_of_the_command_line_varies_the_order() -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_pool_that_is_too_small_fails_that_variant_and_the_run_goes_on(device: str) -> None:
     found, done = bench(
-        "launch", "--device", device, "--json", "--launches", "10000", "--items", "0", "--pending-launches",
-        "2048", "--variant", "fire-and-forget", "--variant", "tail", "--variant", "inline",
-    )  # fmt: skip
+        "launch",
+        "--device",
+        device,
+        "--json",
+        "--launches",
+        "10000",
+        "--items",
+        "0",
+        "--pending-launches",
+        "2048",
+        "--variant",
+        "fire-and-forget",
+        "--variant",
+        "tail",
+        "--variant",
+        "inline",
+    )
     assert done.returncode == 1
     lost = found["fire-and-forget"]
     assert lost.status == "failed"
@@ -118,16 +133,7 @@ def test_a_pool_that_is_too_small_fails_that_variant_and_the_run_goes_on(device:
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_pool_is_set_from_the_bound(device: str) -> None:
     found, done = bench(
-        "launch",
-        "--device",
-        device,
-        "--json",
-        "--launches",
-        "3k",
-        "--items",
-        "0",
-        "--variant",
-        "fire-and-forget",
+        "launch", "--device", device, "--json", "--launches", "3k", "--items", "0", "--variant", "fire-and-forget"
     )
     assert done.returncode == 0, done.stderr
     assert found["fire-and-forget"].status == "ok"
@@ -142,8 +148,7 @@ def test_a_heap_that_is_too_small_fails_that_variant(device: str) -> None:
     lost = found["allocating"]
     assert lost.status == "failed"
     assert re.search(
-        r"[\d,]+ of [\d,]+ allocations on the device failed \(heap 40 kB; needs about 2.1 GB: --heap\)",
-        lost.reason,
+        r"[\d,]+ of [\d,]+ allocations on the device failed \(heap 40 kB; needs about 2.1 GB: --heap\)", lost.reason
     )
     assert lost.children
     assert lost.children["allocations_failed"] > 0
@@ -153,8 +158,13 @@ def test_a_heap_that_is_too_small_fails_that_variant(device: str) -> None:
     assert found["allocating"].status == "ok"
     assert found["allocating"].limits["malloc_heap_bytes"] == 1000 * 2 * (1 << 20)
     assert found["allocating"].children == {
-        "launched": 0, "refused": 0, "failed": 0, "allocations": 1, "allocations_failed": 0, "bound": 0,
-    }  # fmt: skip
+        "launched": 0,
+        "refused": 0,
+        "failed": 0,
+        "allocations": 1,
+        "allocations_failed": 0,
+        "bound": 0,
+    }
 
 
 @pytest.mark.gpu
@@ -166,9 +176,7 @@ def test_a_pool_that_the_gpu_does_not_have_is_refused_with_figures() -> None:
         )
         assert done.returncode == 2
         said = re.sub(r"\s+", " ", done.stderr)
-        assert re.search(
-            r"a pool of 2,000,000(,000)? waiting launches (takes [\d.]+ |is more than the [\d,]+ )", said
-        )
+        assert re.search(r"a pool of 2,000,000(,000)? waiting launches (takes [\d.]+ |is more than the [\d,]+ )", said)
 
 
 @pytest.mark.gpu
@@ -208,10 +216,14 @@ def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
     service = Service("host", heard.append)
     service.stopwatches.made["gpu"] = HostClock()  # type: ignore[assignment]
     service.load(
-        Task("launch", {"float32": {"result": ((1025,), "uint64")}},
-             options={"launches": 100, "items": 0}, limits={"pending_launches": 100}),
+        Task(
+            "launch",
+            {"float32": {"result": ((1025,), "uint64")}},
+            options={"launches": 100, "items": 0},
+            limits={"pending_launches": 100},
+        ),
         payload,
-    )  # fmt: skip
+    )
     cells = [Cell("inline", "float32"), Cell("fire-and-forget", "float32")]
     assert [service.check(cell).status for cell in cells] == ["ok", "ok"]
     rule = StoppingRule(time_limit_s=0.2)
@@ -226,9 +238,24 @@ def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
 
 def test_a_hang_below_the_bound_is_told_with_its_likely_cause() -> None:
     found, done = bench(
-        "launch", "--device", "host", "--json", "--launches", "5000", "--items", "0", "--watchdog", "2",
-        "--pending-launches", "2048", "--variant", "hanging", "--variant", "inline", plugin=True,
-    )  # fmt: skip
+        "launch",
+        "--device",
+        "host",
+        "--json",
+        "--launches",
+        "5000",
+        "--items",
+        "0",
+        "--watchdog",
+        "2",
+        "--pending-launches",
+        "2048",
+        "--variant",
+        "hanging",
+        "--variant",
+        "inline",
+        plugin=True,
+    )
     assert done.returncode == 1
     assert found["inline"].status == "ok"
     assert found["hanging"].reason == (
@@ -241,8 +268,7 @@ def test_counts_say_what_was_lost() -> None:
     with pytest.raises(ChildrenLostError) as told:
         Children(launched=2114, refused=886).must_be_whole(bound, pool)  # type: ignore[arg-type]
     assert str(told.value) == (
-        "886 of 3,000 child launches were refused (pending-launch pool 2,048; needs about 3,000: "
-        "--pending-launches)"
+        "886 of 3,000 child launches were refused (pending-launch pool 2,048; needs about 3,000: --pending-launches)"
     )
     with pytest.raises(ChildrenLostError, match="2 child launches failed with CUDA error 9"):
         Children(launched=2, failed=2, error=9).must_be_whole({}, {})
@@ -258,9 +284,7 @@ def test_every_launch_in_a_kernel_file_is_counted() -> None:
     for path in sorted([*cuda_dir().rglob("*.cu"), *cuda_dir().rglob("*.cuh")]):
         if "host" in path.relative_to(cuda_dir()).parts:
             continue
-        text = re.sub(
-            r"//[^\n]*|^[ \t]*#[ \t]*define[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.M
-        )
+        text = re.sub(r"//[^\n]*|^[ \t]*#[ \t]*define[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.M)
         calls = re.findall(r"SPG_LAUNCH\(.*?;\s*(\w+|if \(!?\w+)\(", text, re.S)
         assert len(calls) == len(re.findall(r"\bSPG_LAUNCH\(", text)), path.name
         assert {re.sub(r"^if \(!?", "", call) for call in calls} <= {"count_child"}, path.name
@@ -283,10 +307,7 @@ def test_kernels_that_launch_are_linked_with_the_device_runtime() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (
-            "launch rmat:scale=4",
-            "launch reads no file or recipe: its inputs are made from --launches, --items",
-        ),
+        ("launch rmat:scale=4", "launch reads no file or recipe: its inputs are made from --launches, --items"),
         ("spmv rmat:scale=4 more", "unexpected extra argument (more)"),
         ("--rank hot", "A problem is missing: one of bc,"),
         ("launch --symmetrize", "No such option"),
@@ -345,12 +366,24 @@ def _small() -> Any:
 @pytest.mark.parametrize(
     ("default", "text", "value"),
     [
-        (1, "5000", 5000), (1, "5k", 5000), (1, "1.5M", 1_500_000), (1, "2G", 2 * 10**9), (1, "+7", 7),
-        (1, "5.0", 5), (1, "0.0001k", None), (1, "k", None), (1, "1e3", 1000), (1, "4_000", 4000),
+        (1, "5000", 5000),
+        (1, "5k", 5000),
+        (1, "1.5M", 1_500_000),
+        (1, "2G", 2 * 10**9),
+        (1, "+7", 7),
+        (1, "5.0", 5),
+        (1, "0.0001k", None),
+        (1, "k", None),
+        (1, "1e3", 1000),
+        (1, "4_000", 4000),
         (1, "5 k", None),
-        (0.5, "0.25", 0.25), (0.5, "1", 1.0), (0.5, "nan", None), (0.5, "x", None), (0.5, "inf", None),
+        (0.5, "0.25", 0.25),
+        (0.5, "1", 1.0),
+        (0.5, "nan", None),
+        (0.5, "x", None),
+        (0.5, "inf", None),
     ],
-)  # fmt: skip
+)
 def test_numbers_as_options(default: float, text: str, value: float | None) -> None:
     option = Parameter(default, "a number", between=(0, 10**10))
     if value is None:
@@ -374,9 +407,7 @@ def test_items_are_what_the_kernel_computes() -> None:
 
 
 def _spans(*pairs: tuple[float, float], width: float = 0.0) -> list[tuple[Interval, Interval]]:
-    return [
-        (Interval(a - width, a, a + width, 0.95), Interval(b - width, b, b + width, 0.95)) for a, b in pairs
-    ]
+    return [(Interval(a - width, a, a + width, 0.95), Interval(b - width, b, b + width, 0.95)) for a, b in pairs]
 
 
 def test_the_crossing_is_where_lines_meet() -> None:
@@ -469,9 +500,11 @@ def test_break_even_between_the_numbers_measured() -> None:
 
 def _timed(name: str, ms: float, children: int = 0, spread: float = 0.01, **more: Any) -> Timed:
     kept = record(
-        name, children={"launched": children, "refused": 0, "failed": 0} if children else None,
-        break_even=MEASURED, **more,
-    )  # fmt: skip
+        name,
+        children={"launched": children, "refused": 0, "failed": 0} if children else None,
+        break_even=MEASURED,
+        **more,
+    )
     return Timed(name, kept, ms, ms * (1 - spread), ms * (1 + spread))
 
 
@@ -489,12 +522,8 @@ def test_the_verdict_says_what_to_use() -> None:
     chain = _timed("tail-launch", 0.5, 100)
     chain.record.children["bound"] = 2  # type: ignore[index]
     said = child_verdict([chain, _timed("persistent", 0.25)])
-    assert said.startswith(
-        "100 tail launches, one after another, 5.00 us each with their work; here: no, use "
-    )
-    assert child_verdict([chain, _timed("child-launch", 3.1, 100), _timed("flattened", 1.0)]).endswith(
-        "(3.10x)"
-    )
+    assert said.startswith("100 tail launches, one after another, 5.00 us each with their work; here: no, use ")
+    assert child_verdict([chain, _timed("child-launch", 3.1, 100), _timed("flattened", 1.0)]).endswith("(3.10x)")
     # Records from before the bound was kept: a chain is known by its name.
     old = [_timed("tail-launch", 0.5, 100), _timed("child-launch", 3.1, 100), _timed("flattened", 1.0)]
     assert child_verdict(old).endswith("(3.10x)")
@@ -506,15 +535,20 @@ def test_the_verdict_says_what_to_use() -> None:
 def _launch_record(variant: str, factor: float, **more: Any) -> Record:
     cases = tuple({"tasks": n, "items": m} for n, m in [(1, 0), (10, 0), (1000, 0), (1000, 64), (1000, 256)])
     order = [k for _ in range(8) for k in range(5)]
-    times = [factor * cases[k]["tasks"] * (1 + cases[k]["items"] / 64) * (1 + 1e-3 * i) / 1e3
-             for i, k in enumerate(order)]  # fmt: skip
+    times = [
+        factor * cases[k]["tasks"] * (1 + cases[k]["items"] / 64) * (1 + 1e-3 * i) / 1e3 for i, k in enumerate(order)
+    ]
     taken = Samples("cold", tuple(times), "cuda-events", True, 3, "converged", cases=tuple(order))
     source = {"kind": "options", "text": "5 cases", "format": "generated"}
     given = {
-        "problem": "launch", "format": "none", "cases": cases, "samples": (taken,), "break_even": MEASURED,
+        "problem": "launch",
+        "format": "none",
+        "cases": cases,
+        "samples": (taken,),
+        "break_even": MEASURED,
         "matrix": {"name": "launch-x", "sha256": "f" * 64, "rows": 0, "cols": 0, "nnz": 0, "source": source},
         "limits": {"pending_launches": 4096, "malloc_heap_bytes": 8 << 20},
-    }  # fmt: skip
+    }
     return record(variant, **{**given, **more})
 
 
@@ -546,11 +580,15 @@ def test_the_table_of_launches(width: int) -> None:
 def test_a_table_shows_facts_children_and_memory_without_a_matrix() -> None:
     source = {"kind": "options", "text": "10 curves", "format": "generated"}
     more = {
-        "problem": "bezier", "format": "none", "rate_unit": "Mpoints/s", "operations": 2_000_000,
+        "problem": "bezier",
+        "format": "none",
+        "rate_unit": "Mpoints/s",
+        "operations": 2_000_000,
         "matrix": {"name": "b", "sha256": "e" * 64, "rows": 0, "cols": 0, "nnz": 0, "source": source},
-        "bytes": {"device": 5_000_000}, "facts": {"points": 83_000, "saved": "3.1x"},
+        "bytes": {"device": 5_000_000},
+        "facts": {"points": 83_000, "saved": "3.1x"},
         "samples": (samples(around(1.0)), samples(around(0.9), "hot")),
-    }  # fmt: skip
+    }
     rows = [record("child-launch", children={"launched": 3000, "refused": 0}, **more), record("flat", **more)]
     flat = re.sub(r"[ \t]+", " ", render(rows, width=100))
     assert "inputs 10 curves, sha256 eeeeeeeeeeee" in flat

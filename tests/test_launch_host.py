@@ -41,9 +41,12 @@ def _mechanism(device: Device, mechanism: Variant, launches: int = 300, items: i
     inputs = problem.inputs(matrix(EMPTY), np.dtype(np.float32), 1)
     try:
         return prepare(
-            device, mechanism, get_format("none").pack(EMPTY), inputs,
+            device,
+            mechanism,
+            get_format("none").pack(EMPTY),
+            inputs,
             problem.output_arrays(matrix(EMPTY), np.dtype(np.float32)),
-        )  # fmt: skip
+        )
     except SkipError as lack:
         pytest.skip(str(lack))
 
@@ -215,17 +218,19 @@ def test_a_pool_below_the_bound_is_found_out() -> None:
     a, _ = graphs()["hub-of-5000"]
     outputs = get_problem("bfs").output_arrays(matrix(a), INT32)
     prepared = prepare(
-        device, get_variant("bfs", "child-launch"), get_format("pattern-csr").pack(a, INT32),
-        {"sources": np.array([0], np.int32)}, outputs, {"hub_from": 1},
-    )  # fmt: skip
+        device,
+        get_variant("bfs", "child-launch"),
+        get_format("pattern-csr").pack(a, INT32),
+        {"sources": np.array([0], np.int32)},
+        outputs,
+        {"hub_from": 1},
+    )
     prepared.launch.reset()
     prepared.launch.run()
     device.synchronize()
     found = children_of(prepared.job)
     assert found is not None
     assert found.refused > 0
-    with pytest.raises(
-        ChildrenLostError, match=r"of 5,001 child launches were refused \(pending-launch pool 100;"
-    ):
+    with pytest.raises(ChildrenLostError, match=r"of 5,001 child launches were refused \(pending-launch pool 100;"):
         found.must_be_whole({"pending_launches": bound}, {"pending_launches": 100})
     device.close()

@@ -73,9 +73,12 @@ def test_of_control_groups_of_version_1_and_of_a_container(machine: tuple[Path, 
     proc, groups = machine
     (proc / "self/cgroup").write_text("5:cpu,cpuacct:/x\n4:memory:/docker/0123\n0::/\n")
     _files(  # the container sees its group as the root
-        groups / "memory", memory__limit_in_bytes=2 * GIB, memory__usage_in_bytes=GIB,
-        memory__stat=f"total_inactive_file {GIB // 4}", memory__oom_control="oom_kill_disable 0\noom_kill 1",
-    )  # fmt: skip
+        groups / "memory",
+        memory__limit_in_bytes=2 * GIB,
+        memory__usage_in_bytes=GIB,
+        memory__stat=f"total_inactive_file {GIB // 4}",
+        memory__oom_control="oom_kill_disable 0\noom_kill 1",
+    )
     assert _left(machine) == 1.25
     assert memory.oom_kills(*machine) == 4
     (groups / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
@@ -146,9 +149,7 @@ def test_a_worker_that_the_kernel_ended_says_so(monkeypatch: pytest.MonkeyPatch)
     counted = made._child.oom_kills
     monkeypatch.setattr(worker, "oom_kills", lambda: counted + 1)
     made._process.kill()
-    with pytest.raises(
-        worker.WorkerDiedError, match=r"ended by the kernel: out of memory \(.* available now"
-    ):
+    with pytest.raises(worker.WorkerDiedError, match=r"ended by the kernel: out of memory \(.* available now"):
         made.call("hello")
     made.close()
 
@@ -157,8 +158,10 @@ def test_a_worker_that_the_kernel_ended_says_so(monkeypatch: pytest.MonkeyPatch)
 def one_gigabyte() -> Iterator[list[str]]:
     """What to put before a command so that it has 1 GB: a control group, else a limit on its addresses."""
     name = f"spgraph-test-{os.getpid()}"
-    for folder, file in ((f"/sys/fs/cgroup/memory/{name}", "memory.limit_in_bytes"),
-                         (f"/sys/fs/cgroup/{name}", "memory.max")):  # fmt: skip
+    for folder, file in (
+        (f"/sys/fs/cgroup/memory/{name}", "memory.limit_in_bytes"),
+        (f"/sys/fs/cgroup/{name}", "memory.max"),
+    ):
         try:
             os.mkdir(folder)
         except OSError:
@@ -187,13 +190,15 @@ def one_gigabyte() -> Iterator[list[str]]:
         ("bench", "spmv", "chain:n=6000000,values=ones", "--device", "host", "--no-save"),
     ],
 )
-def test_nothing_is_ended_where_memory_is_1_gb(
-    args: tuple[str, ...], one_gigabyte: list[str], tmp_path: Path
-) -> None:
+def test_nothing_is_ended_where_memory_is_1_gb(args: tuple[str, ...], one_gigabyte: list[str], tmp_path: Path) -> None:
     (tmp_path / "far.txt").write_text("0 1\n1 25000000\n")
     done = subprocess.run(
-        [*one_gigabyte, sys.executable, "-m", "spgraph_bench", *args], cwd=tmp_path, capture_output=True,
-        text=True, env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}, timeout=120,
-    )  # fmt: skip
+        [*one_gigabyte, sys.executable, "-m", "spgraph_bench", *args],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
+        timeout=120,
+    )
     assert done.returncode == 2, done.stderr
     assert " GB of memory, " in done.stderr

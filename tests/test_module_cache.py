@@ -45,11 +45,7 @@ def test_second_build_comes_from_the_cache() -> None:
 
 
 def test_every_part_and_its_border_count() -> None:
-    keys = {
-        Request(parts, Maker(), s).key
-        for parts in (("ab", "c"), ("a", "bc"), ("abc",))
-        for s in (".so", ".o")
-    }
+    keys = {Request(parts, Maker(), s).key for parts in (("ab", "c"), ("a", "bc"), ("abc",)) for s in (".so", ".o")}
     assert len(keys) == 6
 
 
@@ -192,9 +188,7 @@ def test_a_missing_source_is_a_compile_error() -> None:
 # ---- compilers -------------------------------------------------------------------------------------------
 
 
-def test_identity_is_remembered_until_the_compiler_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_identity_is_remembered_until_the_compiler_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = tmp_path / "cc"
     compiler.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/asked\necho compiler 1.0\n")
     compiler.chmod(0o755)
@@ -240,27 +234,15 @@ def test_a_compiler_that_does_not_answer(tmp_path: Path, script: str, why: str) 
             ("a/b.cu", 12, "'x' was not declared"),
         ),
         ("x.hpp:3: error: no column\n", ("x.hpp", 3, "no column")),
-        (
-            "b.cu:1:10: fatal error: q.h: No such file or directory\n",
-            ("b.cu", 1, "q.h: No such file or directory"),
-        ),
+        ("b.cu:1:10: fatal error: q.h: No such file or directory\n", ("b.cu", 1, "q.h: No such file or directory")),
         ('/t/b.cu(7): error: identifier "x" is undefined\n', ("/t/b.cu", 7, 'identifier "x" is undefined')),
         ("b.cu(7): error #20014-D: calling a host function\n", ("b.cu", 7, "calling a host function")),
         ("b.cu(4): catastrophic error: cannot open q.h\n", ("b.cu", 4, "cannot open q.h")),
-        (
-            "b.cu(3): warning #177-D: unused\nb.cu(9): error: first\nb.cu(2): error: second\n",
-            ("b.cu", 9, "first"),
-        ),
+        ("b.cu(3): warning #177-D: unused\nb.cu(9): error: first\nb.cu(2): error: second\n", ("b.cu", 9, "first")),
         ("ptxas fatal   : Unresolved extern function 'f'\n", (None, None, "Unresolved extern function 'f'")),
-        (
-            "ptxas error   : Entry uses too much shared data\n",
-            (None, None, "Entry uses too much shared data"),
-        ),
+        ("ptxas error   : Entry uses too much shared data\n", (None, None, "Entry uses too much shared data")),
         ("nvcc fatal   : Unsupported architecture\n", (None, None, "Unsupported architecture")),
-        (
-            "/usr/bin/ld: a.o:\na.cu:3: undefined reference to `g'\n",
-            (None, None, "undefined reference to `g'"),
-        ),
+        ("/usr/bin/ld: a.o:\na.cu:3: undefined reference to `g'\n", (None, None, "undefined reference to `g'")),
         ("g++: fatal error: no input files\n", (None, None, "no input files")),
         ("a.cu:3:1: warning: error: is only a word here\n", None),
         ("", None),
@@ -284,9 +266,7 @@ def test_run_compiler_names_a_full_disk(tmp_path: Path) -> None:
     assert "SPGRAPH_CACHE" in str(caught.value)
 
 
-def test_a_compiler_that_hangs_is_ended_with_what_it_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiler_that_hangs_is_ended_with_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(modules, "COMPILE_SECONDS", 0.5)
     script = tmp_path / "g++"
     script.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {tmp_path}/started\nwait\n")

@@ -42,14 +42,20 @@ def test_there_are_many_of_every_family_and_kind() -> None:
     assert len(MUTANTS) >= 40
     assert len({m.name for m in MUTANTS}) == len(MUTANTS)
     families = {m.family for m in MUTANTS}
-    assert families >= {
-        "spmv", "spmm", "bfs", "pagerank", "sssp", "cc", "bc", "quadtree", "bezier", "refine", "launch",
-    }  # fmt: skip
+    assert families >= {"spmv", "spmm", "bfs", "pagerank", "sssp", "cc", "bc", "quadtree", "bezier", "refine", "launch"}
     kinds = {m.kind for m in MUTANTS}
     assert kinds >= {
-        "dropped entry", "off by one row", "stale output", "atomic made plain", "missing barrier",
-        "missing fence", "missing reset", "first source only", "wrong last slot", "wrong bound",
-    }  # fmt: skip
+        "dropped entry",
+        "off by one row",
+        "stale output",
+        "atomic made plain",
+        "missing barrier",
+        "missing fence",
+        "missing reset",
+        "first source only",
+        "wrong last slot",
+        "wrong bound",
+    }
 
 
 def test_a_mutant_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
@@ -78,9 +84,10 @@ def test_the_table_says_what_is_found_and_why_not(tmp_path: Path, monkeypatch: p
         for name, why in (("one", ""), ("two", "order of memory"), ("three", ""))
     ]
     host = {
-        "one": {"tests": "found", "bench": "hangs"}, "two": {"tests": "not found", "bench": "not found"},
+        "one": {"tests": "found", "bench": "hangs"},
+        "two": {"tests": "not found", "bench": "not found"},
         "three": {"tests": "found", "bench": ""},
-    }  # fmt: skip
+    }
     page = tmp_path / "page.md"
     page.write_text(f"before\n{SCRIPT.BEGIN}\nold\n{SCRIPT.END}\nafter\n")
     monkeypatch.setattr(SCRIPT, "PAGE", page)

@@ -38,9 +38,7 @@ def _packed(rows: int) -> tuple[Packed, np.ndarray, np.ndarray]:
         col[entries].reshape(-1, WIDTH)[:] = first[part, None] + np.arange(WIDTH)
         val[entries].reshape(-1, WIDTH)[:] = value[part, None]
     arrays = {"row_ptr": np.arange(rows + 1, dtype=np.int64) * WIDTH, "col": col, "val": val}
-    packed = Packed(
-        "csr", rows, COLS, nnz, np.dtype(np.float32), MappingProxyType(arrays), offsets=np.dtype(np.int64)
-    )
+    packed = Packed("csr", rows, COLS, nnz, np.dtype(np.float32), MappingProxyType(arrays), offsets=np.dtype(np.int64))
     return packed, first, value
 
 
@@ -58,9 +56,7 @@ def _run_all(device: Any, rows: int) -> None:
     oracle = _oracle(x, first, value)
     arrays = upload_packed(device, packed)
     for name in NAMES:
-        prepared = prepare(
-            device, get_variant("spmv", name), packed, {"x": x}, {"y": ((rows,), kind)}, arrays=arrays
-        )
+        prepared = prepare(device, get_variant("spmv", name), packed, {"x": x}, {"y": ((rows,), kind)}, arrays=arrays)
         prepared.launch.reset()
         prepared.launch.run()
         device.synchronize()

@@ -57,12 +57,14 @@ def test_the_oracle_is_networkx_personalised(dangling: str, weighted: str) -> No
     jump = np.zeros(A.rows)
     jump[[5, 40]] = 0.75, 0.25
     theirs = nx.pagerank(
-        graph, personalization={5: 3, 40: 1}, weight="weight" if weighted == "yes" else None, tol=1e-13,
-        max_iter=1000, dangling=None if dangling == "jump" else dict.fromkeys(graph, 1),
-    )  # fmt: skip
-    ours, _, _ = power_iteration(
-        a, jump, tolerance=1e-13, max_iterations=1000, dangling=dangling, weighted=weighted
+        graph,
+        personalization={5: 3, 40: 1},
+        weight="weight" if weighted == "yes" else None,
+        tol=1e-13,
+        max_iter=1000,
+        dangling=None if dangling == "jump" else dict.fromkeys(graph, 1),
     )
+    ours, _, _ = power_iteration(a, jump, tolerance=1e-13, max_iterations=1000, dangling=dangling, weighted=weighted)
     assert np.abs(ours - np.array([theirs[v] for v in range(A.rows)])).sum() < 1e-9
 
 
@@ -97,8 +99,7 @@ def test_keeping_dangling_rank_is_a_loop_and_losing_it_is_not() -> None:
 
 @pytest.mark.parametrize("dtype", [F32, F64])
 @pytest.mark.parametrize(
-    ("dangling", "weighted"),
-    [("jump", "no"), ("uniform", "no"), ("self", "no"), ("none", "no"), ("jump", "yes")],
+    ("dangling", "weighted"), [("jump", "no"), ("uniform", "no"), ("self", "no"), ("none", "no"), ("jump", "yes")]
 )
 def test_right_ranks_pass_and_wrong_ones_fail(dtype: np.dtype[Any], dangling: str, weighted: str) -> None:
     problem, oracle = _oracle(dangling=dangling, weighted=weighted)
@@ -122,16 +123,18 @@ def test_right_ranks_pass_and_wrong_ones_fail(dtype: np.dtype[Any], dangling: st
         "scaled": (right * 1.001).astype(dtype),
         "two changed places": corrupted(lambda r: r.__setitem__([top, 9], r[[9, top]])),
         "an iteration too early": power_iteration(W, **own, tolerance=1e-4)[0].astype(dtype),
-        "another policy": power_iteration(
-            W, dangling="self" if dangling != "self" else "jump", weighted=weighted)[0].astype(dtype),
+        "another policy": power_iteration(W, dangling="self" if dangling != "self" else "jump", weighted=weighted)[
+            0
+        ].astype(dtype),
         "weights taken for ones or the other way": power_iteration(
-            W, dangling=dangling, weighted="no" if weighted == "yes" else "yes")[0].astype(dtype),
+            W, dangling=dangling, weighted="no" if weighted == "yes" else "yes"
+        )[0].astype(dtype),
         "the graph turned": power_iteration(
-            csr(A.rows, A.rows, A.col_idx, np.repeat(np.arange(A.rows), A.row_lengths()), None),
-            dangling=dangling)[0].astype(dtype),
+            csr(A.rows, A.rows, A.col_idx, np.repeat(np.arange(A.rows), A.row_lengths()), None), dangling=dangling
+        )[0].astype(dtype),
         "another damping": power_iteration(W, damping=0.86, **own)[0].astype(dtype),
         "never written": np.full(A.rows, np.nan, dtype),
-    }  # fmt: skip
+    }
     for what, wrong in bad.items():
         result = problem.check(wrong, oracle, dtype)
         assert not result.ok, what
@@ -164,9 +167,17 @@ def test_top_vertices_are_by_rank_then_by_id() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"damping": 1.0}, {"damping": "x"}, {"damping": "nan"}, {"tolerance": -1},
-              {"max_iterations": 0}, {"dangling": "lose"}, {"top": 1.5}],
-)  # fmt: skip
+    "given",
+    [
+        {"damping": 1.0},
+        {"damping": "x"},
+        {"damping": "nan"},
+        {"tolerance": -1},
+        {"max_iterations": 0},
+        {"dangling": "lose"},
+        {"top": 1.5},
+    ],
+)
 def test_bad_options_are_usage_errors(given: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         get_problem("pagerank", given)
@@ -239,8 +250,12 @@ def test_a_matrix_that_is_no_graph_is_refused() -> None:
 def _spgraph(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "spgraph_bench", *args, "--device", "host", "--no-save"],
-        cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def test_the_command_names_the_top_and_writes_all_by_the_ids_of_the_file(tmp_path: Path) -> None:
@@ -248,9 +263,23 @@ def test_the_command_names_the_top_and_writes_all_by_the_ids_of_the_file(tmp_pat
     (tmp_path / "g.txt").write_text(edges, encoding="utf-8")
     (tmp_path / "seeds.txt").write_text("12\n100\n", encoding="utf-8")
     done = _spgraph(
-        "pagerank", "g.txt", "--relabel", "--output", "r.csv", "--trace", "--reorder", "degree",
-        "--personalize", "seeds.txt", "--dtype", "float64", "--top", "2", "--in-process", cwd=tmp_path,
-    )  # fmt: skip
+        "pagerank",
+        "g.txt",
+        "--relabel",
+        "--output",
+        "r.csv",
+        "--trace",
+        "--reorder",
+        "degree",
+        "--personalize",
+        "seeds.txt",
+        "--dtype",
+        "float64",
+        "--top",
+        "2",
+        "--in-process",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "converged after" in said
@@ -315,18 +344,14 @@ def test_json_has_the_result_and_errors_come_before_any_work(
         ["--output", str(tmp_path / "none" / "r.npy")],
         ["--personalize", "none.txt"],
     ):
-        assert run(["pagerank", "chain:n=30", "--device", "host", "--no-save", "--in-process", *bad]) == 2, (
-            bad
-        )
+        assert run(["pagerank", "chain:n=30", "--device", "host", "--no-save", "--in-process", *bad]) == 2, bad
         out, err = capsys.readouterr()
         assert (out, "Traceback" in err, "error: " in err) == ("", False, True)
     assert seeds.read_text() == own
 
 
 def test_bench_has_every_mode_and_the_rule(tmp_path: Path) -> None:
-    done = _spgraph(
-        "bench", "pagerank", "chain:n=30", "--tolerance", "1e-4", "--damping", "0.5", cwd=tmp_path
-    )
+    done = _spgraph("bench", "pagerank", "chain:n=30", "--tolerance", "1e-4", "--damping", "0.5", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "damping 0.5" in said

@@ -35,12 +35,21 @@ OWN = {
     "all-into-dangling": csr(150, 150, np.repeat(_I[:75], 4), 75 + _DRAW.integers(0, 75, 300), None),
     # In-edges of one vertex over several blocks, of equal parts: what plain float32 adding would get wrong.
     "in-star-of-9000": csr(9001, 9001, np.arange(1, 9001), np.zeros(9000, int), None),
-}  # fmt: skip
+}
 SHARED = (
-    "one-vertex", "one-vertex-with-a-loop", "hub-of-5000", "two-hubs-sharing-leaves", "lattice", "complete",
-    "directed-cycle-with-a-tail", "in-edges-matter", "loops-and-repeats", "disconnected", "skewed-directed",
+    "one-vertex",
+    "one-vertex-with-a-loop",
+    "hub-of-5000",
+    "two-hubs-sharing-leaves",
+    "lattice",
+    "complete",
+    "directed-cycle-with-a-tail",
+    "in-edges-matter",
+    "loops-and-repeats",
+    "disconnected",
+    "skewed-directed",
     "sparse",
-)  # fmt: skip
+)
 GRAPHS: dict[str, CSR] = OWN | {name: graphs()[name][0] for name in SHARED}
 
 
@@ -51,9 +60,15 @@ def _problem(**options: Any) -> PageRank:
 
 
 def _prepare(
-    device: Device, mode: Variant, a: CSR, problem: PageRank, dtype: str = "float32", offsets: str = "int32",
-    teleport: np.ndarray | None = None, **params: Any,
-) -> Prepared:  # fmt: skip
+    device: Device,
+    mode: Variant,
+    a: CSR,
+    problem: PageRank,
+    dtype: str = "float32",
+    offsets: str = "int32",
+    teleport: np.ndarray | None = None,
+    **params: Any,
+) -> Prepared:
     if mode.missing and (lack := mode.missing(device)):
         pytest.skip(lack)
     kind, whole = np.dtype(dtype), matrix(a)
@@ -106,9 +121,7 @@ def test_battery(device: Device, mode: Variant, name: str) -> None:
 @pytest.mark.parametrize("dangling", ["jump", "uniform", "self", "none"])
 @pytest.mark.parametrize("name", ["all-into-dangling", "skewed-directed"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
-def test_dangling_personalised_by_degree_in_double(
-    device: Device, mode: Variant, name: str, dangling: str
-) -> None:
+def test_dangling_personalised_by_degree_in_double(device: Device, mode: Variant, name: str, dangling: str) -> None:
     """With 64-bit offsets too."""
     a = GRAPHS[name]
     teleport = np.zeros(a.rows)
@@ -198,9 +211,7 @@ def test_chunks_are_all_edges_and_rows_once(wanted: int, row_cost: int) -> None:
                 seen[leader[c]] += 1
                 assert leader[c] < c
         for c in range(cut.count):
-            begins_here = tail[c] > 0 and not (
-                head[c] and in_ptr[cut.row_of[first[c]] + 1] > begin[c + 1] * 128
-            )
+            begins_here = tail[c] > 0 and not (head[c] and in_ptr[cut.row_of[first[c]] + 1] > begin[c + 1] * 128)
             assert seen[c] == (tail[c] - 1 if begins_here else 0)
 
 

@@ -46,10 +46,13 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 def call(function: Any, *arguments: Any) -> Any:
     """`function` with pointers to arrays, int32 for int and double for float."""
     ready = [
-        ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray)
-        else ctypes.c_double(a) if isinstance(a, float) else a
+        ctypes.c_void_p(a.ctypes.data)
+        if isinstance(a, np.ndarray)
+        else ctypes.c_double(a)
+        if isinstance(a, float)
+        else a
         for a in arguments
-    ]  # fmt: skip
+    ]
     return function(*ready)
 
 

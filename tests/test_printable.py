@@ -64,9 +64,14 @@ def _in_a_terminal(*args: str, cwd: Path) -> tuple[int, str]:
     reader.start()
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "150"}
     done = subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", *args], cwd=cwd, stdin=subprocess.DEVNULL, stdout=theirs,
-        stderr=theirs, env=env, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "spgraph_bench", *args],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env=env,
+        timeout=120,
+    )
     os.close(theirs)
     reader.join(20)
     os.close(ours)
@@ -80,9 +85,7 @@ EVIL = "\x1b]2;owned\x07\x9b1m\u202e"
 @pytest.fixture
 def nasty_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / f"m{EVIL}.mtx").write_text(
-        "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n3 2 7\n"
-    )
+    (tmp_path / f"m{EVIL}.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n3 2 7\n")
     (tmp_path / f"bad{EVIL}.mtx").write_text(f"%%MatrixMarket matrix coordinate real {EVIL}\n3 3 1\n1 1 1\n")
     return tmp_path
 
@@ -146,11 +149,14 @@ def test_a_compilers_message_is_escaped(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_command_prints_by_the_terminals_functions_only() -> None:
     """``click.echo`` is for text that was made printable: each call with what it is given."""
     safe = {
-        "cli/terminal.py": {"message(without_home(text))", "printable(text)",
-                            "json_printable(json.dumps(value, indent=indent, default=str))"},
+        "cli/terminal.py": {
+            "message(without_home(text))",
+            "printable(text)",
+            "json_printable(json.dumps(value, indent=indent, default=str))",
+        },
         "cli/report.py": {"data"},  # report.export and report.page clean each text
         "cli/main.py": {"error.format_message()"},  # the help, when there are no arguments
-    }  # fmt: skip
+    }
     makes_printable = (
         "comparison_table",
         "render_result",

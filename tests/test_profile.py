@@ -42,9 +42,7 @@ def _trace(device: HostDevice, name: str, grid: int, block: int, *args: Any) -> 
     return kernel
 
 
-@pytest.mark.parametrize(
-    ("stride", "sectors", "ideal"), [(1, 4, 4), (2, 8, 4), (8, 32, 4), (0, 1, 1), (32, 32, 4)]
-)
+@pytest.mark.parametrize(("stride", "sectors", "ideal"), [(1, 4, 4), (2, 8, 4), (8, 32, 4), (0, 1, 1), (32, 32, 4)])
 def test_sectors_of_strided_loads(device: HostDevice, stride: int, sectors: int, ideal: int) -> None:
     x, y = (device.upload(np.zeros(n, np.float32)) for n in (128 * 32 + 32, 128))
     kernel = _trace(device, "strided", 4, 32, np.int32(stride), x, y)
@@ -148,11 +146,7 @@ def test_the_trace_costs_less_than_thirty_times() -> None:
     """Of a launch large enough that it matters: of smaller ones every block is traced, which takes up to 120 times."""
     draw, rows = np.random.default_rng(1), 1 << 16
     a = CSR(
-        rows,
-        rows,
-        np.arange(rows + 1) * 16,
-        draw.integers(0, rows, 16 * rows).astype(np.int32),
-        np.ones(16 * rows),
+        rows, rows, np.arange(rows + 1) * 16, draw.integers(0, rows, 16 * rows).astype(np.int32), np.ones(16 * rows)
     )
     times = {}
     for traced in (False, True):
@@ -190,20 +184,14 @@ NCU: Mapping[str, float] = {
 
 def test_counters_of_ncu_are_read() -> None:
     head = ["ID", "Kernel Name", *NCU]
-    rows = [
-        head,
-        ["", "", *("" for _ in NCU)],
-        *(["0", "csr_scalar(int)", *map(str, NCU.values())] for _ in "ab"),
-    ]
+    rows = [head, ["", "", *("" for _ in NCU)], *(["0", "csr_scalar(int)", *map(str, NCU.values())] for _ in "ab")]
     log = "==PROF== Connected\n" + "\n".join(",".join(f'"{cell}"' for cell in row) for row in rows)
     found = parse(log)["csr_scalar"]
     assert (found.launches, found.requests, found.sectors_per_request, found.l1_hit) == (2, 200, 15.8, 60.5)
     assert parse("==ERROR== ERR_NVGPUCTRPERM") == {}
 
 
-def test_the_comparison_with_ncu_is_a_table_that_can_fail(
-    monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_the_comparison_with_ncu_is_a_table_that_can_fail(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     path = Path(__file__).resolve().parents[1] / "scripts" / "profile_against_ncu.py"
     spec = importlib.util.spec_from_file_location("profile_against_ncu", path)
     assert spec is not None
@@ -213,9 +201,7 @@ def test_the_comparison_with_ncu_is_a_table_that_can_fail(
     measured = {"requests": 100.0, "sectors": 1580.0}
     kernel = {"name": "csr_scalar", "loads": {"requests": 10, "sectors": 160}, "measured": measured}
     said = {"variant": "csr-scalar", "kernels": [kernel, {**kernel, "measured": None}]}
-    monkeypatch.setattr(
-        script.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, json.dumps(said))
-    )
+    monkeypatch.setattr(script.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, json.dumps(said)))
     assert script.main(["csr-scalar"]) == 0
     assert "| csr-scalar | csr_scalar | 16.00 | 15.80 | +1.3% |" in capsys.readouterr().out
     measured["sectors"] = 1400.0

@@ -70,9 +70,22 @@ def test_comments_and_layout_do_not_count() -> None:
     )
     assert '"/* no */ //"' in plain
     differing = [
-        "a + ++b", "a++ + b", "a+ + +b", "1.0f", "1.0", "1e-3", "1e - 3", "x<<<1, 2>>>()", "x << <1, 2>>>()",
-        "#define A b\nc", "#define A b c", "'a'", "a", "a b", "ab",
-    ]  # fmt: skip
+        "a + ++b",
+        "a++ + b",
+        "a+ + +b",
+        "1.0f",
+        "1.0",
+        "1e-3",
+        "1e - 3",
+        "x<<<1, 2>>>()",
+        "x << <1, 2>>>()",
+        "#define A b\nc",
+        "#define A b c",
+        "'a'",
+        "a",
+        "a b",
+        "ab",
+    ]
     assert len({tuple(tokens(text)) for text in differing}) == len(differing)
     assert tokens("#define A \\\n b\nc") == tokens("#define A b\nc")
 

@@ -82,15 +82,7 @@ def test_large_nodes(device: Device, variant: Variant, name: str) -> None:
 def test_all_kinds_of_nodes(device: Device, variant: Variant, shape: str) -> None:
     """Of several blocks, of one block, and finished by one block: the last are those of up to 2,048
     points."""
-    _check(
-        device,
-        variant,
-        {},
-        inputs_of("quadtree", {"points": 20_000, "shape": shape}),
-        1,
-        large=4000,
-        chunk=1000,
-    )
+    _check(device, variant, {}, inputs_of("quadtree", {"points": 20_000, "shape": shape}), 1, large=4000, chunk=1000)
 
 
 def test_host_driven_in_chunks(device: Device) -> None:
@@ -106,9 +98,7 @@ def test_any_order_gives_the_same_tree(variant: Variant, seed: int) -> None:
     _check(device, variant, options, inputs_of("quadtree", options, seed), 1, **SMALL)
 
 
-def _bound(
-    variant: Variant, options: dict[str, Any], inputs: dict[str, np.ndarray], params: dict[str, Any]
-) -> int:
+def _bound(variant: Variant, options: dict[str, Any], inputs: dict[str, np.ndarray], params: dict[str, Any]) -> int:
     assert variant.limits
     oracle = oracle_of("quadtree", options, inputs)
     return variant.limits(Sizes(EMPTY, inputs, oracle, params, options)).pending_launches
@@ -119,12 +109,7 @@ def _bound(
 def test_the_bound_on_pending_launches_holds(variant: Variant, seed: int) -> None:
     """With a pool of just the bound, nothing is refused in any order."""
     device = open_device("host", seed=seed)
-    options = {
-        "points": 300,
-        "leaf": 1,
-        "depth": 6 if seed % 2 else 16,
-        "shape": "line" if seed % 3 else "uniform",
-    }
+    options = {"points": 300, "leaf": 1, "depth": 6 if seed % 2 else 16, "shape": "line" if seed % 3 else "uniform"}
     inputs, small = inputs_of("quadtree", options, seed), {"large": 40, "chunk": 32}
     device.set_limit("pending_launches", _bound(variant, options, inputs, small))
     _check(device, variant, options, inputs, 1, **small)

@@ -103,9 +103,7 @@ def test_accepted_in_every_order(device: HostDevice) -> None:
     _go(device, "last_block", 4, 32, *_zeros(device, *FOUND["last_block"][2]), defines={"FENCES": ""})
     _go(device, "halves", 1, 32, *_zeros(device, (32, "u2")))
     _go(device, "ordered", 1, 64, *_zeros(device, (1, "i4"), (2, "u4"), (64, "i4")))
-    _go(
-        device, "over_the_grid", 4, 64, *_zeros(device, (256, "i4"), (1, "u4"), (256, "i4")), cooperative=True
-    )
+    _go(device, "over_the_grid", 4, 64, *_zeros(device, (256, "i4"), (1, "u4"), (256, "i4")), cooperative=True)
     _go(device, "generations", 1, 32, *_zeros(device, (32, "i4"), (32, "i4")))
 
 
@@ -164,9 +162,7 @@ def _run(device: HostDevice, problem: str, variant: str, a: CSR, **params: Any) 
     options = filled_options(of, {})
     inputs = {"sources": np.zeros(1, np.int32)} if problem == "bfs" else of.inputs(whole, dtype, 1, **options)
     packed = get_format(chosen.format).pack(a, dtype, np.dtype("int32"))
-    done = prepare(
-        device, chosen, packed, inputs, of.output_arrays(whole, dtype), params, options=options
-    ).launch
+    done = prepare(device, chosen, packed, inputs, of.output_arrays(whole, dtype), params, options=options).launch
     if problem == "bfs":
         done.select(0)
     done.reset()
@@ -181,39 +177,72 @@ def _input(problem: str) -> CSR:
 
 MUTANTS = {
     "atomicAdd made +=": (
-        "spmv", "coo-atomic", "spmv/coo_atomic.cu",
-        "atomicAdd(y + row[e], val[e] * x[col[e]])", "y[row[e]] += val[e] * x[col[e]]"),
+        "spmv",
+        "coo-atomic",
+        "spmv/coo_atomic.cu",
+        "atomicAdd(y + row[e], val[e] * x[col[e]])",
+        "y[row[e]] += val[e] * x[col[e]]",
+    ),
     "atomicCAS made load and store": (
-        "bfs", "frontier", "bfs/frontier.cu",
-        "atomicCAS(level + w, -1, k + 1) == -1", "(level[w] == -1 && (level[w] = k + 1))"),
+        "bfs",
+        "frontier",
+        "bfs/frontier.cu",
+        "atomicCAS(level + w, -1, k + 1) == -1",
+        "(level[w] == -1 && (level[w] = k + 1))",
+    ),
     "atomicMin made load and store": (
-        "cc", "hook", "cc/hook.cu",
-        "atomicMin(parent + high, min(a, b))", "parent[high] = min(parent[high], min(a, b))"),
+        "cc",
+        "hook",
+        "cc/hook.cu",
+        "atomicMin(parent + high, min(a, b))",
+        "parent[high] = min(parent[high], min(a, b))",
+    ),
     "atomicOr made load and store": (
-        "bfs", "persistent", "graph/levels.cuh",
-        "!(atomicOr(word, bit) & bit)", "(*word |= bit, true)"),
-    "relaxed load made plain": (
-        "bfs", "push", "bfs/push.cu", "load_grid(level + v) != k", "level[v] != k"),
-    "load through .nc": (
-        "bfs", "frontier", "bfs/frontier.cu", "load_grid(level + w) == -1", "__ldg(level + w) == -1"),
+        "bfs",
+        "persistent",
+        "graph/levels.cuh",
+        "!(atomicOr(word, bit) & bit)",
+        "(*word |= bit, true)",
+    ),
+    "relaxed load made plain": ("bfs", "push", "bfs/push.cu", "load_grid(level + v) != k", "level[v] != k"),
+    "load through .nc": ("bfs", "frontier", "bfs/frontier.cu", "load_grid(level + w) == -1", "__ldg(level + w) == -1"),
     "release made relaxed": (
-        "bfs", "persistent", "common/ordered.cuh",
-        "SPG_ORDERED_ADD(add_release, release, gpu)", "SPG_ORDERED_ADD(add_release, relaxed, gpu)"),
+        "bfs",
+        "persistent",
+        "common/ordered.cuh",
+        "SPG_ORDERED_ADD(add_release, release, gpu)",
+        "SPG_ORDERED_ADD(add_release, relaxed, gpu)",
+    ),
     "acquire made relaxed": (
-        "bfs", "persistent", "common/ordered.cuh",
-        "SPG_ORDERED_LOAD(load_acquire, acquire, gpu)", "SPG_ORDERED_LOAD(load_acquire, relaxed, gpu)"),
-    "fences removed": (
-        "spmv", "csr-adaptive", "spmv/adaptive.cuh", "__threadfence();", "{}"),
+        "bfs",
+        "persistent",
+        "common/ordered.cuh",
+        "SPG_ORDERED_LOAD(load_acquire, acquire, gpu)",
+        "SPG_ORDERED_LOAD(load_acquire, relaxed, gpu)",
+    ),
+    "fences removed": ("spmv", "csr-adaptive", "spmv/adaptive.cuh", "__threadfence();", "{}"),
     "volatile removed": (
-        "spmv", "binned-fused", "spmv/binned_fused.cu",
-        "*const_cast<volatile value_t*>(sum[first + j])", "*sum[first + j]"),
+        "spmv",
+        "binned-fused",
+        "spmv/binned_fused.cu",
+        "*const_cast<volatile value_t*>(sum[first + j])",
+        "*sum[first + j]",
+    ),
     "barrier removed": (
-        "cc", "hook", "common/ordered.cuh",
-        "        }\n    }\n    __syncthreads();\n}", "        }\n    }\n}"),
+        "cc",
+        "hook",
+        "common/ordered.cuh",
+        "        }\n    }\n    __syncthreads();\n}",
+        "        }\n    }\n}",
+    ),
     "syncwarp removed": (
-        "pagerank", "pull-hubs", "pagerank/pull_hubs.cu",
-        "                __syncwarp();\n                if (inside)", "                if (inside)"),
-}  # fmt: skip
+        "pagerank",
+        "pull-hubs",
+        "pagerank/pull_hubs.cu",
+        "                __syncwarp();\n                if (inside)",
+        "                if (inside)",
+    ),
+}
 
 
 @pytest.mark.parametrize("fault", MUTANTS)
@@ -227,12 +256,20 @@ def test_faults_planted_in_real_kernels_are_found(copy: Path, detecting: None, f
 SPLIT = {
     # No data race: relaxed load and relaxed store in place of an atomic.
     "a counter": (
-        "bfs", "frontier", "bfs/frontier.cu", "out[atomicAdd(found, 1)] = w;",
-        "{ const int at = load_grid(found); store_grid(found, at + 1); out[at] = w; }"),
+        "bfs",
+        "frontier",
+        "bfs/frontier.cu",
+        "out[atomicAdd(found, 1)] = w;",
+        "{ const int at = load_grid(found); store_grid(found, at + 1); out[at] = w; }",
+    ),
     "a sum": (
-        "spmv", "coo-atomic", "spmv/coo_atomic.cu", "atomicAdd(y + row[e], val[e] * x[col[e]])",
-        "store_grid(y + row[e], load_grid(y + row[e]) + val[e] * x[col[e]])"),
-}  # fmt: skip
+        "spmv",
+        "coo-atomic",
+        "spmv/coo_atomic.cu",
+        "atomicAdd(y + row[e], val[e] * x[col[e]])",
+        "store_grid(y + row[e], load_grid(y + row[e]) + val[e] * x[col[e]])",
+    ),
+}
 
 
 @pytest.mark.parametrize("fault", SPLIT)

@@ -38,15 +38,21 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def build(
-    rows, cols, entries, *, symmetry="general", dtype=np.float64, base=None, undirected=False, **options
-):
+def build(rows, cols, entries, *, symmetry="general", dtype=np.float64, base=None, undirected=False, **options):
     row, col = (np.array([e[k] for e in entries], INDEX) for k in (0, 1))
     values = None if entries and len(entries[0]) == 2 else np.array([e[2] for e in entries], dtype)
     raw = RawEntries(
-        rows, cols, row, col, values, "test", symmetry=symmetry, base=base, undirected=undirected,
+        rows,
+        cols,
+        row,
+        col,
+        values,
+        "test",
+        symmetry=symmetry,
+        base=base,
+        undirected=undirected,
         line_of=lambda k: k + 10,
-    )  # fmt: skip
+    )
     return assemble(raw, ReadOptions(**options), "x", SOURCE)
 
 
@@ -121,16 +127,10 @@ def test_duplicates_by_policy(duplicates, expected):
 
 
 def test_values_that_play_no_part_are_merged():
-    for entries, options in (
-        (PARALLEL, {"values": "ones"}),
-        ([e[:2] for e in PARALLEL], {"duplicates": "sum"}),
-    ):
+    for entries, options in ((PARALLEL, {"values": "ones"}), ([e[:2] for e in PARALLEL], {"duplicates": "sum"})):
         matrix = build(2, 2, entries, **options)
         assert matrix.csr.values is None
-        assert (matrix.policies.duplicates, "3 duplicates (merged)" in matrix.policies.summary()) == (
-            "merge",
-            True,
-        )
+        assert (matrix.policies.duplicates, "3 duplicates (merged)" in matrix.policies.summary()) == ("merge", True)
 
 
 def test_entries_have_a_hash_whatever_becomes_of_them():
@@ -159,9 +159,7 @@ def test_equal_mirrors_count_once(symmetry, mirror):
     assert (matrix.policies.mirrors_found, matrix.policies.duplicates_found) == (1, 1)
     assert any("both sides" in s for s in matrix.policies.summary())
     assert [(f.line, f.count) for f in matrix.findings if "both sides" in f.text] == [(10, 1)]
-    assert (
-        build(3, 3, both[:3], symmetry=symmetry, duplicates="error").csr.nnz == 4
-    )  # mirrors are no duplicates
+    assert build(3, 3, both[:3], symmetry=symmetry, duplicates="error").csr.nnz == 4  # mirrors are no duplicates
     with pytest.raises(InputError, match=r"x\.el:14: row 2, column 0 is stored more than once .*line 13"):
         build(3, 3, both, symmetry=symmetry, duplicates="error")
 
@@ -179,9 +177,7 @@ CONTRARY = [(0, 1, 7.0), (1, 0, 9.0), (2, 2, 1.0), (0, 1, 8.0)]
 @pytest.mark.parametrize("symmetry", ["symmetric", "skew-symmetric"])
 def test_contradicting_mirrors_are_an_error_with_both_lines(symmetry):
     for options in ({}, {"duplicates": "sum"}, {"parallel": "min"}):
-        with pytest.raises(
-            InputError, match=rf"x\.el:11: declared {symmetry}, .* is 9 and .* is 7 \(line 10\)"
-        ):
+        with pytest.raises(InputError, match=rf"x\.el:11: declared {symmetry}, .* is 9 and .* is 7 \(line 10\)"):
             build(3, 3, CONTRARY[:2], symmetry=symmetry, **options)
     build(3, 3, CONTRARY[:2], symmetry=symmetry, values="ones")  # where the values play no part
 
@@ -191,9 +187,7 @@ def test_what_was_asked_for_chooses_between_contradicting_mirrors(duplicates, va
     matrix = build(3, 3, CONTRARY, symmetry="symmetric", duplicates=duplicates)
     assert dense(matrix) == [[0, value, 0], [value, 0, 0], [0, 0, 1]]
     if duplicates == "min":  # parallel edges, where edges have no direction
-        assert dense(build(3, 3, CONTRARY, symmetry="symmetric", undirected=True, parallel="min")) == dense(
-            matrix
-        )
+        assert dense(build(3, 3, CONTRARY, symmetry="symmetric", undirected=True, parallel="min")) == dense(matrix)
 
 
 def test_two_entries_above_are_no_pair_across_the_diagonal():
@@ -204,9 +198,7 @@ def test_two_entries_above_are_no_pair_across_the_diagonal():
 def test_symmetrize_keeps_own_values_and_says_where_they_differ():
     matrix = build(3, 3, [(0, 1, 2.0), (1, 0, 5.0), (2, 0, 3.0), (1, 1, 4.0)], symmetrize=True)
     assert dense(matrix) == [[0, 2, 3], [5, 4, 0], [3, 0, 0]]
-    assert [(f.text[:20], f.count) for f in matrix.findings if "mirror" in f.text] == [
-        ("entries whose mirror", 2)
-    ]
+    assert [(f.text[:20], f.count) for f in matrix.findings if "mirror" in f.text] == [("entries whose mirror", 2)]
     assert matrix.policies.mirrored
     with pytest.raises(InputError, match="not square"):
         build(2, 3, [(0, 1, 2.0)], symmetrize=True)
@@ -379,9 +371,7 @@ def test_the_first_of_many_duplicates_in_any_order(seed, order):
     for i, j, value in entries:
         first.setdefault((i, j), value)
     found = build(3, 30, entries, duplicates="first").csr.to_scipy().tocoo()
-    assert (
-        dict(zip(zip(found.row.tolist(), found.col.tolist(), strict=True), found.data, strict=True)) == first
-    )
+    assert dict(zip(zip(found.row.tolist(), found.col.tolist(), strict=True), found.data, strict=True)) == first
 
 
 def test_the_hash_is_worked_out_when_asked_for(monkeypatch):

@@ -121,11 +121,7 @@ def test_rutherford_boeing_as_scipy_writes_it(save, symmetric):
         (rb()[:-23], "", "the file ends within the values"),
         (rb(fmt="(E)"), ":4", "Fortran formats"),
         (rb(fmt="(999999999E99999)"), ":4", "Fortran formats"),
-        (
-            rb(pointers="").replace("3             4 ", "9999999999999 4 "),
-            "",
-            "ends within the column pointers",
-        ),
+        (rb(pointers="").replace("3             4 ", "9999999999999 4 "), "", "ends within the column pointers"),
     ],
 )
 def test_broken_rutherford_boeing(save, content, line, cause):
@@ -138,11 +134,7 @@ def test_broken_rutherford_boeing(save, content, line, cause):
 
 @pytest.mark.parametrize(
     ("name", "size", "nnz", "weighted"),
-    [
-        ("cage10", 11397, 150645, True),
-        ("delaunay_n16", 65536, 393150, False),
-        ("PGPgiantcompo", 10680, 48632, True),
-    ],
+    [("cage10", 11397, 150645, True), ("delaunay_n16", 65536, 393150, False), ("PGPgiantcompo", 10680, 48632, True)],
 )
 def test_real_matlab_files(matrices_dir: Path, name, size, nnz, weighted):
     matrix = read(str(matrices_dir / f"{name}.mat"))
@@ -216,9 +208,7 @@ def test_real_matlab_files_as_scipy_reads_them(matrices_dir: Path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_no_bit_of_a_matlab_file_ends_the_process(save, packed, monkeypatch):
     """scipy's reader dies of some of them."""
-    monkeypatch.setattr(
-        "spgraph_bench.memory.available_memory", lambda: 2**20
-    )  # some declare millions of rows
+    monkeypatch.setattr("spgraph_bench.memory.available_memory", lambda: 2**20)  # some declare millions of rows
     file = io.BytesIO()
     sio.savemat(file, {"x": 1.0, "A": A, "s": {"A": A}}, do_compression=packed)
     whole = file.getvalue()
@@ -302,12 +292,11 @@ def test_archive_takes_the_matrix_and_never_a_side_file(save):
     matrix = read(path)
     assert (matrix.name, matrix.csr.values.tolist(), matrix.source.format) == ("n", [7], "matrix-market")
     assert dense(save("n.tgz", tar(("n/n_b.mtx", side), ("n/n.rb", rb("pua").encode())))) == [
-        [1, 0, 0], [0, 1, 0], [1, 0, 1],
-    ]  # fmt: skip
-    assert dense(save("other.tar", tar(("x/y.mtx", MTX), ("x/readme", b"hello"), mode="w"))) == [
-        [0, 0],
-        [7, 0],
+        [1, 0, 0],
+        [0, 1, 0],
+        [1, 0, 1],
     ]
+    assert dense(save("other.tar", tar(("x/y.mtx", MTX), ("x/readme", b"hello"), mode="w"))) == [[0, 0], [7, 0]]
     with pytest.raises(InputError, match=r"no matrix called NAME/NAME\.mtx .* n/n_b\.mtx"):
         read(save("n.tar.gz", tar(("n/n_b.mtx", side))))
 
@@ -398,9 +387,11 @@ def packed(kind: str, files: dict[str, str]) -> bytes:
 
 
 KONECT = {
-    "kon/README.kon": "1 2 3\n", "kon/meta.kon": "name: kon\n", "kon/ent.kon.id.txt": "1 2\n",
+    "kon/README.kon": "1 2 3\n",
+    "kon/meta.kon": "name: kon\n",
+    "kon/ent.kon.id.txt": "1 2\n",
     "kon/out.kon": "% asym unweighted\n1 2\n3 1\n",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
@@ -412,9 +403,7 @@ def test_downloads_of_konect_and_networkrepository(save, kind):
     for name, content in (("nr.mtx", mtx), ("other.edges", "% a graph\n1 2\n2 3\n")):
         files = {"readme.html": "<p>", "readme.txt": "1 2\n", "__MACOSX/._nr.mtx": "x", name: content}
         assert read(save(f"nr.{suffix}", packed(kind, files))).csr.rows == 3
-    forced = read(
-        save(f"a.{suffix}", packed(kind, {"a.mtx": "2 1\n3 1\n"})), ReadOptions(input_format="edge-list")
-    )
+    forced = read(save(f"a.{suffix}", packed(kind, {"a.mtx": "2 1\n3 1\n"})), ReadOptions(input_format="edge-list"))
     assert forced.csr.nnz == 2
     with pytest.raises(InputError, match=r"but one\.txt, two\.txt\n.*name the file"):
         read(save(f"b.{suffix}", packed(kind, {"one.txt": "1 2\n", "two.txt": "1 2\n"})))

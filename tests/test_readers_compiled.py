@@ -82,12 +82,8 @@ numbers = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).flatmap(
         lambda x: st.sampled_from([repr(x), f"{x:.16e}", f"{x:.3e}", f"{x:.25E}", f"{x:.12g}"])
     ),
-    st.builds("{}{}.{}".format, st.sampled_from(["", "-"]), digits, digits).filter(
-        lambda w: w[-1:].isdigit()
-    ),
-    st.builds(
-        "{}{}e{}".format, st.sampled_from(["", "-", "0."]), digits.filter(bool), st.integers(-280, 250)
-    ),
+    st.builds("{}{}.{}".format, st.sampled_from(["", "-"]), digits, digits).filter(lambda w: w[-1:].isdigit()),
+    st.builds("{}{}e{}".format, st.sampled_from(["", "-", "0."]), digits.filter(bool), st.integers(-280, 250)),
     st.builds("{}".format, st.integers(-(10**25), 10**25)),
 )
 
@@ -103,40 +99,87 @@ def test_values_are_scipys_to_the_bit(words):
 @pytest.mark.parametrize(
     "word",
     [
-        "9007199254740993", "9007199254740992.9999999999999999999999", "2.2250738585072011e-308",
-        "2.2250738585072014e-308", "4.9406564584124654e-324", "5e-324", "1.7976931348623157e308",
-        "0.1", "-0", "-0.0", "0e999", "5.", ".5", "-.5e-1", "1E5", "1e+5", "1e-05", "000.1",
+        "9007199254740993",
+        "9007199254740992.9999999999999999999999",
+        "2.2250738585072011e-308",
+        "2.2250738585072014e-308",
+        "4.9406564584124654e-324",
+        "5e-324",
+        "1.7976931348623157e308",
+        "0.1",
+        "-0",
+        "-0.0",
+        "0e999",
+        "5.",
+        ".5",
+        "-.5e-1",
+        "1E5",
+        "1e+5",
+        "1e-05",
+        "000.1",
         "1.00000000000000011102230246251565404236316680908203125",
         "1.00000000000000011102230246251565404236316680908203124",
-        "1.00000000000000011102230246251565404236316680908203126", "8.98846567431158e307", "1e23", "1e22",
-        "0." + "0" * 300 + "1e300", "1" + "0" * 300 + "e-300", "123456789012345678901234567890",
+        "1.00000000000000011102230246251565404236316680908203126",
+        "8.98846567431158e307",
+        "1e23",
+        "1e22",
+        "0." + "0" * 300 + "1e300",
+        "1" + "0" * 300 + "e-300",
+        "123456789012345678901234567890",
     ],
-)  # fmt: skip
+)
 def test_numbers_that_are_hard_to_round(word):
     (found,) = values_of([word])
     assert found.tobytes() == scipys([word])[0].tobytes() == np.float64(word).tobytes()
 
 
-@pytest.mark.parametrize(
-    "word", ["1e400", "-1e400", "1" + "0" * 400, "nan", "-nan", "inf", "-inf", "infinity"]
-)
+@pytest.mark.parametrize("word", ["1e400", "-1e400", "1" + "0" * 400, "nan", "-nan", "inf", "-inf", "infinity"])
 def test_what_is_not_finite_is_left_to_others(word):
     assert values_of(["1", word, "2"]) is None
 
 
 @pytest.mark.parametrize(
     "word",
-    ["1e", "1E+", "1e.5", "1ee5", "1e--5", "1-5", "1+5", "--1", "-", ".", "-.", "1..5", "1.2.3", "1,5", "1/5",
-     "1d5", "1_0", "1\0", "1\xff", "1\v", "%", "x", "1f", "0x10", "+1", "1e5e6", "+", "1 2", "1\n", "", "1 %",
-     "1\r2"],
-)  # fmt: skip
+    [
+        "1e",
+        "1E+",
+        "1e.5",
+        "1ee5",
+        "1e--5",
+        "1-5",
+        "1+5",
+        "--1",
+        "-",
+        ".",
+        "-.",
+        "1..5",
+        "1.2.3",
+        "1,5",
+        "1/5",
+        "1d5",
+        "1_0",
+        "1\0",
+        "1\xff",
+        "1\v",
+        "%",
+        "x",
+        "1f",
+        "0x10",
+        "+1",
+        "1e5e6",
+        "+",
+        "1 2",
+        "1\n",
+        "",
+        "1 %",
+        "1\r2",
+    ],
+)
 def test_what_is_no_number_is_left_to_others(word):
     assert values_of(["1", word, "2"]) is None
 
 
-@pytest.mark.parametrize(
-    "word", ["1.5", "1e3", "9223372036854775808", "-9223372036854775809", ".", "+1", "-"]
-)
+@pytest.mark.parametrize("word", ["1.5", "1e3", "9223372036854775808", "-9223372036854775809", ".", "+1", "-"])
 def test_what_is_no_integer_is_left_to_others(word):
     assert parsed(*opened("integer general", "1 1 1", f"1 1 {word}\n")) is None
 
@@ -164,11 +207,37 @@ def test_blanks_and_ends(line, end, count):
 @pytest.mark.parametrize("place", [0, 1, 20, 38, 39])
 @pytest.mark.parametrize(
     "line",
-    ["0 1 5", "1 0 5", "41 1 5", "1 4 5", "-1 1 5", "1.0 1 5", "1 1.0 5", "1 1", "1 1 ", "1", "", " ", "% c",
-     "1 1 5 5", "1 1 5 %", "x", "1\t\v1 5", "18446744073709551617 1 5", "1 18446744073709551617 5",
-     "1" + "0" * 40 + " 1 5", "1 1 5\n1 1 5", "1 1 5\r1 1 5", "1 1\n5", "1,1,5", "1 1-5", "1 1.5", "1 1 5\0",
-     "\0"],
-)  # fmt: skip
+    [
+        "0 1 5",
+        "1 0 5",
+        "41 1 5",
+        "1 4 5",
+        "-1 1 5",
+        "1.0 1 5",
+        "1 1.0 5",
+        "1 1",
+        "1 1 ",
+        "1",
+        "",
+        " ",
+        "% c",
+        "1 1 5 5",
+        "1 1 5 %",
+        "x",
+        "1\t\v1 5",
+        "18446744073709551617 1 5",
+        "1 18446744073709551617 5",
+        "1" + "0" * 40 + " 1 5",
+        "1 1 5\n1 1 5",
+        "1 1 5\r1 1 5",
+        "1 1\n5",
+        "1,1,5",
+        "1 1-5",
+        "1 1.5",
+        "1 1 5\0",
+        "\0",
+    ],
+)
 def test_an_odd_line_anywhere_leaves_all_to_others(place, line):
     lines = [f"{k} 2 {k}.5" for k in range(1, 41)]
     lines[place] = line
@@ -223,32 +292,12 @@ def test_where_it_answers_the_other_ways_answer_the_same(data, field):
 def test_it_reads_no_byte_beyond_a_piece():
     # Under AddressSanitizer (make test-sanitized) a read or a write beyond these arrays ends the test.
     found = compiled.library()
-    for content in (
-        b"1 1 5\n",
-        b"1 1 \n",
-        b"1 1\n",
-        b"1\n",
-        b" \n",
-        b"\n",
-        b"1 1 1e\n",
-        b"1 1 -\n",
-        b"11111111\n",
-    ):
+    for content in (b"1 1 5\n", b"1 1 \n", b"1 1\n", b"1\n", b" \n", b"\n", b"1 1 1e\n", b"1 1 -\n", b"11111111\n"):
         text = np.frombuffer(content, np.uint8).copy()
         row, col, values = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(1)
         for count in (0, 1):
             for field in (b"r", b"i", b"p"):
-                given = (
-                    len(text),
-                    count,
-                    9,
-                    9,
-                    1,
-                    row.ctypes.data,
-                    col.ctypes.data,
-                    values.ctypes.data,
-                    field,
-                )
+                given = (len(text), count, 9, 9, 1, row.ctypes.data, col.ctypes.data, values.ctypes.data, field)
                 assert found.spg_entries(text.ctypes.data, *given) in (0, 1)
         assert found.spg_lines(text.ctypes.data, len(text)) == 1
 
@@ -386,11 +435,7 @@ def test_entries_without_an_order_are_sorted_stably(given_):
 def test_what_is_left_to_scipy(monkeypatch):
     row, values = np.array([0, 1], np.int32), np.array([1.0, 2.0])
     assert compiled.by_row(2, row, row, values) is not None
-    for odd in (
-        (row.astype(np.int64), row, values),
-        (row, row, values.astype(complex)),
-        (row[::-1], row, values),
-    ):
+    for odd in ((row.astype(np.int64), row, values), (row, row, values.astype(complex)), (row[::-1], row, values)):
         assert compiled.by_row(2, *odd) is None
     monkeypatch.setattr(compiled, "WORTH_ENTRIES", 3)
     monkeypatch.setattr(compiled, "library", lambda: pytest.fail("loaded"))
@@ -406,9 +451,7 @@ def file_of(folder: Path, body: str, count: int) -> Path:
     return path
 
 
-@pytest.mark.skipif(
-    "SPGRAPH_HOST_SANITIZE" in os.environ, reason="AddressSanitizer trips at what scipy throws"
-)
+@pytest.mark.skipif("SPGRAPH_HOST_SANITIZE" in os.environ, reason="AddressSanitizer trips at what scipy throws")
 def test_a_fault_is_told_as_it_is_without_the_parser(tmp_path, monkeypatch):
     path = file_of(tmp_path, long_body(4999) + "5001 1 2\n", 5000)
     told = []
@@ -447,16 +490,12 @@ print(compiled.library() is not None, a.nnz)
 def test_without_a_compiler_files_are_read_all_the_same(tmp_path, environment, is_compiled):
     path = file_of(tmp_path, long_body(5000), 5000)
     old = tmp_path / "old"  # answers --version, but compiles nothing
-    old.write_text(
-        "#!/bin/sh\ntest \"$1\" = --version && echo 'c++ 1.0' || { echo 'no such header' >&2; exit 1; }\n"
-    )
+    old.write_text("#!/bin/sh\ntest \"$1\" = --version && echo 'c++ 1.0' || { echo 'no such header' >&2; exit 1; }\n")
     old.chmod(0o755)
     env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "SPGRAPH_HOST_SANITIZE", "CXX")}
     env |= {"SPGRAPH_CACHE": str(tmp_path / "cache")}
     env |= {name: value.format(folder=tmp_path) for name, value in environment.items()}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, path], capture_output=True, text=True, env=env, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", CODE, path], capture_output=True, text=True, env=env, timeout=120)
     assert (done.stdout, done.stderr) == (f"{is_compiled} 5000\n", "")
 
 

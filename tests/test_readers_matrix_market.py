@@ -76,12 +76,7 @@ def findings(content: bytes, **options: object) -> list[tuple[str, int | None, i
         ("array real general", "2 3\n1\n2\n3\n4\n5\n0\n", {}, [[1, 3, 5], [2, 4, 0]]),
         ("array real general", "2 2\n1 2\n3 4\n", {}, [[1, 3], [2, 4]]),
         ("array integer symmetric", "2 2\n1\n2\n3\n", {}, [[1, 2], [2, 3]]),
-        (
-            "array real skew-symmetric",
-            "3 3\n1\n2\n3\n",
-            {},
-            [[0, -1, -2], [1, 0, -3], [2, 3, 0]],
-        ),
+        ("array real skew-symmetric", "3 3\n1\n2\n3\n", {}, [[0, -1, -2], [1, 0, -3], [2, 3, 0]]),
         ("array complex hermitian", "2 2\n1 0\n2 3\n4 0\n", {"part": "imag"}, [[0, -3], [3, 0]]),
     ],
 )
@@ -178,12 +173,7 @@ def test_faults_are_told_with_their_line(content, place, cause):
         (text(REAL, "3 3 2\n1 1 nan\n2 2 -Inf\n"), "infinite values", 4, 1),
         (text(REAL, "3 3 1\n1 1 1.0D+03\n"), "Fortran exponents (1.0D+00)", None, 1),
         (text(REAL, "3 3 1\n1 1 1.5-103\n"), "Fortran exponents without a letter (1.0-100)", 3, 1),
-        (
-            text(REAL, "3 3 3\n2 2 1\n1 3 1\n3 1 1\n"),
-            "entries are sorted neither by row nor by column",
-            None,
-            1,
-        ),
+        (text(REAL, "3 3 3\n2 2 1\n1 3 1\n3 1 1\n"), "entries are sorted neither by row nor by column", None, 1),
         (text(REAL, "3 3 2\n1 2 4\n1 2 5\n"), "duplicate entries (summed), such as row 1, column 2", 4, 1),
         (text(PATTERN, "3 3 2\n1 2\n1 2\n"), "duplicate entries (merged), such as row 1, column 2", 4, 1),
         (b"3 3 1\n1 1 1\n", "no %%MatrixMarket banner: read as a coordinate matrix, real general", 1, 1),
@@ -221,14 +211,7 @@ def test_clean_file_has_no_findings():
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [
-        ("1.5-103", 1.5e-103),
-        ("1.5D+02", 150.0),
-        ("+2", 2.0),
-        ("1e400", np.inf),
-        ("5.", 5.0),
-        ("-.5E-1", -0.05),
-    ],
+    [("1.5-103", 1.5e-103), ("1.5D+02", 150.0), ("+2", 2.0), ("1e400", np.inf), ("5.", 5.0), ("-.5E-1", -0.05)],
 )
 def test_numbers_that_scipy_misreads_or_refuses(value, expected):
     assert load(text(REAL, f"1 1 1\n1 1 {value}\n")).csr.values.tolist() == [expected]
@@ -331,20 +314,11 @@ def test_what_scipy_misreads_in_the_middle_of_a_long_file(tmp_path, long_file, v
     path = written(tmp_path, "symmetric", [*long_file[:4999], f"5000 1 {value}\n", *long_file[5000:]])
     matrix = read(path)
     assert matrix.csr.nnz == 2 * 150_000 - 1
-    assert np.array_equal(
-        matrix.csr.values[[4998, 4999, 5000]], [4999 / 7, expected, 5001 / 7], equal_nan=True
-    )
+    assert np.array_equal(matrix.csr.values[[4998, 4999, 5000]], [4999 / 7, expected, 5001 / 7], equal_nan=True)
 
 
 def test_blank_lines_in_the_middle_of_a_long_file_are_told_and_counted(tmp_path, long_file):
-    lines = [
-        *long_file[:70_000],
-        "\n",
-        " \r\n",
-        *long_file[70_000:79_999],
-        "80000 1 1e400\n",
-        *long_file[80_000:],
-    ]
+    lines = [*long_file[:70_000], "\n", " \r\n", *long_file[70_000:79_999], "80000 1 1e400\n", *long_file[80_000:]]
     path = written(tmp_path, "general", lines, 150_000)
     found = {f.text: (f.line, f.count) for f in read(path).findings}
     assert found["blank lines"] == (70_003, 2)
@@ -395,17 +369,7 @@ def test_a_text_is_checked_in_blocks(monkeypatch, block):
     body = b"\n" + b"".join(b"%d 1  -%d.5e-%d\n" % (k, k, k % 7) for k in range(300))
     assert scan(body, 1, len(body)) == 900
     assert scan(body, 1, len(body), width=3) == 900
-    for bad in (
-        b"1.5 1 2",
-        b"1 2",
-        b"1 2 3 4",
-        b"-1 1 2",
-        b"1 1e2 2",
-        b"1 1 2e5.1",
-        b"1 1 2e5e6",
-        b"1 1 .e5",
-        b"",
-    ):
+    for bad in (b"1.5 1 2", b"1 2", b"1 2 3 4", b"-1 1 2", b"1 1e2 2", b"1 1 2e5.1", b"1 1 2e5e6", b"1 1 .e5", b""):
         assert scan(body + bad + b"\n" + body[1:], 1, 2 * len(body) + len(bad), width=3) is None
 
 
@@ -417,9 +381,38 @@ def test_numbers_are_counted(number):
 
 @pytest.mark.parametrize(
     "word",
-    ["1e", "1E+", "1e-", "1e.5", "1e+.5", "1ee5", "1e--5", "1e+-5", "1-5", "1.-5", "1+5", "--1", "1..5", "5-",
-     "1,5", "1/5", "1e/5", "1d5", "nan", "1_0", "1\0", "1\x7f", "1\xff", "1\v", "\x1f", "%", "x", ")1", "1f"],
-)  # fmt: skip
+    [
+        "1e",
+        "1E+",
+        "1e-",
+        "1e.5",
+        "1e+.5",
+        "1ee5",
+        "1e--5",
+        "1e+-5",
+        "1-5",
+        "1.-5",
+        "1+5",
+        "--1",
+        "1..5",
+        "5-",
+        "1,5",
+        "1/5",
+        "1e/5",
+        "1d5",
+        "nan",
+        "1_0",
+        "1\0",
+        "1\x7f",
+        "1\xff",
+        "1\v",
+        "\x1f",
+        "%",
+        "x",
+        ")1",
+        "1f",
+    ],
+)
 def test_what_is_no_number_is_not_counted(word):
     for around in ("\n1 1 {}", "\n1 1 {} ", "\n1 1 {}\r\n2 2 2\n", "\n1 1 1 {}\n2 2\n"):
         body = around.format(word).encode("latin-1")
@@ -479,14 +472,10 @@ def test_the_fast_way_says_what_the_slow_way_says(data, field, layout):
     values = {"real": "1.5e-3", "integer": "-12", "pattern": "", "complex": "1 -2.5"}[field]
     if layout == "array" and field == "pattern":
         return
-    body = "".join(
-        f"{k} {k + 1} {values}\n" if layout == "coordinate" else f"{values}\n" for k in range(1, 5)
-    )
+    body = "".join(f"{k} {k + 1} {values}\n" if layout == "coordinate" else f"{values}\n" for k in range(1, 5))
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(0, len(body) - 1))
-        new = data.draw(
-            st.sampled_from(["", *"0159 .-+eEdDn%,/\n\r\t\0_x", "1.5-10", "nan", "% c\n", "\n\n"])
-        )
+        new = data.draw(st.sampled_from(["", *"0159 .-+eEdDn%,/\n\r\t\0_x", "1.5-10", "nan", "% c\n", "\n\n"]))
         body = body[:at] + new + body[at + data.draw(st.integers(0, 1)) :]
     content = text(f"{layout} {field} general", ("9 9 4\n" if layout == "coordinate" else "2 2\n") + body)
     source = Input(content, "x.mtx", "x.mtx")
@@ -508,15 +497,30 @@ def test_the_fast_way_says_what_the_slow_way_says(data, field, layout):
 
 
 KNOWN = {
-    "Franz6_id1959_aug": (10592, 3016, 48472), "adder_dcop_05": (1813, 1813, 11097),
-    "arrow": (46500, 46500, 139498), "bayer10": (13436, 13436, 94926), "bcspwr10": (5300, 5300, 21842),
-    "bcsstk13": (2003, 2003, 83883), "bips98_606": (7135, 7135, 34738), "chesapeake": (39, 39, 340),
-    "comments_west0067": (67, 67, 295), "cryg2500": (2500, 2500, 12349), "gap_4": (14, 14, 58),
-    "gap_4w": (14, 14, 58), "jagmesh7": (1138, 1138, 7450), "karate": (34, 34, 156),
-    "lap3D_7pt_n20": (8000, 8000, 53600), "lp_afiro": (27, 51, 102), "olm1000": (1000, 1000, 3996),
-    "pushpull": (4000, 4000, 196305), "rajat01": (6833, 6833, 43250), "west0067": (67, 67, 294),
-    "west0067_jumbled": (67, 67, 294), "west0067_noheader": (67, 67, 294), "zenios": (2873, 2873, 27191),
-}  # fmt: skip
+    "Franz6_id1959_aug": (10592, 3016, 48472),
+    "adder_dcop_05": (1813, 1813, 11097),
+    "arrow": (46500, 46500, 139498),
+    "bayer10": (13436, 13436, 94926),
+    "bcspwr10": (5300, 5300, 21842),
+    "bcsstk13": (2003, 2003, 83883),
+    "bips98_606": (7135, 7135, 34738),
+    "chesapeake": (39, 39, 340),
+    "comments_west0067": (67, 67, 295),
+    "cryg2500": (2500, 2500, 12349),
+    "gap_4": (14, 14, 58),
+    "gap_4w": (14, 14, 58),
+    "jagmesh7": (1138, 1138, 7450),
+    "karate": (34, 34, 156),
+    "lap3D_7pt_n20": (8000, 8000, 53600),
+    "lp_afiro": (27, 51, 102),
+    "olm1000": (1000, 1000, 3996),
+    "pushpull": (4000, 4000, 196305),
+    "rajat01": (6833, 6833, 43250),
+    "west0067": (67, 67, 294),
+    "west0067_jumbled": (67, 67, 294),
+    "west0067_noheader": (67, 67, 294),
+    "zenios": (2873, 2873, 27191),
+}
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -577,11 +581,7 @@ def test_without_a_size_line_the_edge_list_is_offered_and_reads_every_edge(tmp_p
         ("array real symmetric", "2 2 3\n1\n2\n3\n", [[1, 2], [2, 3]]),
         ("array real symmetric", "2 2 4\n1\n2\n2\n3\n", [[1, 2], [2, 3]]),
         ("array integer symmetric", "2 2\n1 2 2 3\n", [[1, 2], [2, 3]]),
-        (
-            "array real skew-symmetric",
-            "3 3\n% c\n0 4 -1\n0 2.5\n0\n",
-            [[0, -4, 1], [4, 0, -2.5], [-1, 2.5, 0]],
-        ),
+        ("array real skew-symmetric", "3 3\n% c\n0 4 -1\n0 2.5\n0\n", [[0, -4, 1], [4, 0, -2.5], [-1, 2.5, 0]]),
         ("array real skew-symmetric", "2 2 3\n0 4 0\n", [[0, -4], [4, 0]]),
         ("array real skew-symmetric", "2 2\n0 4 -4 0\n", [[0, -4], [4, 0]]),
         ("array complex hermitian", "2 2\n1 0\n2 3\n2 -3\n5 0\n", [[1, 2], [2, 5]]),
@@ -597,11 +597,7 @@ def test_arrays_as_they_are_also_written(kind, body, expected):
     [
         ("array real general", "2 2 3\n1\n2\n3\n4\n", ":2: 3 values are declared, an array of 2 x 2 has 4"),
         ("array real skew-symmetric", "2 2\n1\n4\n0\n", ":3: 1.0 on the diagonal of a skew-symmetric"),
-        (
-            "array real symmetric",
-            "2 2\n1\n2\n7\n3\n",
-            ":5: declared symmetric, but row 1, column 2 is 7.0 and",
-        ),
+        ("array real symmetric", "2 2\n1\n2\n7\n3\n", ":5: declared symmetric, but row 1, column 2 is 7.0 and"),
         ("array real symmetric", "2 2\n1\n2\n", "3 values are declared, the file has 2"),
     ],
 )

@@ -24,10 +24,41 @@ Outcome = RawEntries | InputError
 
 # Written by other programs, or by nobody: put in place of a token, or behind one.
 WORDS = [
-    b"1.5", b"1.2.3", b"1e5e6", b"4.2-390", b"4.2-3", b"1.5e", b".", b"-", b"+3", b"-1", b"0", b"00012", b"1e400",
-    b"-1e-400", b"nan", b"-Infinity", b"infinit", b"1.0D+02", b"1d2", b"1_0", b"0x10", b"1,5", b"7 7", b"%", b"%7",
-    b"1e+.5", b"9" * 25, b"--1", b"1-1", b"\xc2\xa05", b"1.", b".5", b"5e-3", b"1e5.0",
-]  # fmt: skip
+    b"1.5",
+    b"1.2.3",
+    b"1e5e6",
+    b"4.2-390",
+    b"4.2-3",
+    b"1.5e",
+    b".",
+    b"-",
+    b"+3",
+    b"-1",
+    b"0",
+    b"00012",
+    b"1e400",
+    b"-1e-400",
+    b"nan",
+    b"-Infinity",
+    b"infinit",
+    b"1.0D+02",
+    b"1d2",
+    b"1_0",
+    b"0x10",
+    b"1,5",
+    b"7 7",
+    b"%",
+    b"%7",
+    b"1e+.5",
+    b"9" * 25,
+    b"--1",
+    b"1-1",
+    b"\xc2\xa05",
+    b"1.",
+    b".5",
+    b"5e-3",
+    b"1e5.0",
+]
 BYTES = b" \t\r\n0159.-+eEdD%,;nai_\x0b\x0c\x7f\xe9"
 FILES = {"west0067": 130, "lp_afiro": 130, "gap_4w": 130, "karate": 130, "adder_dcop_05": 10}
 
@@ -110,10 +141,12 @@ def is_plain(content: bytes) -> bool:
     field = lines[0].split()[3].decode()
     found = [ENTRY[field].fullmatch(line) for line in lines[size + 1 :]]
     return len(found) == count and all(
-        m is not None and 1 <= int(m[1]) <= rows and 1 <= int(m[2]) <= cols
+        m is not None
+        and 1 <= int(m[1]) <= rows
+        and 1 <= int(m[2]) <= cols
         and (field != "integer" or -(2**63) <= int(m[3]) < 2**63)
         for m in found
-    )  # fmt: skip
+    )
 
 
 def difference(content: bytes, ours: Outcome, theirs: Any) -> str | None:
@@ -122,9 +155,7 @@ def difference(content: bytes, ours: Outcome, theirs: Any) -> str | None:
         if theirs is None:
             return None
         assert not is_plain(content), f"refused, though it is sound: {ours}"
-        return (
-            "scipy takes the number that a word begins with, and what is behind it for the next, or skips it"
-        )
+        return "scipy takes the number that a word begins with, and what is behind it for the next, or skips it"
     told = " ".join(f.text for f in ours.findings)
     if theirs is not None:
         values = np.ones(len(ours.row)) if ours.values is None else ours.values
@@ -180,9 +211,7 @@ def test_every_difference_on_mutated_files_is_explained(matrices_dir: Path, name
         try:
             good, why = compare(content)
         except AssertionError as error:
-            changed = [
-                (a, b) for a, b in zip(text.split(b"\n"), content.split(b"\n"), strict=False) if a != b
-            ]
+            changed = [(a, b) for a, b in zip(text.split(b"\n"), content.split(b"\n"), strict=False) if a != b]
             raise AssertionError(f"{error}: {changed[:3]}") from None
         read += good
         explained += why is not None

@@ -49,8 +49,7 @@ def test_registry_finds_every_module():
 
 
 @pytest.mark.parametrize(
-    ("suffix", "pack"),
-    [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), ("", bytes)],
+    ("suffix", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), ("", bytes)]
 )
 def test_compression_is_told_by_content(tmp_path, mtx, suffix, pack):
     plain = read(str(mtx))
@@ -208,9 +207,17 @@ def test_the_remedy_for_content_of_no_known_kind_is_short(tmp_path):
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [("west0067.mtx", "west0067"), ("a.b.mtx.gz", "a.b"), ("n.tar.gz", "n"), ("n.tgz", "n"),
-     ("wiki-Vote.txt", "wiki-Vote"), ("road.v2", "road.v2"), (".mtx", ".mtx"), ("graph", "graph")],
-)  # fmt: skip
+    [
+        ("west0067.mtx", "west0067"),
+        ("a.b.mtx.gz", "a.b"),
+        ("n.tar.gz", "n"),
+        ("n.tgz", "n"),
+        ("wiki-Vote.txt", "wiki-Vote"),
+        ("road.v2", "road.v2"),
+        (".mtx", ".mtx"),
+        ("graph", "graph"),
+    ],
+)
 def test_names(file, name):
     assert matrix_name(file, readers()) == name
 

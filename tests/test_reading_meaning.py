@@ -23,22 +23,10 @@ def test_parallel_edges_count_with_the_least_weight(
     Path("roads.gr").write_text(ROADS)
 
     def lengths(*more: str) -> tuple[list[float], Any]:
-        common = (
-            "--source",
-            "1",
-            "--device",
-            "host",
-            "--in-process",
-            "--no-save",
-            "--json",
-            "--output",
-            "a.csv",
-        )
+        common = ("--source", "1", "--device", "host", "--in-process", "--no-save", "--json", "--output", "a.csv")
         assert run(["sssp", "roads.gr", "--mode", "near-far", *common, *more]) == 0
         rows = [line.split(",") for line in Path("a.csv").read_text().splitlines()[1:]]
-        return sorted(float(row[1]) for row in rows), json.loads(capsys.readouterr().out.splitlines()[0])[
-            "matrix"
-        ]
+        return sorted(float(row[1]) for row in rows), json.loads(capsys.readouterr().out.splitlines()[0])["matrix"]
 
     (least, by_default), (summed, as_sums) = lengths(), lengths("--duplicates", "sum")
     assert (least, summed) == ([0, 30], [0, 80])

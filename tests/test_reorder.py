@@ -98,9 +98,7 @@ def _bench(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict]:
 
 
 @pytest.mark.parametrize("problem", [["spmv"], ["spmv", "--transpose"], ["spmv-transposed"]])
-def test_results_come_back_in_the_matrix_own_order(
-    problem: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_come_back_in_the_matrix_own_order(problem: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     own = [flag for order in ORDERS for flag in ("--reorder", order)]
     records = _bench(capsys, *problem, "rmat:scale=7", *own, "--variant", "cs*-vector", "--variant", "scipy*")
     # The matrix is not symmetric: without the way back, the check would fail.
@@ -154,8 +152,6 @@ def test_tables_name_the_order_and_say_where_x_and_y_are(capsys: pytest.CaptureF
         (["spmv", "--transpose", "--variant", "csr-vector"], "csc-vector"),
     ],
 )
-def test_what_cannot_be_is_a_usage_error(
-    args: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_is_a_usage_error(args: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", args[0], "rmat:scale=5", *args[1:], *RUN]) == 2
     assert said in capsys.readouterr().err

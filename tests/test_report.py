@@ -28,13 +28,24 @@ def make_record(variant: str, ms: float, **fields: Any) -> Record:
     """A record of `variant` with 20 samples of about `ms`."""
     times = tuple(ms * (1 + 0.001 * (i % 5)) for i in range(20))
     plain: dict[str, Any] = {
-        "problem": "spmv", "variant": variant, "format": "csr", "library": None, "where": "gpu", "dtype": "float32",
+        "problem": "spmv",
+        "variant": variant,
+        "format": "csr",
+        "library": None,
+        "where": "gpu",
+        "dtype": "float32",
         "matrix": {"name": "m_1", "sha256": "ab", "rows": 10, "cols": 12, "nnz": 50},
-        "device": {"name": "H", "kind": "cuda", "l2_bytes": 1}, "environment": {"cpu": "C"}, "run": "r", "status": "ok",
-        "bytes": {"compulsory": 4_000_000, "stored": 5_000_000}, "operations": 1_000_000, "rate_unit": "GFLOP/s",
-        "times": {"convert_ms": 1.0}, "ceiling": Ceiling(4000.0, 3900.0, 0.001, 1 << 30),
+        "device": {"name": "H", "kind": "cuda", "l2_bytes": 1},
+        "environment": {"cpu": "C"},
+        "run": "r",
+        "status": "ok",
+        "bytes": {"compulsory": 4_000_000, "stored": 5_000_000},
+        "operations": 1_000_000,
+        "rate_unit": "GFLOP/s",
+        "times": {"convert_ms": 1.0},
+        "ceiling": Ceiling(4000.0, 3900.0, 0.001, 1 << 30),
         "samples": (Samples("cold", times, "cuda-events", True, 3, "converged"),),
-    }  # fmt: skip
+    }
     return Record(**{**plain, **fields})
 
 
@@ -78,9 +89,7 @@ def test_figures_of_searches_are_for_one_source() -> None:
     times = (1.0, 3.0) * 10
     samples = Samples("cold", times, "cuda-events", True, 3, "converged", cases=(0, 1) * 10)
     cases = ({"source": 1, "edges": 1_000_000}, {"source": 2, "edges": 3_000_000})
-    (row,) = tidy(
-        [make_record("push", 1.0, problem="bfs", cases=cases, samples=(samples,), rate_unit="GTEPS")]
-    )
+    (row,) = tidy([make_record("push", 1.0, problem="bfs", cases=cases, samples=(samples,), rate_unit="GTEPS")])
     assert (row["median_ms"], row["low_ms"], row["high_ms"]) == (2.0, 2.0, 2.0)
     assert row["rate"] == pytest.approx(1.0)
     assert (row["rank"], row["to_best"]) == (1, 1.0)
@@ -134,10 +143,7 @@ def test_parquet_without_pyarrow(
 
 
 def test_markdown() -> None:
-    records = [
-        make_record("a|b", 1.0),
-        make_record("c", 1.0, samples=(), status="skipped", reason="<no>\x1b"),
-    ]
+    records = [make_record("a|b", 1.0), make_record("c", 1.0, samples=(), status="skipped", reason="<no>\x1b")]
     text = export(records, "md").decode()
     assert text.startswith("### spmv: m\\_1, float32, H\n")
     assert "| a\\|b | csr | 1.002 | 1.001 to 1.003 |" in text
@@ -176,8 +182,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_bench_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table, page = tmp_path / "t.csv", tmp_path / "t.md"
-    line = ["bench", "spmv", "poisson2d:n=4", "--device", "host", "--variant", "csr-scalar", "--no-save",
-            "--in-process", "--export-csv", str(table), "--export-markdown", str(page)]  # fmt: skip
+    line = [
+        "bench",
+        "spmv",
+        "poisson2d:n=4",
+        "--device",
+        "host",
+        "--variant",
+        "csr-scalar",
+        "--no-save",
+        "--in-process",
+        "--export-csv",
+        str(table),
+        "--export-markdown",
+        str(page),
+    ]
     assert run(line) == 0
     (row,) = csv.DictReader(io.StringIO(table.read_text()))
     assert (row["variant"], row["where"], row["status"]) == ("csr-scalar", "host", "ok")
@@ -220,6 +239,4 @@ def test_json_has_derived_values(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert found["scipy"]["cold"]["rank"] == 1
     records = tmp_path / "a.jsonl"
     records.write_text(out)
-    assert {
-        r.variant: d for r, d in zip(read_records(records), derived(read_records(records)), strict=True)
-    } == found
+    assert {r.variant: d for r, d in zip(read_records(records), derived(read_records(records)), strict=True)} == found

@@ -30,10 +30,7 @@ pytestmark = pytest.mark.slow
 
 def _on(matrix: str, *times: tuple[str, float], library: str = "") -> list[Record]:
     about = {"name": matrix, "sha256": matrix, "rows": 9, "cols": 9, "nnz": 9}
-    return [
-        make_record(v, ms, matrix=about, run=matrix, library=library if v == library else None)
-        for v, ms in times
-    ]
+    return [make_record(v, ms, matrix=about, run=matrix, library=library if v == library else None) for v, ms in times]
 
 
 THREE = [
@@ -60,10 +57,7 @@ def test_profile() -> None:
 def test_sentences() -> None:
     said = summary(tables(THREE))
     assert said[0] == "8 cells, 1 problem, 3 matrices, on H: 8 ok."
-    assert (
-        "is the fastest on 1 of 3 matrices; y is closest to the fastest overall, within 10 % of it on 2"
-        in said[1]
-    )
+    assert "is the fastest on 1 of 3 matrices; y is closest to the fastest overall, within 10 % of it on 2" in said[1]
     assert "spgraph is faster on 2, slower on 1, and the intervals meet on 0" in said[2]
     one = summary(tables(THREE[:3]))
     assert one[1].startswith("spmv on a, float32: x is the fastest: 1.002 ms")
@@ -141,17 +135,18 @@ def test_names_cannot_break_the_page() -> None:
 
     name = "</script><script>alert(1)</script><b>\x1b[31m\u2028"
     matrix = {"name": name, "sha256": name}
-    records = [make_record(name, 1.0, matrix=matrix), make_record("b", 2.0, matrix=matrix),
-               make_record("c", 1.0, status="failed", reason=name, samples=(), matrix=matrix)]  # fmt: skip
+    records = [
+        make_record(name, 1.0, matrix=matrix),
+        make_record("b", 2.0, matrix=matrix),
+        make_record("c", 1.0, status="failed", reason=name, samples=(), matrix=matrix),
+    ]
     text = html_bytes(records).decode()
     assert "<script>alert" not in text
     assert "\x1b" not in text
     assert text.count("<script") == text.count("</script>") == 3
 
 
-def test_without_plotly(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_plotly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("plotly", "plotly.offline", "plotly.graph_objects"):
         monkeypatch.setitem(sys.modules, module, None)
     records = tmp_path / "a.jsonl"
@@ -162,13 +157,7 @@ def test_without_plotly(
 
 
 def test_labels_are_unique() -> None:
-    rows = tidy(
-        [
-            make_record("a", 1.0, params={"k": 1}),
-            make_record("a", 2.0, params={"k": 2}),
-            make_record("a", 3.0),
-        ]
-    )
+    rows = tidy([make_record("a", 1.0, params={"k": 1}), make_record("a", 2.0, params={"k": 2}), make_record("a", 3.0)])
     names = charts.labels(rows)
     assert len(set(names)) == 3
     assert names[0] == "a"
@@ -196,11 +185,23 @@ def _in_browser(page: Path, folder: Path, *flags: str) -> tuple[dict[str, Any], 
     """What the probe found in `page`, and what the browser said on its console."""
     assert _BROWSER is not None
     done = subprocess.run(
-        [_BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
-         "--window-size=1200,15000", "--virtual-time-budget=5000", "--enable-logging=stderr", "--dump-dom", *flags,
-         page.as_uri()],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [
+            _BROWSER,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={folder / 'profile'}",
+            "--window-size=1200,15000",
+            "--virtual-time-budget=5000",
+            "--enable-logging=stderr",
+            "--dump-dom",
+            *flags,
+            page.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     body = html.unescape(done.stdout.partition("<body>")[2].partition("</body>")[0])
     return json.loads(body), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
@@ -256,11 +257,7 @@ def _swept(scale: int, ms: float, **fields: Any) -> Record:
 def test_sweeps() -> None:
     swept = [_swept(10, 1.0), _swept(14, 4.0), _swept(12, 2.0)]
     (found,) = sweeps(tables(swept))
-    assert (found.title, found.parameter, list(found.tables)) == (
-        "spmv, rmat, float32, H",
-        "scale",
-        [10.0, 12.0, 14.0],
-    )
+    assert (found.title, found.parameter, list(found.tables)) == ("spmv, rmat, float32, H", "scale", [10.0, 12.0, 14.0])
     assert sweeps(tables(swept[:2])) == []
     assert sweeps(tables([*swept[:2], _swept(12, 2.0, dtype="float64")])) == []
     by_k = [_swept(10, 1.0, options={"k": k, "layout": "row"}, problem="spmm") for k in (1, 8, 64)]
@@ -282,11 +279,6 @@ def test_a_sweep_has_a_chart() -> None:
 
 def test_emulated_kernels_lose_nothing_to_a_timed_library() -> None:
     host = {"name": "C", "kind": "host"}
-    rows = tidy(
-        [
-            make_record("csr", 1.0, device=host, samples=()),
-            make_record("scipy", 1.0, device=host, where="cpu"),
-        ]
-    )
+    rows = tidy([make_record("csr", 1.0, device=host, samples=()), make_record("scipy", 1.0, device=host, where="cpu")])
     assert "scipy is the only one timed: 1.002 ms" in conclusion(rows)
     assert conclusion(rows).endswith(". 1 emulated kernel checked, not timed.")

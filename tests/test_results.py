@@ -210,9 +210,7 @@ GOOD = to_json_lines([record()])
         (GOOD.replace('"samples":[]', '"samples":[7]'), 1, "not a complete record"),
     ],
 )
-def test_what_is_no_record_is_told_with_file_and_line(
-    tmp_path: Path, text: str, line: int, words: str
-) -> None:
+def test_what_is_no_record_is_told_with_file_and_line(tmp_path: Path, text: str, line: int, words: str) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(text)
     with pytest.raises(InputError, match=words) as error:
@@ -402,9 +400,7 @@ def test_rows_are_ranked_by_the_cache_state_asked_for() -> None:
         (2.0, 0.0, 0.0, math.inf),
     ],
 )
-def test_break_even_against_the_best_csr_row(
-    ms: float, convert: float, preprocess: float, pays: float
-) -> None:
+def test_break_even_against_the_best_csr_row(ms: float, convert: float, preprocess: float, pays: float) -> None:
     rows = compare(
         [
             record("csr", around(1.0)),

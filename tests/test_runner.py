@@ -25,20 +25,12 @@ def spgraph(*args: str, plugin: bool = True, timeout: float = 120) -> subprocess
     if plugin:
         environment["SPGRAPH_PLUGINS"] = str(PLUGIN)
     return subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", *args],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=environment,
+        [sys.executable, "-m", "spgraph_bench", *args], capture_output=True, text=True, timeout=timeout, env=environment
     )
 
 
-def bench(
-    device: str, *args: str, **more: object
-) -> tuple[dict[str, Record], subprocess.CompletedProcess[str]]:
-    done = spgraph(
-        "bench", "spmv", "--device", device, "--no-save", "--json", "--time-limit", "0.1", *args, **more
-    )  # type: ignore[arg-type]
+def bench(device: str, *args: str, **more: object) -> tuple[dict[str, Record], subprocess.CompletedProcess[str]]:
+    done = spgraph("bench", "spmv", "--device", device, "--no-save", "--json", "--time-limit", "0.1", *args, **more)  # type: ignore[arg-type]
     assert "Traceback" not in done.stderr
     records = [Record.from_json(json.loads(line)) for line in done.stdout.splitlines()]
     return {r.variant: r for r in records}, done
@@ -47,9 +39,17 @@ def bench(
 @pytest.mark.parametrize("device", DEVICES)
 def test_faulty_kernels_are_wrong_and_the_run_goes_on(device: str) -> None:
     records, done = bench(
-        device, "grid:n=12", "--variant", "csr-scalar", "--variant", "faulty-short",
-        "--variant", "faulty-unwritten", "--variant", "scipy*",
-    )  # fmt: skip
+        device,
+        "grid:n=12",
+        "--variant",
+        "csr-scalar",
+        "--variant",
+        "faulty-short",
+        "--variant",
+        "faulty-unwritten",
+        "--variant",
+        "scipy*",
+    )
     assert done.returncode == 1
     assert records["csr-scalar"].status == "ok"
     assert records["faulty-short"].status == "wrong"
@@ -65,9 +65,17 @@ def test_faulty_kernels_are_wrong_and_the_run_goes_on(device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_kernel_that_never_returns_fails_after_the_watchdog(device: str) -> None:
     records, done = bench(
-        device, "grid:n=12", "--watchdog", "8", "--variant", "csr-scalar", "--variant", "faulty-hang",
-        "--variant", "scipy*",
-    )  # fmt: skip
+        device,
+        "grid:n=12",
+        "--watchdog",
+        "8",
+        "--variant",
+        "csr-scalar",
+        "--variant",
+        "faulty-hang",
+        "--variant",
+        "scipy*",
+    )
     assert done.returncode == 1
     assert records["faulty-hang"].status == "failed"
     assert records["faulty-hang"].reason == "no answer in 8 s"
@@ -79,9 +87,17 @@ def test_a_kernel_that_never_returns_fails_after_the_watchdog(device: str) -> No
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_kernel_that_kills_its_worker_fails_alone(device: str) -> None:
     records, done = bench(
-        device, "grid:n=12", "--variant", "csr-scalar", "--variant", "faulty-wild",
-        "--variant", "faulty-host", "--variant", "coo-atomic",
-    )  # fmt: skip
+        device,
+        "grid:n=12",
+        "--variant",
+        "csr-scalar",
+        "--variant",
+        "faulty-wild",
+        "--variant",
+        "faulty-host",
+        "--variant",
+        "coo-atomic",
+    )
     assert done.returncode == 1
     assert records["faulty-wild"].status == "failed"
     assert records["faulty-host"].status == "failed"
@@ -94,9 +110,7 @@ def test_a_kernel_that_kills_its_worker_fails_alone(device: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_failure_while_timing_costs_that_variant_only(device: str) -> None:
-    records, done = bench(
-        device, "grid:n=12", "--watchdog", "3", "--variant", "faulty-late*", "--variant", "scipy*",
-    )  # fmt: skip
+    records, done = bench(device, "grid:n=12", "--watchdog", "3", "--variant", "faulty-late*", "--variant", "scipy*")
     assert done.returncode == 1
     assert records["faulty-late"].status == "failed"
     assert "out of luck" in records["faulty-late"].reason
@@ -109,9 +123,17 @@ def test_a_failure_while_timing_costs_that_variant_only(device: str) -> None:
 
 def test_the_wrong_row_is_shown_and_unranked() -> None:
     done = spgraph(
-        "bench", "spmv", "grid:n=12", "--device", "host", "--no-save", "--variant", "faulty-short",
-        "--variant", "csr-scalar",
-    )  # fmt: skip
+        "bench",
+        "spmv",
+        "grid:n=12",
+        "--device",
+        "host",
+        "--no-save",
+        "--variant",
+        "faulty-short",
+        "--variant",
+        "csr-scalar",
+    )
     assert done.returncode == 1
     assert "faulty-short" in done.stdout
     assert "wrong" in done.stdout
@@ -130,10 +152,27 @@ def test_a_kernel_that_does_not_compile_names_file_and_line(tmp_path: Path) -> N
     )
     environment = {**os.environ, "SPGRAPH_PLUGINS": str(plugin)}
     done = subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=5", "--device", "host", "--no-save",
-         "--json", "--variant", "typo", "--variant", "csr-scalar"],
-        capture_output=True, text=True, timeout=120, env=environment,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "spgraph_bench",
+            "bench",
+            "spmv",
+            "grid:n=5",
+            "--device",
+            "host",
+            "--no-save",
+            "--json",
+            "--variant",
+            "typo",
+            "--variant",
+            "csr-scalar",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+    )
     records = {r["variant"]: r for r in map(json.loads, done.stdout.splitlines())}
     assert done.returncode == 1
     assert records["typo"]["status"] == "failed"
@@ -147,8 +186,11 @@ def test_a_plugin_with_an_error_is_a_usage_error(tmp_path: Path) -> None:
     plugin.write_text("x = 1\nraise ValueError('not today')\n")
     done = subprocess.run(
         [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=5", "--device", "host"],
-        capture_output=True, text=True, timeout=60, env={**os.environ, "SPGRAPH_PLUGINS": str(plugin)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "SPGRAPH_PLUGINS": str(plugin)},
+    )
     assert done.returncode == 2
     assert f"{plugin}:2: ValueError: not today" in done.stderr
     assert "Traceback" not in done.stderr
@@ -156,12 +198,30 @@ def test_a_plugin_with_an_error_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_interrupt_ends_with_the_table_of_what_is_finished(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=40", "--device", "host",
-         "--results", str(tmp_path), "--watchdog", "100", "--variant", "csr-scalar",
-         "--variant", "faulty-hang"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        [
+            sys.executable,
+            "-m",
+            "spgraph_bench",
+            "bench",
+            "spmv",
+            "grid:n=40",
+            "--device",
+            "host",
+            "--results",
+            str(tmp_path),
+            "--watchdog",
+            "100",
+            "--variant",
+            "csr-scalar",
+            "--variant",
+            "faulty-hang",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
         env={**os.environ, "SPGRAPH_PLUGINS": str(PLUGIN)},
-    )  # fmt: skip
+    )
     deadline = time.monotonic() + 60
     # csr-scalar's record is written before the hanging kernel is tried.
     while time.monotonic() < deadline:
@@ -182,10 +242,27 @@ def test_interrupt_ends_with_the_table_of_what_is_finished(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_interrupt_while_timing_keeps_the_samples() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "spgraph_bench", "bench", "spmv", "grid:n=300", "--device", "host",
-         "--no-save", "--json", "--time-limit", "60", "--variant", "scipy*"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "spgraph_bench",
+            "bench",
+            "spmv",
+            "grid:n=300",
+            "--device",
+            "host",
+            "--no-save",
+            "--json",
+            "--time-limit",
+            "60",
+            "--variant",
+            "scipy*",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     time.sleep(6)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)

@@ -131,9 +131,13 @@ def test_what_killed_processes_left_is_removed_by_the_next(root: Path, tmp_path:
 
 def test_a_relative_cache_works(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", *BENCH], cwd=tmp_path, capture_output=True, text=True,
-        env={**os.environ, "SPGRAPH_CACHE": "here/cache", "PYTHONPATH": str(ROOT)}, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "spgraph_bench", *BENCH],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SPGRAPH_CACHE": "here/cache", "PYTHONPATH": str(ROOT)},
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "here/cache/modules").glob("*/*.so"))
 

@@ -45,8 +45,13 @@ print("well", flush=True)
 os.truncate(path, 5000)
 other[-1]  # not guarded
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert done.stdout == "well\n", done.stderr
     assert done.returncode == -7, "the guard swallows what is not its own"
 
@@ -112,9 +117,7 @@ def test_headers_of_headers_without_end(tmp_path: Path) -> None:
         ("a.el", "{n} 1\n2 1\n"),
     ],
 )
-def test_numbers_of_any_length_are_no_internal_error(
-    name: str, text: str, digits: int, tmp_path: Path
-) -> None:
+def test_numbers_of_any_length_are_no_internal_error(name: str, text: str, digits: int, tmp_path: Path) -> None:
     path = _saved(tmp_path, name, text.replace("{n}", "9" * digits).encode())
     with pytest.raises(InputError) as caught:
         read(path)
@@ -143,10 +146,12 @@ def test_a_shape_alone_may_be_too_much(tmp_path: Path, monkeypatch: pytest.Monke
     import scipy.sparse as sp
 
     monkeypatch.setattr("spgraph_bench.memory.available_memory", lambda: 1 << 30)
-    for k, matrix in enumerate((
-        sp.dia_array((np.ones((1, 5)), [0]), shape=(2**31 - 1, 2**31 - 1)),
-        sp.coo_array((np.ones(1), ([0], [0])), shape=(2**31 - 1, 3)),
-    )):  # fmt: skip
+    for k, matrix in enumerate(
+        (
+            sp.dia_array((np.ones((1, 5)), [0]), shape=(2**31 - 1, 2**31 - 1)),
+            sp.coo_array((np.ones(1), ([0], [0])), shape=(2**31 - 1, 3)),
+        )
+    ):
         sp.save_npz(tmp_path / f"{k}.npz", matrix)
         with pytest.raises(InputError, match=r"a matrix of 2,147,483,647 x .* needs .* GB of memory"):
             read(str(tmp_path / f"{k}.npz"))
@@ -154,17 +159,13 @@ def test_a_shape_alone_may_be_too_much(tmp_path: Path, monkeypatch: pytest.Monke
         read(_saved(tmp_path, "far.txt", b"0 1\n1 25000000\n"))
 
 
-def test_what_decompresses_to_too_much_is_refused_early(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_decompresses_to_too_much_is_refused_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import gzip
 
     path = _saved(tmp_path, "a.mtx.gz", gzip.compress(bytes(1 << 22), 1) * 40)  # 160 MiB
     monkeypatch.setattr(opening, "available_memory", lambda: 1 << 24)
     monkeypatch.setattr(opening, "_TELLING", 1 << 23)
-    with pytest.raises(
-        InputError, match=r"the content \(about \d+\.?\d* MB\) is larger than the 16\.8 MB of"
-    ):
+    with pytest.raises(InputError, match=r"the content \(about \d+\.?\d* MB\) is larger than the 16\.8 MB of"):
         read(path)
 
 

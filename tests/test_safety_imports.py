@@ -34,9 +34,13 @@ def _sprung(trap: Path) -> str:
 
 def _run(trap: Path, *python: str, path: str = str(ROOT)) -> None:
     done = subprocess.run(
-        [sys.executable, *python, *BENCH], cwd=trap, capture_output=True, text=True, timeout=120,
+        [sys.executable, *python, *BENCH],
+        cwd=trap,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert "csr-scalar" in done.stdout
     assert _sprung(trap) == ""

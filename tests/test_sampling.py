@@ -16,15 +16,7 @@ import pytest
 from spgraph_bench.measure import sampling
 from spgraph_bench.measure.clocks import GpuMonitor, decode_reasons
 from spgraph_bench.measure.floors import below_floor
-from spgraph_bench.measure.sampling import (
-    CpuClock,
-    Ended,
-    Entry,
-    Sample,
-    Taken,
-    sample_interleaved,
-    shuffled,
-)
+from spgraph_bench.measure.sampling import CpuClock, Ended, Entry, Sample, Taken, sample_interleaved, shuffled
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.results.record import Ceiling, Samples
 from spgraph_bench.variants.base import Launch
@@ -158,9 +150,7 @@ def test_hot_follows_a_run_of_the_same_launch() -> None:
 
     def entry(key: str) -> Entry:
         turn = iter(range(10**6))
-        return world.entry(
-            key, lambda: Sample(1.0 + 0.5 * (world.log[-1][1] == "hot" and next(turn) // 2 % 2))
-        )
+        return world.entry(key, lambda: Sample(1.0 + 0.5 * (world.log[-1][1] == "hot" and next(turn) // 2 % 2)))
 
     over = ends(world.sample(entry("a"), entry("b"), rule=StoppingRule(max_samples=40)))
     assert len(over["a", "cold"].samples.times_ms) == len(over["b", "cold"].samples.times_ms) == 20
@@ -174,9 +164,7 @@ def test_hot_follows_a_run_of_the_same_launch() -> None:
 def test_each_leaves_the_rotation_when_its_own_rule_is_content() -> None:
     world = World()
     noise = iter(np.random.Generator(np.random.PCG64(1)).standard_normal(100_000).tolist())
-    over = ends(
-        world.sample(world.entry("calm"), world.entry("wild", lambda: Sample(1 + 0.03 * next(noise))))
-    )
+    over = ends(world.sample(world.entry("calm"), world.entry("wild", lambda: Sample(1 + 0.03 * next(noise)))))
     assert len(over["calm", "cold"].samples.times_ms) == 20
     assert len(over["wild", "cold"].samples.times_ms) > 20
     assert over["wild", "cold"].samples.stopped == "converged"
@@ -354,9 +342,7 @@ def raises(error: Exception, after: int) -> Callable[[], Sample]:
 @pytest.mark.parametrize("after", [0, 3, 4, 30])
 def test_an_exception_ends_its_variant_only(after: int) -> None:
     world = World()
-    over = ends(
-        world.sample(world.entry("bad", raises(RuntimeError("illegal address"), after)), world.entry("good"))
-    )
+    over = ends(world.sample(world.entry("bad", raises(RuntimeError("illegal address"), after)), world.entry("good")))
     assert over["bad", "cold"].samples.stopped == over["bad", "hot"].samples.stopped == "failed"
     assert over["bad", "cold"].reason == "illegal address"
     assert over["good", "cold"].samples.stopped == over["good", "hot"].samples.stopped == "converged"
@@ -437,9 +423,7 @@ def test_cpu_clock_times_a_run_and_nothing_else(monkeypatch: pytest.MonkeyPatch)
         return next(ticks)
 
     monkeypatch.setattr(sampling, "perf_counter_ns", tick)
-    launch = Launch(
-        run=lambda: log.append("run"), reset=lambda: log.append("reset"), output=lambda: np.empty(0)
-    )
+    launch = Launch(run=lambda: log.append("run"), reset=lambda: log.append("reset"), output=lambda: np.empty(0))
     clock = CpuClock(evict_bytes=4096)
     assert clock.sample(launch, "cold").ms == 2.5
     assert log == ["reset", "tick", "run", "tick"]
@@ -456,9 +440,7 @@ def test_cpu_clock_really_measures() -> None:
     assert 0 < min(samples.times_ms) < 1000
 
 
-def test_cpu_clock_evicts_four_times_the_last_level_but_256_mb_at_most(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cpu_clock_evicts_four_times_the_last_level_but_256_mb_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "last_level_cache_bytes", lambda: 1 << 20)
     assert CpuClock().evict_bytes == 4 << 20
     monkeypatch.setattr(sampling, "last_level_cache_bytes", lambda: 1 << 30)
@@ -511,9 +493,7 @@ class FakeNvml(types.ModuleType):
         return index
 
     def nvmlDeviceGetUUID(self, handle: int) -> str | bytes:  # noqa: N802
-        return [b"GPU-00000000-aaaa-0000-0000-000000000000", "GPU-00000000-BBBB-0000-0000-000000000000"][
-            handle
-        ]
+        return [b"GPU-00000000-aaaa-0000-0000-000000000000", "GPU-00000000-BBBB-0000-0000-000000000000"][handle]
 
     def nvmlDeviceGetClockInfo(self, handle: int, kind: int) -> int:  # noqa: N802
         if self.silent:
@@ -554,9 +534,7 @@ def test_the_gpu_is_found_by_uuid(nvml: FakeNvml, uuid: str) -> None:
     monitor.close()
 
 
-def test_an_unknown_uuid_or_an_absent_binding_gives_none(
-    nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_uuid_or_an_absent_binding_gives_none(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
     assert GpuMonitor.open("GPU-ffffffff") is None
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert GpuMonitor.open(UUID) is None

@@ -42,9 +42,7 @@ def _script(name: str) -> ModuleType:
         ("targets/x86_64-linux/lib/libcusparse.so", 12, "nvmath-python[sysctk12]"),
     ],
 )
-def test_cusparse_follows_driver_and_toolkit(
-    library: str | None, major: int, wanted: str, tmp_path: Path
-) -> None:
+def test_cusparse_follows_driver_and_toolkit(library: str | None, major: int, wanted: str, tmp_path: Path) -> None:
     if library:
         (tmp_path / library).parent.mkdir(parents=True)
         (tmp_path / library).touch()
@@ -101,16 +99,11 @@ def test_compile_all_fails_on_a_warning(
 
 
 def _noted() -> Any:
-    return _script("kernel_modules").modules(
-        only=lambda v: v.name in ("dia-jit", "csr-segmented", "csr-vector")
-    )
+    return _script("kernel_modules").modules(only=lambda v: v.name in ("dia-jit", "csr-segmented", "csr-vector"))
 
 
 def test_what_is_compiled_for_a_matrix_is_found() -> None:
-    found = {
-        m.source: [dict(n.defines) for n in _noted().compiled if n.source == m.source]
-        for m in _noted().compiled
-    }
+    found = {m.source: [dict(n.defines) for n in _noted().compiled if n.source == m.source] for m in _noted().compiled}
     assert any("SPG_DIAGS" in defines for defines in found["spmv/dia.cu"])
     assert any("SPG_ONE_LAUNCH" in defines for defines in found["spmv/csr_segmented.cu"])
     assert {(d["SPG_VALUE"], d["SPG_OFFSET"]) for d in found["spmv/csr_vector.cu"]} == {
@@ -162,11 +155,13 @@ def test_new_spills_and_blocks_too_large_for_their_registers_fail(monkeypatch: p
     assert fault.startswith("cuda/a.cu value=double: one for sm_90 spills 12 bytes")
     assert script.faults([one], {}, set()) == []  # an extreme that somebody set
     for entry, explained in (
-        ({"kernel": "one", "bytes": 12}, True), ({"kernel": "one", "bytes": 11}, False),
-        ({"kernel": "two", "bytes": 12}, False), ({"kernel": "one", "bytes": 12, "archs": [80]}, False),
+        ({"kernel": "one", "bytes": 12}, True),
+        ({"kernel": "one", "bytes": 11}, False),
+        ({"kernel": "two", "bytes": 12}, False),
+        ({"kernel": "one", "bytes": 12, "archs": [80]}, False),
         ({"kernel": "one", "bytes": 12, "defines": {"value": ["double"]}}, True),
         ({"kernel": "one", "bytes": 12, "defines": {"value": ["float"]}}, False),
-    ):  # fmt: skip
+    ):
         monkeypatch.setattr(script, "known_spills", lambda entry=entry: [entry])
         assert (script.faults([one], {}) == []) == explained, entry
     monkeypatch.setattr(script, "known_spills", lambda: [{"kernel": "one", "bytes": 12}])
@@ -270,20 +265,15 @@ def test_every_format_is_converted_and_its_memory_measured(
     ("name", "arguments", "cause"),
     [
         ("bench_formats", ["nosuch.mtx"], "there is no recipe 'nosuch.mtx'"),
-        (
-            "bench_formats",
-            ["chain:n=9", "--format", "bsr", "--param", "block_size=x"],
-            "block_size cannot be 'x'",
-        ),
+        ("bench_formats", ["chain:n=9", "--format", "bsr", "--param", "block_size=x"], "block_size cannot be 'x'"),
         ("bench_readers", ["nosuch.mtx"], "nosuch.mtx"),
         ("bench_readers", ["pyproject.toml"], "remedy: "),
         ("bench_readers", ["--edge-lists", "nosuch.txt"], "nosuch.txt"),
     ],
 )
 def test_benchmarks_of_the_host_tell_bad_input_in_two_lines(
-    name: str, arguments: list[str], cause: str, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    name: str, arguments: list[str], cause: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("SPGRAPH_CACHE", "")  # restored afterwards
     script: Any = _script(name)
@@ -317,17 +307,13 @@ def test_make_says_which_python_it_needs(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "install_gpu.py").touch()
-    done = subprocess.run(
-        ["make", "setup", f"PYTHON={old}"], capture_output=True, text=True, cwd=tmp_path, timeout=60
-    )
+    done = subprocess.run(["make", "setup", f"PYTHON={old}"], capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 2
     assert "needs Python 3.11 or later; this is Python 3.8.1" in done.stdout
     assert "remedy: " in done.stdout
 
 
-def test_regret_of_a_mode_that_chooses(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_regret_of_a_mode_that_chooses(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     records = str(ROOT / "results" / "h200" / "bfs-grid-1000.jsonl")
     regret = _script("regret")
     for mode, status in (("auto", 0), ("persistent", 1), ("frontier", 1)):
@@ -415,9 +401,7 @@ def test_counters_of_ncu_are_condensed(
         said[2],
     )
     # Neither arguments nor what is not there; what was issued is no stall, but part of the time.
-    assert re.fullmatch(
-        r"lib::spmv +2\.0 +6 +1\.5 +- +7 +50 +- +0 +16\.0 +- +50  long_scoreboard 75", said[3]
-    )
+    assert re.fullmatch(r"lib::spmv +2\.0 +6 +1\.5 +- +7 +50 +- +0 +16\.0 +- +50  long_scoreboard 75", said[3])
     assert len(said) == 4, "an empty kernel tells nothing"
     assert "10.0.0.7" not in short.read_text()
     # Its own file is read, too.

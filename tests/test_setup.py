@@ -60,9 +60,10 @@ PROBLEMS = ("spmv", "spmv-transposed", "spmm")
 
 
 @pytest.mark.parametrize(
-    "variant", [v for p in PROBLEMS for v in variants(p) if v.kernel and v.where == "gpu"],
+    "variant",
+    [v for p in PROBLEMS for v in variants(p) if v.kernel and v.where == "gpu"],
     ids=lambda v: f"{v.problem}-{v.name}",
-)  # fmt: skip
+)
 def test_a_module_that_holds_the_matrix_counts_as_setup(variant: Variant) -> None:
     seen = 0
     for recipe in ("poisson2d:n=160,values=ones", "rmat:scale=10,values=ones", "blocks:n=20,block=3"):

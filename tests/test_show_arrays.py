@@ -26,9 +26,7 @@ def _drawn(lines: list[str]) -> dict[tuple[int, int], float]:
                 if cell != ".":
                     col, _, value = cell.partition(":")
                     found[int(match[1]), int(col)] = float(value or 1)
-        found |= {
-            (int(r), int(c)): float(v or 1) for r, c, v in re.findall(r"\((\d+),(\d+)(?::([\d.]+))?\)", line)
-        }
+        found |= {(int(r), int(c)): float(v or 1) for r, c, v in re.findall(r"\((\d+),(\d+)(?::([\d.]+))?\)", line)}
     return found
 
 
@@ -47,8 +45,11 @@ def test_diagonals_and_blocks() -> None:
     packed = get_format("dia").pack(make("banded:n=3,diagonals=3,values=ones").csr)
     lines = draw_arrays(packed.arrays, packed.meta, 3)
     assert [line.split() for line in lines[1:]] == [
-        ["-1", "+0", "+1"], ["row", "0", ".", "1", "1"], ["row", "1", "1", "1", "1"], ["row", "2", "1", "1", "."],
-    ]  # fmt: skip
+        ["-1", "+0", "+1"],
+        ["row", "0", ".", "1", "1"],
+        ["row", "1", "1", "1", "1"],
+        ["row", "2", "1", "1", "."],
+    ]
     packed = get_format("bsr").pack(make("blocks:n=2,block=2,values=ones").csr)
     lines = draw_arrays(packed.arrays, packed.meta, 8)
     assert lines[0].split() == ["block", "row", "0", *["[", "1", "1]"] * 3]
@@ -56,9 +57,7 @@ def test_diagonals_and_blocks() -> None:
 
 
 @pytest.mark.parametrize("name", list(formats()))
-def test_every_format_says_when_it_wins_and_shows_an_example(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_format_says_when_it_wins_and_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert formats()[name].wins
     assert run(["show", name, "--kind", "format"]) == 0
     out = capsys.readouterr().out
@@ -67,12 +66,7 @@ def test_every_format_says_when_it_wins_and_shows_an_example(
 
 
 def test_every_name_that_list_prints_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    for kind, listed in (
-        ("problem", "problems"),
-        ("recipe", "recipes"),
-        ("reader", "readers"),
-        ("config", "configs"),
-    ):
+    for kind, listed in (("problem", "problems"), ("recipe", "recipes"), ("reader", "readers"), ("config", "configs")):
         for row in rows_of(listed):
             assert run(["show", row["name"], "--kind", kind]) == 0, row["name"]
     capsys.readouterr()

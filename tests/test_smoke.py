@@ -24,8 +24,19 @@ SMALL = SmokeCase("spmv", "poisson2d:n=4", ("csr-scalar",), ("csr-scalar",), fro
 
 def _record(variant: str = "csr-scalar", status: str = "ok", reason: str = "") -> Record:
     return Record(
-        "spmv", variant, "csr", None, "gpu", "float32", {"name": "m"}, {}, {}, "1", status=status, reason=reason  # type: ignore[arg-type]
-    )  # fmt: skip
+        "spmv",
+        variant,
+        "csr",
+        None,
+        "gpu",
+        "float32",
+        {"name": "m"},
+        {},
+        {},
+        "1",
+        status=status,
+        reason=reason,  # type: ignore[arg-type]
+    )
 
 
 def test_every_problem_kernel_and_family_of_recipes_is_run() -> None:
@@ -54,18 +65,14 @@ def test_unmet() -> None:
     ]
 
 
-def _smoke(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *cases: SmokeCase
-) -> tuple[int, ElementTree.Element]:
+def _smoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *cases: SmokeCase) -> tuple[int, ElementTree.Element]:
     monkeypatch.setattr(smoke, "SMOKE_CASES", cases)
     junit = tmp_path / "smoke.xml"
     status = run(["smoke", "--device", "host", "--junit", str(junit), "--results", str(tmp_path / "records")])
     return status, ElementTree.parse(junit).getroot()
 
 
-def test_a_small_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_small_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, root = _smoke(monkeypatch, tmp_path, SMALL)
     assert status == 0
     assert root.attrib["tests"] == "1"
@@ -106,9 +113,7 @@ def test_a_failed_variant_fails(
     assert "csr-scalar: wrong: y[3] is 2" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "what", ["there is no NVIDIA GPU here", "PyCUDA is not installed", "nvcc is not found"]
-)
+@pytest.mark.parametrize("what", ["there is no NVIDIA GPU here", "PyCUDA is not installed", "nvcc is not found"])
 def test_a_missing_device_is_a_failure(
     what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,8 +131,14 @@ def test_a_missing_device_is_a_failure(
 def test_junit_takes_any_text() -> None:
     suites = [Suite("a<b&\x00", (_record(status="failed", reason='"\x1b[31m\ud800'),), ("]]>",), 1.5)]
     root = ElementTree.fromstring(junit_xml(suites, {"device": "\x07"}))
-    assert root.attrib == {"name": "spgraph smoke", "tests": "2", "failures": "2", "skipped": "0", "errors": "0",
-                           "time": "1.500"}  # fmt: skip
+    assert root.attrib == {
+        "name": "spgraph smoke",
+        "tests": "2",
+        "failures": "2",
+        "skipped": "0",
+        "errors": "0",
+        "time": "1.500",
+    }
     assert [f.text for f in root.iter("failure")] == ['"\\u001b[31m\\ud800', "]]>"]
 
 

@@ -18,9 +18,7 @@ from spgraph_bench.toolchain.nvcc import uses_device_launch
 DEFINES = defines_for(np.float32, np.int32)
 
 
-@pytest.mark.parametrize(
-    ("source", "children"), [("spmv/csr_scalar.cu", False), ("launch/fire_and_forget.cu", True)]
-)
+@pytest.mark.parametrize(("source", "children"), [("spmv/csr_scalar.cu", False), ("launch/fire_and_forget.cu", True)])
 def test_kernels_that_launch_children_are_dynamic_source_modules(
     source: str, children: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -50,8 +48,11 @@ def test_kernels_that_launch_children_are_dynamic_source_modules(
     compiler.SourceModule = type("SourceModule", (Base,), {})  # type: ignore[attr-defined]
     compiler.DynamicSourceModule = type("DynamicSourceModule", (Base,), {})  # type: ignore[attr-defined]
     driver.module_from_buffer = Loaded  # type: ignore[attr-defined]
-    for name, module in (("pycuda", types.ModuleType("pycuda")), ("pycuda.compiler", compiler),
-                         ("pycuda.driver", driver)):  # fmt: skip
+    for name, module in (
+        ("pycuda", types.ModuleType("pycuda")),
+        ("pycuda.compiler", compiler),
+        ("pycuda.driver", driver),
+    ):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.delitem(sys.modules, "spgraph_bench.device.source_modules", raising=False)
     ours = importlib.import_module("spgraph_bench.device.source_modules")

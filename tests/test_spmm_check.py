@@ -125,12 +125,7 @@ def test_oracle_is_a_plain_loop(name: str, layout: str, monkeypatch: pytest.Monk
 
 def test_absax_is_left_out_only_where_it_is_r() -> None:
     problem = _problem(2)
-    for values, there in (
-        ([1.0, 2.0], False),
-        ([1.0, -2.0], True),
-        ([1.0, np.inf], True),
-        ([np.nan, 1], True),
-    ):
+    for values, there in (([1.0, 2.0], False), ([1.0, -2.0], True), ([1.0, np.inf], True), ([np.nan, 1], True)):
         a = csr(2, 2, [0, 1], [0, 1], values)
         assert ("absax" in problem.oracle(matrix(a), problem.inputs(matrix(a), F64, 1), F64)) is there
     large = csr(1, 1, [0], [0], [1e6])  # Inf in half precision
@@ -152,9 +147,12 @@ def test_a_right_answer_passes(name: str, dtype: np.dtype[Any], layout: str) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    layout=st.sampled_from(["row", "column"]), dtype=st.sampled_from([F16, F32, F64]),
-    row=st.integers(1, 70), column=st.integers(0, 4), up=st.booleans(),
-)  # fmt: skip
+    layout=st.sampled_from(["row", "column"]),
+    dtype=st.sampled_from([F16, F32, F64]),
+    row=st.integers(1, 70),
+    column=st.integers(0, 4),
+    up=st.booleans(),
+)
 def test_one_entry_wrong_is_found(layout: str, dtype: np.dtype[Any], row: int, column: int, up: bool) -> None:
     problem = _problem(5, layout)
     y, oracle = _right(problem, battery()["every-length-to-70"], dtype)

@@ -35,9 +35,18 @@ VARIANTS = variants("spmm")
 KERNELS = [v for v in VARIANTS if v.kernel]
 HUGE = 30_000_000
 SHAPES = (
-    (32, "row"), (3, "column"), (33, "row"), (1, "column"), (128, "column"),
-    (1, "row"), (32, "column"), (6, "row"), (33, "column"), (128, "row"), (20, "row"),
-)  # fmt: skip
+    (32, "row"),
+    (3, "column"),
+    (33, "row"),
+    (1, "column"),
+    (128, "column"),
+    (1, "row"),
+    (32, "column"),
+    (6, "row"),
+    (33, "column"),
+    (128, "row"),
+    (20, "row"),
+)
 """Numbers of columns that are whole pieces, odd ones, and such as no number of lanes fits."""
 
 
@@ -54,9 +63,8 @@ def _answer(name: str, k: int, layout: str, dtype: str) -> tuple[dict[str, Any],
 
 
 def _prepare(
-    device: Device, variant: Variant, a: CSR, k: int, layout: str, dtype: str, offsets: str = "int32",
-    **params: Any,
-) -> Prepared:  # fmt: skip
+    device: Device, variant: Variant, a: CSR, k: int, layout: str, dtype: str, offsets: str = "int32", **params: Any
+) -> Prepared:
     if variant.missing and (lack := variant.missing(device)):
         pytest.skip(lack)
     form = get_format(variant.format)
@@ -81,9 +89,8 @@ def _run(device: Device, prepared: Prepared) -> np.ndarray:
 
 
 def _check(
-    device: Device, variant: Variant, name: str, k: int, layout: str, dtype: str, offsets: str = "int32",
-    **params: Any,
-) -> CheckResult:  # fmt: skip
+    device: Device, variant: Variant, name: str, k: int, layout: str, dtype: str, offsets: str = "int32", **params: Any
+) -> CheckResult:
     prepared = _prepare(device, variant, battery()[name], k, layout, dtype, offsets, **params)
     oracle = _answer(name, k, layout, dtype)[1]
     return _problem(k, layout).check(_run(device, prepared), oracle, np.dtype(dtype))
@@ -139,9 +146,7 @@ def test_int64_offsets(device: Device, variant: Variant, name: str) -> None:
     ),
     ids=lambda value: getattr(value, "name", None),
 )
-def test_every_choice_of_every_tunable(
-    device: Device, variant: Variant, param: str, choice: Any, name: str
-) -> None:
+def test_every_choice_of_every_tunable(device: Device, variant: Variant, param: str, choice: Any, name: str) -> None:
     for k, layout in ((36, "row"), (12, "column")):
         result = _check(device, variant, name, k, layout, variant.dtypes[0], **{param: choice})
         assert result.ok, f"{layout}: {result.message}"
@@ -206,24 +211,7 @@ def test_rows_across_groups_and_blocks_of_csr_tile(device: Device, k: int, block
     """Every way a row can lie: within a group of lanes, across groups, across blocks, over whole blocks."""
     lanes = pieces(k, 8).lanes
     staged = block // lanes * items
-    lengths = [
-        0,
-        items - 1,
-        1,
-        0,
-        0,
-        items,
-        items + 1,
-        staged - 1,
-        3,
-        0,
-        staged,
-        staged + 1,
-        1,
-        5 * staged,
-        0,
-        2,
-    ]
+    lengths = [0, items - 1, 1, 0, 0, items, items + 1, staged - 1, 3, 0, staged, staged + 1, 1, 5 * staged, 0, 2]
     lengths += [0] * (2 * items + 1) + [40 * staged if k > 8 else 0, 1]
     a = random_rows(lengths, max(lengths) + 3, 5)
     whole, problem = matrix(a), _problem(k, "row")
@@ -298,9 +286,11 @@ def test_a_column_left_out_is_never_written(device: Device) -> None:
 
 
 @given(
-    k=st.integers(1, 512), value_bytes=st.sampled_from([4, 8]), most=st.integers(1, 4),
+    k=st.integers(1, 512),
+    value_bytes=st.sampled_from([4, 8]),
+    most=st.integers(1, 4),
     columns=st.sampled_from(["auto", 8, 16, 32, 64, 128, 256]),
-)  # fmt: skip
+)
 def test_pieces_cover_the_columns(k: int, value_bytes: int, most: int, columns: int | str) -> None:
     p = pieces(k, value_bytes, columns, most)
     assert k % p.vec == 0  # rows of X begin on multiples of a piece

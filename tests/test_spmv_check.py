@@ -180,9 +180,7 @@ def test_one_row_wrong(right: np.ndarray) -> None:
         assert not result.ok
         assert result.details["worst_row"] == row
         assert result.details["worst_row_length"] == A.row_lengths()[row]
-        assert (
-            f"1 of 7 rows wrong, the worst is row {row} ({A.row_lengths()[row]} nonzeros)" in result.message
-        )
+        assert f"1 of 7 rows wrong, the worst is row {row} ({A.row_lengths()[row]} nonzeros)" in result.message
 
 
 def test_one_row_unwritten(right: np.ndarray) -> None:
@@ -307,9 +305,7 @@ def test_float32_may_be_flushed_as_atomics_do_and_no_further() -> None:
 
 def test_wrong_shape_or_type_is_a_failure_not_a_crash() -> None:
     oracle = _oracle(A, DTYPES[0])
-    assert (
-        "y is float32 [6], not float32 [7]" in SPMV.check(np.zeros(6, np.float32), oracle, DTYPES[0]).message
-    )
+    assert "y is float32 [6], not float32 [7]" in SPMV.check(np.zeros(6, np.float32), oracle, DTYPES[0]).message
     assert "y is float64 [7], not float32 [7]" in SPMV.check(np.zeros(7), oracle, DTYPES[0]).message
 
 

@@ -47,9 +47,7 @@ def _answer(name: str, dtype: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return inputs, SPMV.oracle(whole, inputs, np.dtype(dtype))
 
 
-def _prepare(
-    device: Device, variant: Variant, a: CSR, dtype: str, offsets: str = "int32", **params: Any
-) -> Prepared:
+def _prepare(device: Device, variant: Variant, a: CSR, dtype: str, offsets: str = "int32", **params: Any) -> Prepared:
     if variant.missing and (lack := variant.missing(device)):
         pytest.skip(lack)
     if dtype not in variant.dtypes:
@@ -134,23 +132,18 @@ def _settings(variant: Variant) -> list[dict[str, Any]]:
         for v in VARIANTS
         for case in in_turn(
             [(v, setting) for setting in _settings(v)],
-            [n for n in ("warps-and-one", "hub-5000", "random-1025", "nan-and-inf") if _fits(v, n)]
-            or ["pattern"],
+            [n for n in ("warps-and-one", "hub-5000", "random-1025", "nan-and-inf") if _fits(v, n)] or ["pattern"],
         )
     ],
 )
-def test_every_two_choices_of_two_tunables(
-    device: Device, variant: Variant, params: dict[str, Any], name: str
-) -> None:
+def test_every_two_choices_of_two_tunables(device: Device, variant: Variant, params: dict[str, Any], name: str) -> None:
     dtype = "float64" if name in ("warps-and-one", "random-1025") else "float32"
     result = _check(device, variant, name, dtype, **params)
     assert result.ok, result.message
 
 
 @pytest.mark.parametrize("name", ["hub-5000", "nan-and-inf", "random-1025"])
-def test_coo_atomic_takes_entries_in_any_order(
-    device: Device, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_coo_atomic_takes_entries_in_any_order(device: Device, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As they are before assembly."""
     pack = type(get_format("coo")).pack
 
@@ -170,9 +163,15 @@ def test_binned_fused_in_many_chunks(device: Device, name: str, buffers: int) ->
     # More tiles and bins than blocks, fewer bins in a chunk than blocks, rows in several bins.
     for tiles, bins, chunk in ((11, 50, 3), (3, 200, 9)):
         result = _check(
-            device, get_variant("spmv", "binned-fused"), name, "float32",
-            tiles=tiles, bin_entries=bins, chunk_bins=chunk, buffers=buffers,
-        )  # fmt: skip
+            device,
+            get_variant("spmv", "binned-fused"),
+            name,
+            "float32",
+            tiles=tiles,
+            bin_entries=bins,
+            chunk_bins=chunk,
+            buffers=buffers,
+        )
         assert result.ok, result.message
 
 
@@ -180,16 +179,12 @@ def test_binned_fused_in_many_chunks(device: Device, name: str, buffers: int) ->
 @pytest.mark.parametrize("name", [name for name in battery() if "random" not in name])
 def test_csr_segmented_in_one_launch_or_two(device: Device, name: str, launches: int) -> None:
     for dtype, steps in (("float32", 8), ("float64", 4)):
-        result = _check(
-            device, get_variant("spmv", "csr-segmented"), name, dtype, launches=launches, steps=steps
-        )
+        result = _check(device, get_variant("spmv", "csr-segmented"), name, dtype, launches=launches, steps=steps)
         assert result.ok, result.message
 
 
 @pytest.mark.parametrize("k", [0, 1, "median", 10_000])
-@pytest.mark.parametrize(
-    "name", ["hub-5000", "every-length-to-70", "first-and-last-row-empty", "tridiagonal"]
-)
+@pytest.mark.parametrize("name", ["hub-5000", "every-length-to-70", "first-and-last-row-empty", "tridiagonal"])
 def test_hyb_with_any_k(device: Device, name: str, k: Any) -> None:
     result = _check(device, get_variant("spmv", "hyb"), name, "float64", hyb_k=k)
     assert result.ok, result.message
@@ -206,9 +201,7 @@ def test_hyb_with_any_k(device: Device, name: str, k: Any) -> None:
         pytest.param(3000, 2900, tuple(range(-90, 91, 10)), id="two-batches"),
     ],
 )
-def test_dia_with_far_diagonals(
-    device: Device, rows: int, cols: int, diag: tuple[int, ...], lines: int
-) -> None:
+def test_dia_with_far_diagonals(device: Device, rows: int, cols: int, diag: tuple[int, ...], lines: int) -> None:
     row = np.repeat(np.arange(rows), len(diag))
     col = row + np.tile(diag, rows)
     inside = (col >= 0) & (col < cols)
@@ -223,9 +216,7 @@ def test_dia_with_far_diagonals(
 
 
 @pytest.mark.parametrize("group", ["auto", 1, 2, 3, 8])
-@pytest.mark.parametrize(
-    ("size", "rows", "cols"), [(2, 300, 300), (3, 1000, 1003), (3, 1001, 990), (8, 260, 700)]
-)
+@pytest.mark.parametrize(("size", "rows", "cols"), [(2, 300, 300), (3, 1000, 1003), (3, 1001, 990), (8, 260, 700)])
 def test_dia_of_groups_of_rows(device: Device, size: int, rows: int, cols: int, group: int | str) -> None:
     shift = np.array([-30, -1, 0, 1, 30])
     row = np.repeat(np.arange(rows), len(shift) * size)
@@ -246,8 +237,10 @@ def test_dia_of_groups_of_rows(device: Device, size: int, rows: int, cols: int, 
 
 def test_what_dia_decides_is_shown(device: Device) -> None:
     assert _prepare(device, get_variant("spmv", "dia"), battery()["tridiagonal"], "float32").job.params == {
-        "block": 256, "rows": 1, "ahead": 14,
-    }  # fmt: skip
+        "block": 256,
+        "rows": 1,
+        "ahead": 14,
+    }
     large, entry = make("poisson2d:n=150").csr, get_variant("spmv", "dia-jit")
     job = _prepare(device, entry, large, "float32").job
     assert (job.params["block"], job.params["lines"]) == (256, 1)
@@ -324,10 +317,17 @@ def test_csr_segmented_with_as_many_rows_as_there_can_be(tmp_path: Path, launche
     device.write(tile_row, begins)
     parts = [device.upload(np.zeros(tiles, np.uint64))] if launches == 1 else []
     module.kernel("csr_segmented")(
-        -(-32 * tiles // 256), 256,
-        np.int32(nnz), tile_row, offsets, device.upload(col), device.upload(val), device.upload(x), sums,
+        -(-32 * tiles // 256),
+        256,
+        np.int32(nnz),
+        tile_row,
+        offsets,
+        device.upload(col),
+        device.upload(val),
+        device.upload(x),
+        sums,
         *parts,
-    )  # fmt: skip
+    )
     device.synchronize()
     device.close()
     ends = np.cumsum(lengths)
@@ -444,9 +444,7 @@ def test_csr_adaptive_gives_the_same_bits_in_any_order() -> None:
     answers = set()
     for seed in (0, 1, 2, 3):
         device = open_device("host", seed=seed)
-        prepared = _prepare(
-            device, get_variant("spmv", "csr-adaptive"), battery()["row-beyond-65536"], "float32"
-        )
+        prepared = _prepare(device, get_variant("spmv", "csr-adaptive"), battery()["row-beyond-65536"], "float32")
         answers.add(_run(device, prepared).tobytes())
         device.close()
     assert len(answers) == 1
@@ -530,9 +528,7 @@ def test_subwarp_shapes(mean: int, value_bytes: int, shape: dict[str, int]) -> N
     rows = 1_000_000
     assert subwarp_shape(AUTO, rows, rows * mean, value_bytes, 132) == shape
     fixed = AUTO | {"rows": 2, "block": 512}
-    assert (
-        subwarp_shape(fixed, rows, rows * mean, value_bytes, 132).items() >= {"rows": 2, "block": 512}.items()
-    )
+    assert subwarp_shape(fixed, rows, rows * mean, value_bytes, 132).items() >= {"rows": 2, "block": 512}.items()
 
 
 def test_subwarps_of_a_small_matrix_take_a_row_each() -> None:
@@ -581,9 +577,7 @@ def _is_right(device: Device, name: str, a: CSR, dtype: str, **params: Any) -> N
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("items", [5, 7, 9, 11])
 @pytest.mark.parametrize("block", [64, 128, 256, 512])
-def test_merged_tiles_of_nothing_but_entries_or_row_ends(
-    device: Device, block: int, items: int, dtype: str
-) -> None:
+def test_merged_tiles_of_nothing_but_entries_or_row_ends(device: Device, block: int, items: int, dtype: str) -> None:
     """Products and sums share one array: all of either, and rows that end at or beside the end of a tile."""
     tile = block * items
     lengths = [1, 2 * tile + 3, *[0] * (2 * tile + 3), 1, tile - 1, 0, tile, tile - 2, *[1] * 40]
@@ -615,9 +609,7 @@ def test_csr_merge_says_which_tiles_are_beyond_shared_memory(device: Device) -> 
 @pytest.mark.parametrize("name", ["csr-adaptive", "csr-16"])
 @pytest.mark.parametrize("tile", ["auto", 512, 1024, 2048])
 @pytest.mark.parametrize("block", [128, 256, 512])
-def test_adaptive_blocks_and_tiles(
-    device: Device, block: int, tile: int | str, name: str, dtype: str
-) -> None:
+def test_adaptive_blocks_and_tiles(device: Device, block: int, tile: int | str, name: str, dtype: str) -> None:
     for matrix_name in ("every-length-to-70", "around-2048", "long-empty-stretches"):
         result = _check(device, get_variant("spmv", name), matrix_name, dtype, block=block, tile=tile)
         assert result.ok, result.message
@@ -637,9 +629,7 @@ def test_the_tile_that_was_decided_is_shown(device: Device, name: str, dtype: st
     ("name", "dtype", "threads"),
     [("csr-16", "float32", 1280), ("csr-16", "float64", 1024), ("pattern-csr-16", "float64", 1280)],
 )
-def test_the_threads_that_registers_are_left_for_are_shown(
-    device: Device, name: str, dtype: str, threads: int
-) -> None:
+def test_the_threads_that_registers_are_left_for_are_shown(device: Device, name: str, dtype: str, threads: int) -> None:
     a = dataclasses.replace(battery()["tridiagonal"], values=np.full(battery()["tridiagonal"].nnz, 0.5))
     entry = get_variant("spmv", name)
     assert _prepare(device, entry, a, dtype).job.params["threads"] == threads

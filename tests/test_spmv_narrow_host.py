@@ -25,16 +25,20 @@ from spgraph_bench.variants import get_variant
 SPMV = get_problem("spmv")
 HUGE = 16_000_000
 PATTERN = (
-    "pattern-csr", "pattern-sell", "pattern-csr-16", "pattern-coo", "pattern-ell", "pattern-hyb",
-    "pattern-jds", "pattern-dia",
-)  # fmt: skip
+    "pattern-csr",
+    "pattern-sell",
+    "pattern-csr-16",
+    "pattern-coo",
+    "pattern-ell",
+    "pattern-hyb",
+    "pattern-jds",
+    "pattern-dia",
+)
 REFUSED = [name for name in PATTERN if name not in ("pattern-csr", "pattern-coo")]
 """Those whose format says itself that values differ; the other two serve graph problems too."""
 
 
-def _check(
-    device: Device, name: str, a: CSR, dtype: str, offsets: str = "int32", **params: Any
-) -> CheckResult:
+def _check(device: Device, name: str, a: CSR, dtype: str, offsets: str = "int32", **params: Any) -> CheckResult:
     entry, whole, kind = get_variant("spmv", name), matrix(a), np.dtype(dtype)
     form = get_format(entry.format)
     own = {k: v for k, v in params.items() if k in form.tunables}
@@ -62,9 +66,7 @@ def _fits(name: str, matrix_name: str) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "matrix_name", "offsets"),
-    in_turn(
-        [(name, other) for name in PATTERN for other in battery() if _fits(name, other)], ["int32", "int64"]
-    ),
+    in_turn([(name, other) for name in PATTERN for other in battery() if _fits(name, other)], ["int32", "int64"]),
 )
 def test_one_value(device: Device, name: str, matrix_name: str, offsets: str) -> None:
     a = battery()[matrix_name]
@@ -85,9 +87,7 @@ def test_one_value(device: Device, name: str, matrix_name: str, offsets: str) ->
         ["warps-and-one", "around-2048", "hub-5000", "two-hubs"],
     ),
 )
-def test_tunables_with_one_value(
-    device: Device, name: str, param: str, choice: Any, matrix_name: str
-) -> None:
+def test_tunables_with_one_value(device: Device, name: str, param: str, choice: Any, matrix_name: str) -> None:
     a = _with_one_value(battery()[matrix_name], 2.5)
     result = _check(device, name, a, "float32", **{param: choice})
     assert result.ok, result.message
@@ -202,8 +202,12 @@ def test_slices_of_diagonals(device: Device, slices: int, ahead: int) -> None:
     """Rows that end in any slice of a warp; one to three runs of 32 diagonals, empty in many slices."""
     rng = np.random.default_rng(7)
     for rows, cols, diagonals, share in (
-        (1, 5, 5, 1.0), (33, 40, 31, 0.7), (97, 33, 32, 0.3), (128, 200, 33, 0.02), (300, 260, 75, 0.01),
-    ):  # fmt: skip
+        (1, 5, 5, 1.0),
+        (33, 40, 31, 0.7),
+        (97, 33, 32, 0.3),
+        (128, 200, 33, 0.02),
+        (300, 260, 75, 0.01),
+    ):
         diag = np.sort(rng.choice(np.arange(1 - rows, cols), diagonals, replace=False))
         row = np.repeat(np.arange(rows), diagonals)
         col = row + np.tile(diag, rows)
@@ -227,9 +231,16 @@ def test_the_farthest_diagonals_of_bits() -> None:
         mask[2, 1], mask[3, 1], mask[:, 2] = 1 << 10 | 1 << 31, 0xF, 0xFFFFFFFF
         y = device.empty(128, np.float32)
         module.kernel("pattern_dia")(
-            -(-128 // (64 * slices)), 64, np.int32(128), np.int32(4),
-            device.upload(diag), device.upload(mask), np.float32(2), device.upload(x), y,
-        )  # fmt: skip
+            -(-128 // (64 * slices)),
+            64,
+            np.int32(128),
+            np.int32(4),
+            device.upload(diag),
+            device.upload(mask),
+            np.float32(2),
+            device.upload(x),
+            y,
+        )
         want = x.copy()
         for i in (74, 95, 96, 97, 98, 99):
             want[i] += x[i - 70]
@@ -283,9 +294,7 @@ def test_columns_as_far_apart_as_16_bits_reach(device: Device) -> None:
 def test_one_column_farther_is_refused() -> None:
     a = csr(2, 200_000, [0, 1], [5, 5 + 65_536])
     form = get_format("csr-16")
-    assert form.refuse(row_stats(a), None, force=True) == (
-        "1 of 1 groups of 128 entries span more than 65,536 columns"
-    )
+    assert form.refuse(row_stats(a), None, force=True) == ("1 of 1 groups of 128 entries span more than 65,536 columns")
     assert form.refuse(row_stats(csr(2, 200_000, [0, 1], [5, 5 + 65_535])), None) is None
 
 

@@ -47,9 +47,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _python(*before: str, code: str, place: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*before, sys.executable, "-c", code, str(place)], stdout=subprocess.PIPE, text=True,
+        [*before, sys.executable, "-c", code, str(place)],
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -163,9 +165,7 @@ for k in range(150):
     assert not list(place.iterdir())
 
 
-def test_where_there_are_no_locks_nothing_living_is_swept(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_there_are_no_locks_nothing_living_is_swept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(file: int, how: int) -> None:
         raise OSError(errno.ENOSYS, "no locks")
 
@@ -216,9 +216,7 @@ def _csr(symmetric: bool | None, *, values: bool) -> CSR:
 
 @pytest.mark.parametrize("symmetric", [None, False, True])
 def test_a_payload_comes_out_of_a_spool_as_it_went_in(place: Path, symmetric: bool | None) -> None:
-    order = ReorderedMatrix(
-        _csr(symmetric, values=True), np.array([1, 0], np.int32), np.array([2, 1, 0], np.int32)
-    )
+    order = ReorderedMatrix(_csr(symmetric, values=True), np.array([1, 0], np.int32), np.array([2, 1, 0], np.int32))
     sent = Payload(
         _csr(symmetric, values=False),
         labels={"names.text": np.arange(3, dtype=np.uint8), "names.end": np.array([1, 3])},

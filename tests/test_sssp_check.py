@@ -59,9 +59,7 @@ def test_the_oracle_is_what_networkx_finds(name: str, monkeypatch: pytest.Monkey
     graph = nx.DiGraph()
     graph.add_nodes_from(range(a.rows))
     row = np.repeat(np.arange(a.rows), a.row_lengths())
-    graph.add_weighted_edges_from(
-        zip(row.tolist(), a.col_idx.tolist(), a.value_array().tolist(), strict=True)
-    )
+    graph.add_weighted_edges_from(zip(row.tolist(), a.col_idx.tolist(), a.value_array().tolist(), strict=True))
     for source in sources:
         expected = np.full(a.rows, 2**31 - 1)
         for v, length in nx.single_source_dijkstra_path_length(graph, source).items():
@@ -102,9 +100,7 @@ def test_a_cutoff_is_networkx_s(name: str, cutoff: float) -> None:
 
     a, (source, *_) = _weighted(name, "small"), graphs()[name][1]
     graph, row = nx.DiGraph(), np.repeat(np.arange(a.rows), a.row_lengths())
-    graph.add_weighted_edges_from(
-        zip(row.tolist(), a.col_idx.tolist(), a.value_array().tolist(), strict=True)
-    )
+    graph.add_weighted_edges_from(zip(row.tolist(), a.col_idx.tolist(), a.value_array().tolist(), strict=True))
     theirs = nx.single_source_dijkstra_path_length(graph, source, cutoff=cutoff)
     for dtype in (INT32, FLOAT32):
         exact, real, _ = exact_lengths(a, source, dtype, cutoff)
@@ -252,12 +248,7 @@ def _refused(path: Path, dtype: Any = FLOAT32, **options: Any) -> InputError:
 @pytest.mark.parametrize(
     ("name", "text", "line", "edge"),
     [
-        (
-            "a.mtx",
-            "%%MatrixMarket matrix coordinate real general\n% x\n3 3 3\n3 1 2\n2 3 -2\n1 2 1\n",
-            5,
-            "2 -> 3",
-        ),
+        ("a.mtx", "%%MatrixMarket matrix coordinate real general\n% x\n3 3 3\n3 1 2\n2 3 -2\n1 2 1\n", 5, "2 -> 3"),
         # Of a stored triangle the mirror may come first.
         ("s.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 1\n3 1 -7\n", 4, "1 -> 3"),
         ("a.wel", "0 1 4\n1 2 5\n2 0 -0.5\n", 3, "2 -> 0"),
@@ -266,9 +257,7 @@ def _refused(path: Path, dtype: Any = FLOAT32, **options: Any) -> InputError:
         ("d.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n1 2 -4\n", 4, "1 -> 2"),
     ],
 )
-def test_a_negative_weight_is_refused_with_its_line(
-    tmp_path: Path, name: str, text: str, line: int, edge: str
-) -> None:
+def test_a_negative_weight_is_refused_with_its_line(tmp_path: Path, name: str, text: str, line: int, edge: str) -> None:
     path, packed = tmp_path / name, tmp_path / f"{name}.gz"
     path.write_text(text)
     packed.write_bytes(gzip.compress(text.encode()))
@@ -286,9 +275,7 @@ def test_other_weights_that_cannot_be_used() -> None:
         return caught.value.cause
 
     assert cause([1, np.nan], FLOAT32) == "the weight of the edge 1 -> 2 is not a number: nan"
-    assert (
-        cause([np.inf, np.inf], FLOAT32) == "the weight of the edge 0 -> 1 is infinite: inf (2 edges in all)"
-    )
+    assert cause([np.inf, np.inf], FLOAT32) == "the weight of the edge 0 -> 1 is infinite: inf (2 edges in all)"
     assert "is negative: -1 (2 edges in all)" in cause([-1, -2], INT32)
     assert cause([1, 0.5], INT32) == "the weight of the edge 1 -> 2 is no whole number: 0.5"
     assert "beyond 2,147,483,646" in cause([2.0**31 - 1, 1], INT32)
@@ -299,9 +286,7 @@ def test_other_weights_that_cannot_be_used() -> None:
         check_weights(matrix(csr(3, 3, [0, 1], [1, 2], None)), dtype)
 
 
-@pytest.mark.parametrize(
-    "text", ["rmat:scale=9,symmetrize=1,values=integers", "grid:n=40,values=integers,seed=5"]
-)
+@pytest.mark.parametrize("text", ["rmat:scale=9,symmetrize=1,values=integers", "grid:n=40,values=integers,seed=5"])
 def test_whole_values_of_recipes(text: str) -> None:
     made = recipes.make(text)
     values = made.csr.value_array()
@@ -346,8 +331,10 @@ def test_whole_values_of_files(tmp_path: Path, kind: str) -> None:
 def spgraph(*args: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-m", "spgraph_bench", *args, "--device", "host", "--no-save"],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert "Traceback" not in done.stderr
     return done
 
@@ -365,8 +352,20 @@ def test_lengths_are_written(tmp_path: Path) -> None:
 
 
 def test_bench_on_drawn_weights() -> None:
-    done = spgraph("bench", "sssp", "rmat:scale=7,values=integers", "--dtype", "int32", "--sources", "3",
-                   "--check-seconds", "0", "--param", "reorder=degree", "--json")  # fmt: skip
+    done = spgraph(
+        "bench",
+        "sssp",
+        "rmat:scale=7,values=integers",
+        "--dtype",
+        "int32",
+        "--sources",
+        "3",
+        "--check-seconds",
+        "0",
+        "--param",
+        "reorder=degree",
+        "--json",
+    )
     assert done.returncode == 0, done.stderr
     records = {r["variant"]: r for r in map(json.loads, done.stdout.splitlines())}
     ok = {name: r for name, r in records.items() if r["status"] == "ok"}
@@ -382,9 +381,9 @@ def test_bench_on_drawn_weights() -> None:
         (("--mode", "frontier", "--delta", "3"), "frontier has no threshold"),
         (("--delta", "3", "--param", "delta=4"), "--delta alone"),
         (("--dtype", "float64"), "is not one of 'float32', 'int32'"),
-        (("--dtype", "int32",), "no whole number"),
+        (("--dtype", "int32"), "no whole number"),
     ],
-)  # fmt: skip
+)
 def test_usage_errors(args: tuple[str, ...], said: str) -> None:
     done = spgraph("sssp", "grid:n=5,values=random", *args)
     assert done.returncode == 2, done.stderr
@@ -406,8 +405,10 @@ def test_a_slow_library_is_asked_for_fewer_sources(monkeypatch: pytest.MonkeyPat
         settings = Settings(dtypes=("int32",), options={"sources": 5, "check_seconds": 0}, time_limit_s=0.01)
         run(session, recipes.make("rmat:scale=6,values=integers"), "sssp", modes, settings, records.append)
     assert {r.variant: (r.status, len(r.cases)) for r in records} == {
-        "scipy": ("ok", 1), "frontier": ("ok", 5), "auto": ("ok", 5),
-    }  # fmt: skip
+        "scipy": ("ok", 1),
+        "frontier": ("ok", 5),
+        "auto": ("ok", 5),
+    }
     assert [r.check["by_validator"] for r in records] == [len(r.cases) for r in records]
     assert "from fewer sources because slow: scipy 1" in " ".join(render(records, width=200).split())
 

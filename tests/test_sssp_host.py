@@ -48,9 +48,15 @@ def _right(name: str, weights: str, dtype: str, source: int) -> np.ndarray:
 
 
 def _prepare(
-    device: Device, mode: Variant, a: CSR, sources: tuple[int, ...], dtype: str, offsets: str,
-    options: dict[str, Any] | None = None, **params: Any,
-) -> Prepared:  # fmt: skip
+    device: Device,
+    mode: Variant,
+    a: CSR,
+    sources: tuple[int, ...],
+    dtype: str,
+    offsets: str,
+    options: dict[str, Any] | None = None,
+    **params: Any,
+) -> Prepared:
     if mode.missing and (lack := mode.missing(device)):
         pytest.skip(lack)
     kind, form = np.dtype(dtype), get_format(mode.format)
@@ -116,16 +122,14 @@ def test_int64_offsets_and_relabelling(device: Device, mode: Variant, name: str)
         {"block": 256},
     ],
     ids=lambda p: ",".join(f"{k}={v}" for k, v in p.items()),
-)  # fmt: skip
+)
 @pytest.mark.parametrize("delta", [0.3, 1e30])
 def test_every_way_through_auto(device: Device, delta: float, params: dict[str, Any], name: str) -> None:
     _check(device, get_variant("sssp", "auto"), name, "spread", "float32", delta=delta, **params)
     _check(device, get_variant("sssp", "auto"), name, "zeros", "int32", delta=delta, **params)
 
 
-@pytest.mark.parametrize(
-    "params", [{"small_vertices": 33}, {"small_vertices": 7, "small_waiting": 20}], ids=str
-)
+@pytest.mark.parametrize("params", [{"small_vertices": 33}, {"small_vertices": 7, "small_waiting": 20}], ids=str)
 @pytest.mark.parametrize("name", ["layers-of-about-a-warp", "ternary-tree"])
 def test_a_block_takes_over_and_hands_back(device: Device, params: dict[str, Any], name: str) -> None:
     _check(device, get_variant("sssp", "auto"), name, "spread", "float32", delta=0.5, **params)
@@ -159,13 +163,12 @@ EXTREMES = {
     # A sum beyond int32 must not come out small: the direct edge is the shortest way.
     "sums-beyond-int32": ("int32", _graph(3, [(0, 1, MOST - 1), (1, 2, MOST - 1), (0, 2, MOST - 1)])),
     "longest-int32": ("int32", _graph(4, [(0, 1, MOST - 3), (1, 2, 1), (2, 3, 1)])),
-    "a-delta-that-floats-swallow": (
-        "float32", _graph(4, [(0, 1, 3e38), (0, 2, 1e-30), (2, 3, 1e-38), (3, 1, 2e38)])),
+    "a-delta-that-floats-swallow": ("float32", _graph(4, [(0, 1, 3e38), (0, 2, 1e-30), (2, 3, 1e-38), (3, 1, 2e38)])),
     "denormals": ("float32", _graph(4, [(0, 1, 1e-45), (1, 2, 1e-45), (0, 2, 3e-45), (2, 3, 1e-40)])),
     "all-zero": ("float32", _graph(4, [(0, 1, 0), (1, 2, 0), (2, 0, 0)])),
     "zeros-and-one": ("int32", _graph(5, [(0, 1, 0), (1, 2, 0), (2, 0, 0), (2, 3, 1), (3, 4, 0)])),
     "a-loop-of-any-weight": ("int32", _graph(2, [(0, 0, 5), (0, 1, 7), (1, 1, 0)])),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", EXTREMES)

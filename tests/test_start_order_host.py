@@ -33,9 +33,13 @@ def test_tiles_of_a_cut_row_wait_for_blocks_that_have_started(seed: int) -> None
     inputs = problem.inputs(whole, kind, 1)
     packed = get_format("csr").pack(whole.csr, kind)
     ready = prepare(
-        device, get_variant("spmv", "csr-segmented"), packed, inputs, problem.output_arrays(whole, kind),
+        device,
+        get_variant("spmv", "csr-segmented"),
+        packed,
+        inputs,
+        problem.output_arrays(whole, kind),
         {"block": 512, "launches": 1},
-    )  # fmt: skip
+    )
     for _ in range(2):  # the count of started blocks is 0 again after a launch
         ready.launch.reset()
         ready.launch.run()
@@ -48,10 +52,7 @@ def test_tiles_of_a_cut_row_wait_for_blocks_that_have_started(seed: int) -> None
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("problem", "options", "params"),
-    [
-        ("bezier", {"curves": 32 * 60}, {"tile": 32, "block": 256}),
-        ("quadtree", {"points": 100_000, "leaf": 500}, {}),
-    ],
+    [("bezier", {"curves": 32 * 60}, {"tile": 32, "block": 256}), ("quadtree", {"points": 100_000, "leaf": 500}, {})],
 )
 def test_prefix_sums_over_more_blocks_than_are_live(
     problem: str, options: dict[str, Any], params: dict[str, Any]
@@ -96,11 +97,10 @@ TALLIED = [
     for variant in variants(problem)
     if variant.source is not None
     and (
-        variant.name
-        in ("edge-balanced", "direction", "persistent", "one-block", "graph", "graph-while", "auto")
+        variant.name in ("edge-balanced", "direction", "persistent", "one-block", "graph", "graph-while", "auto")
         or problem == "sssp"
     )
-]  # fmt: skip
+]
 
 
 def _prepare(name: str, problem_name: str, a: CSR) -> None:

@@ -13,16 +13,7 @@ import scipy.sparse as sp
 from rich.cells import cell_len
 
 from spgraph_bench.report import histogram, render, spy
-from spgraph_bench.report.text import (
-    Column,
-    clean,
-    fit,
-    milliseconds,
-    percent,
-    significant,
-    times,
-    to_text,
-)
+from spgraph_bench.report.text import Column, clean, fit, milliseconds, percent, significant, times, to_text
 from spgraph_bench.results import Ceiling, Record
 from spgraph_bench.units import human_bytes
 from tests.test_results import around, record, samples
@@ -39,14 +30,7 @@ MATRIX = {
     "said": ["12 duplicates (sum)"],
     "findings": [{"text": "size line says 12, file has 13", "line": 2, "count": 3}],
 }
-GPU = {
-    "kind": "cuda",
-    "name": "NVIDIA H200",
-    "arch": "sm_90",
-    "driver": "580.1",
-    "toolkit": "13.0",
-    "uuid": "G",
-}
+GPU = {"kind": "cuda", "name": "NVIDIA H200", "arch": "sm_90", "driver": "580.1", "toolkit": "13.0", "uuid": "G"}
 HOST = {"kind": "host", "name": "Some CPU", "arch": "x86_64", "l2_bytes": 0}
 TIMES = {"convert_ms": 12.3, "upload_ms": 3.0, "compile_ms": 800.0, "preprocess_ms": 0.0}
 REASON = (
@@ -140,9 +124,7 @@ def test_gathered_bytes_are_said_beside_the_rates() -> None:
 
 def test_rows_are_ranked_with_ties_and_the_verdict_is_given() -> None:
     text = render(typical())
-    assert re.match(
-        r"\s*1\s+hyb\s+hyb\s+0\.4720\s+0\.05%\s+0\.4248\s+276\s+1,178\s+27%\s+1\.00x", line_of(text, "hyb")
-    )
+    assert re.match(r"\s*1\s+hyb\s+hyb\s+0\.4720\s+0\.05%\s+0\.4248\s+276\s+1,178\s+27%\s+1\.00x", line_of(text, "hyb"))
     assert line_of(text, "csr-vector").split()[0] == "=2"
     assert line_of(text, "cusparse-csr-1").split()[0] == "=2"
     assert line_of(text, "csr-scalar").split()[0] == "4"
@@ -173,11 +155,7 @@ def test_a_faster_library_on_the_cpu_does_not_hide_the_one_on_the_gpu() -> None:
 
 @pytest.mark.parametrize(
     ("ms", "said"),
-    [
-        (0.4, "1.20x faster (1."),
-        (0.96, "2.00x slower (2.00x to 2.00x)"),
-        (0.4791, "no measurable difference"),
-    ],
+    [(0.4, "1.20x faster (1."), (0.96, "2.00x slower (2.00x to 2.00x)"), (0.4791, "no measurable difference")],
 )
 def test_the_verdict_follows_the_intervals(ms: float, said: str) -> None:
     spread = around(ms, 0.0005)
@@ -201,15 +179,8 @@ def test_what_is_not_ok_is_not_ranked_and_its_reason_is_whole() -> None:
 def test_any_width_is_kept_with_the_longest_names_and_numbers(width: int, terminal: bool) -> None:
     name = "行列" * 60
     awful = [
-        cell(
-            "a-variant-with-a-name-that-goes-on-" * 3,
-            1e9,
-            format="blocked-ell",
-            matrix={**MATRIX, "name": name},
-        ),
-        cell(
-            "名前" * 20, 1e-9, matrix={**MATRIX, "name": name}, bytes={"compulsory": 2**62, "stored": 2**62}
-        ),
+        cell("a-variant-with-a-name-that-goes-on-" * 3, 1e9, format="blocked-ell", matrix={**MATRIX, "name": name}),
+        cell("名前" * 20, 1e-9, matrix={**MATRIX, "name": name}, bytes={"compulsory": 2**62, "stored": 2**62}),
         cell("x" * 90, status="failed", reason="y" * 400, matrix={**MATRIX, "name": name}),
     ]
     text = re.sub(r"\x1b\[[0-9;]*m", "", render(awful, width=width, terminal=terminal))
@@ -254,10 +225,11 @@ def test_the_format_leaves_before_the_rates(problem: str, width: int) -> None:
 
 def test_of_an_iterative_problem_the_format_leaves_before_the_rates() -> None:
     rows = [
-        cell(name, ms, problem="pagerank", rate_unit="GTEPS", format=f"{name}-of-a-long-name",
-             result={"iterations": 63})
+        cell(
+            name, ms, problem="pagerank", rate_unit="GTEPS", format=f"{name}-of-a-long-name", result={"iterations": 63}
+        )
         for name, ms in (("pull-hubs", 10.0), ("push", 52.0))
-    ]  # fmt: skip
+    ]
     main, preparation = heads(render(rows))
     assert {"GTEPS", "GB/s", "ceil", "iterations", "each"} <= set(main)
     assert "format" not in main
@@ -306,10 +278,13 @@ def test_a_kernel_compiled_for_the_matrix_is_marked_and_pays_for_its_compile() -
         cell("csr-vector", 0.5, times={}),
         cell("dia", 0.45, format="dia", times={"convert_ms": 10.0}),
         cell(
-            "dia-jit", 0.4, format="dia", modules=(own,),
+            "dia-jit",
+            0.4,
+            format="dia",
+            modules=(own,),
             times={"convert_ms": 10.0, "upload_ms": 5.0, "matrix_compile_ms": 700.0, "compile_ms": 900.0},
         ),
-    ]  # fmt: skip
+    ]
     text = render(rows)
     ranked, below = text.split("setup, once for each matrix")
     assert line_of(ranked, "dia-jit").split()[-1] == "m"
@@ -334,9 +309,7 @@ def test_cache_residence_is_labelled_instead_of_a_percentage() -> None:
 
 
 def test_marks_are_explained() -> None:
-    doubtful = samples(
-        around(0.008), stopped="time limit", gated=False, dropped={"throttled": 3, "gate timeout": 1}
-    )
+    doubtful = samples(around(0.008), stopped="time limit", gated=False, dropped={"throttled": 3, "gate timeout": 1})
     text = render([cell("doubtful", samples=(doubtful,)), cell("few", samples=(samples([1.0, 2.0, 3.0]),))])
     assert line_of(text, "doubtful").split()[-1] == "ftud"
     assert line_of(text, "few").split()[0] == "?"
@@ -414,9 +387,18 @@ def test_an_interrupted_row_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0101234, "0.01012"), (0.00271, "0.00271"), (12.3456, "12.35"), (12345.6, "12,346"), (0, "0"),
-     (None, "-"), (1e9, "1.000e+09"), (1e-9, "1.000e-09"), (9.99996, "10.00")],
-)  # fmt: skip
+    [
+        (0.0101234, "0.01012"),
+        (0.00271, "0.00271"),
+        (12.3456, "12.35"),
+        (12345.6, "12,346"),
+        (0, "0"),
+        (None, "-"),
+        (1e9, "1.000e+09"),
+        (1e-9, "1.000e-09"),
+        (9.99996, "10.00"),
+    ],
+)
 def test_milliseconds(value: float | None, text: str) -> None:
     assert milliseconds(value) == text
 
@@ -435,8 +417,12 @@ def test_other_numbers() -> None:
     ]
     assert [times(x) for x in (1.0, 13.73, 1234.0, None)] == ["1.00x", "13.7x", "1,234x", "-"]
     assert [human_bytes(x) for x in (912, 48_100_000, 3.3e12, 999_999, None)] == [
-        "912 B", "48.1 MB", "3.3 TB", "1 MB", "-",
-    ]  # fmt: skip
+        "912 B",
+        "48.1 MB",
+        "3.3 TB",
+        "1 MB",
+        "-",
+    ]
     assert clean("a\tb\nc\x07") == "a b\nc\\x07"
 
 
@@ -446,9 +432,7 @@ def test_other_numbers() -> None:
 def test_histogram_bins_double_and_shares_add_up() -> None:
     text = histogram(np.array([0, 1, 2, 3, 4, 100]), np.array([10, 5, 3, 2, 1, 1]), 60, ascii=True)
     lines = text.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == [
-        "0", "1", "2-3", "4-7", "8-15", "16-31", "32-63", "64-127",
-    ]  # fmt: skip
+    assert [line.split()[0] for line in lines[1:]] == ["0", "1", "2-3", "4-7", "8-15", "16-31", "32-63", "64-127"]
     assert [int(line.split()[1]) for line in lines[1:]] == [10, 5, 5, 1, 0, 0, 0, 1]
     assert sum(float(line.split()[2]) for line in lines[1:]) == pytest.approx(100, abs=0.3)
     assert lines[-1].split()[3] == "82.6"
@@ -485,10 +469,7 @@ def test_spy_keeps_proportions_and_its_box() -> None:
     for shape in ((10, 100_000), (100_000, 10), (1, 1), (3, 7), (1000, 1000)):
         for ascii in (False, True):
             text = drawn(
-                sp.csr_array(np.ones((1, 1))).resize(shape) or sp.eye_array(*shape),
-                width=50,
-                height=20,
-                ascii=ascii,
+                sp.csr_array(np.ones((1, 1))).resize(shape) or sp.eye_array(*shape), width=50, height=20, ascii=ascii
             )
             assert widest(text) <= 50
             assert len(text.splitlines()) <= 20
@@ -509,9 +490,7 @@ def test_spy_of_nothing() -> None:
     assert "nothing to draw" in spy(np.array([0]), np.array([], np.int32), 0, 5)
 
 
-def test_spy_of_many_nonzeros_is_a_quick_sample_that_loses_no_diagonal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_spy_of_many_nonzeros_is_a_quick_sample_that_loses_no_diagonal(monkeypatch: pytest.MonkeyPatch) -> None:
     n, per_row = 1_000_000, 18
     row_ptr = np.arange(0, n * per_row + 1, per_row)
     offsets = np.arange(per_row, dtype=np.int32) * (n // per_row)

@@ -96,10 +96,19 @@ LINES_TO_READ = 200
 """Of code, of a naive or middle step with all that it includes; comments and empty lines not counted."""
 
 LONGER = {
-    "bc/edge.cu", "bc/push.cu", "cc/hook.cu", "pagerank/edge.cu", "pagerank/pull_naive.cu", "pagerank/push.cu",
-    "quadtree/child_launch.cu", "quadtree/hybrid.cu", "bfs/balanced.cu", "bfs/frontier_private.cu", "spmm/csr_row.cu",
+    "bc/edge.cu",
+    "bc/push.cu",
+    "cc/hook.cu",
+    "pagerank/edge.cu",
+    "pagerank/pull_naive.cu",
+    "pagerank/push.cu",
+    "quadtree/child_launch.cu",
+    "quadtree/hybrid.cu",
+    "bfs/balanced.cu",
+    "bfs/frontier_private.cu",
+    "spmm/csr_row.cu",
     "sssp/frontier.cu",
-}  # fmt: skip
+}
 """Steps that still need more: they share headers with the fastest kernels."""
 
 

@@ -100,9 +100,7 @@ def test_numbers_that_are_accepted(token: str, value: float) -> None:
     assert number[0] == value
 
 
-@pytest.mark.parametrize(
-    "token", ["1_000", "0x10", ".", "-", "e5", "1e", "1d3", "--1", "1.2.3", "nan1", "\u0663"]
-)
+@pytest.mark.parametrize("token", ["1_000", "0x10", ".", "-", "e5", "1e", "1d3", "--1", "1.2.3", "nan1", "\u0663"])
 def test_numbers_that_are_refused(token: str) -> None:
     # Beside good decimals, so that the batch conversion has to find the offender.
     number, good = block(f"0.5 {token} 1.5".encode()).numbers(slice(None))
@@ -118,9 +116,7 @@ def test_comments_begin_at_tokens_only() -> None:
     assert [here.line(i) for i in range(len(here))] == [2, 2, 4, 4, 6, 6, 7, 7, 8]
 
 
-@pytest.mark.parametrize(
-    ("text", "line"), [(b"1,2\n1,,2\n", 2), (b",1\n", 1), (b"1,2,\n", 1), (b"1 2\n\n1, ;2", 3)]
-)
+@pytest.mark.parametrize(("text", "line"), [(b"1,2\n1,,2\n", 2), (b",1\n", 1), (b"1,2,\n", 1), (b"1 2\n\n1, ;2", 3)])
 def test_empty_fields_are_errors(text: bytes, line: int) -> None:
     with pytest.raises(InputError, match="a field is empty") as error:
         block(text, commas=True)

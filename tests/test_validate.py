@@ -113,7 +113,7 @@ ONE_WAY = graphs()["in-edges-matter"][0]
         ("in-edges-matter", 0, {101: 2}, "vertex 101 is at level 2, yet no edge"),
         ("in-edges-matter", 0, {201: 3}, "vertex 201 is at level 3, yet an edge leads to it from"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_level_is_found(
     form: Device | None, graph: str, source: int, changes: dict[int, int], said: str
 ) -> None:
@@ -238,11 +238,7 @@ def test_zero_weights_cannot_bear_each_other_out(form: Device | None) -> None:
         right = exact_lengths(a, 0, FLOAT32 if kind == FLOAT64 else kind)[0].astype(kind)
         validator = make("sssp", a, form, FLOAT32 if kind == FLOAT64 else kind)
         assert validator.check(right, 0).result.ok
-        for wrong, said in (
-            ({3: 4, 4: 4}, "vertex 3"),
-            ({1: 4, 2: 4, 3: 5, 4: 5}, "vertex 1"),
-            ({5: 9}, "vertex 5"),
-        ):
+        for wrong, said in (({3: 4, 4: 4}, "vertex 3"), ({1: 4, 2: 4, 3: 5, 4: 5}, "vertex 1"), ({5: 9}, "vertex 5")):
             length = right.copy()
             for vertex, value in wrong.items():
                 length[vertex] = value
@@ -310,7 +306,7 @@ def test_right_labels_pass_on_every_graph(form: Device | None) -> None:
         (dict.fromkeys(range(50, 100), 50), "and an edge joins it with one of another label"),  # one split
         (dict.fromkeys(range(200, 300), 201), "vertex 200 has the label of vertex 201, not the least"),
     ],
-)  # fmt: skip
+)
 def test_wrong_labels_are_found(form: Device | None, changes: dict[int, int], said: str) -> None:
     label = plain_components(APART)
     for vertex, value in changes.items():
@@ -389,9 +385,10 @@ def test_right_dependencies_pass_on_every_graph(form: Device | None) -> None:
             found = validator.check(right.dependency, source)
             assert found.result.ok, (name, source, found.result.message)
             assert found.facts == {
-                "levels": int(right.level.max()) + 1, "reached": int((right.level >= 0).sum()),
+                "levels": int(right.level.max()) + 1,
+                "reached": int((right.level >= 0).sum()),
                 "edges": counted_edges(a, proper_degrees(a), right.level >= 0),
-            }  # fmt: skip
+            }
 
 
 def test_wrong_dependencies_are_found(form: Device | None) -> None:
@@ -515,11 +512,28 @@ def test_a_variant_that_is_right_from_one_source_only_is_wrong(problem: str, dev
     """Alone, without a mode to compare it with, and with no oracle for the later sources."""
     plugin = str(Path(__file__).parent / "plugins" / "wrong_later.py")
     done = subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", "bench", problem, "rmat:scale=7,symmetrize=1",
-         "--device", device, "--no-save", "--json", "--sources", "4", "--check-seconds", "0",
-         "--variant", "wrong-later"],
-        capture_output=True, text=True, env={**os.environ, "SPGRAPH_PLUGINS": plugin},
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "spgraph_bench",
+            "bench",
+            problem,
+            "rmat:scale=7,symmetrize=1",
+            "--device",
+            device,
+            "--no-save",
+            "--json",
+            "--sources",
+            "4",
+            "--check-seconds",
+            "0",
+            "--variant",
+            "wrong-later",
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SPGRAPH_PLUGINS": plugin},
+    )
     assert done.returncode == 1, done.stderr
     (record,) = map(json.loads, done.stdout.splitlines())
     assert record["status"] == "wrong"
@@ -543,8 +557,7 @@ def test_graphs_too_large_for_the_oracle_are_validated(problem: str, monkeypatch
     records: list[Record] = []
     with Session("host", in_process=True) as session:
         settings = Settings(
-            dtypes=get_problem(problem).dtypes[:1],
-            options={"sources": 3} if problem in ("bfs", "sssp", "bc") else {},
+            dtypes=get_problem(problem).dtypes[:1], options={"sources": 3} if problem in ("bfs", "sssp", "bc") else {}
         )
         run(session, recipes.make("rmat:scale=6,symmetrize=1"), problem, modes, settings, records.append)
     for record in records:

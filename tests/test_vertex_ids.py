@@ -43,9 +43,14 @@ def _spgraph(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, 
     ],
 )
 def test_a_source_is_called_as_in_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str,
-    source: str, vertices: list[int], number: int,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    source: str,
+    vertices: list[int],
+    number: int,
+) -> None:
     monkeypatch.chdir(tmp_path)
     if name in FILES:
         Path(name).write_text(FILES[name], encoding="utf-8")
@@ -153,8 +158,6 @@ def test_labels_reach_the_worker(tmp_path: Path) -> None:
     a = matrix(csr(3, 3, [], [], None))
     assert label_arrays(a) == {}
     for labels in (np.array([5, 6, 10**12]), ["ü", "", "New York"]):
-        named = dataclasses.replace(
-            a, **({"names": labels} if isinstance(labels, list) else {"original_ids": labels})
-        )
+        named = dataclasses.replace(a, **({"names": labels} if isinstance(labels, list) else {"original_ids": labels}))
         assert list(labels_of(label_arrays(named), 3)) == list(labels)
     assert list(labels_of({}, 3)) == [0, 1, 2]

@@ -80,9 +80,22 @@ def test_the_walk_is_the_one_that_a_matrix_takes(tmp_path: Path, capsys: pytest.
     file = tmp_path / "walk.mtx"
     file.write_text(MATRIX)
     status, called = _first_calls(
-        ["bench", "spmv", str(file), "--device", "host", "--in-process", "--no-save", "--time-limit", "0.01",
-         "--variant", "csr-scalar", "--variant", "scipy"]
-    )  # fmt: skip
+        [
+            "bench",
+            "spmv",
+            str(file),
+            "--device",
+            "host",
+            "--in-process",
+            "--no-save",
+            "--time-limit",
+            "0.01",
+            "--variant",
+            "csr-scalar",
+            "--variant",
+            "scipy",
+        ]
+    )
     assert status == 0, capsys.readouterr().err
     assert _faults(names, called) == []
     swapped = [names[1], names[0], *names[2:]]

@@ -16,9 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def _call(*args: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *args], capture_output=True, text=True, cwd=cwd, timeout=240,
-        env={**os.environ, **environment},
-    )  # fmt: skip
+        [sys.executable, *args], capture_output=True, text=True, cwd=cwd, timeout=240, env={**os.environ, **environment}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Installed into a folder of its own; only the dependencies come from this environment."""
     folder = tmp_path_factory.mktemp("installed")
-    done = _call(
-        "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", folder, wheel, cwd=folder
-    )
+    done = _call("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", folder, wheel, cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -58,9 +55,7 @@ def test_wheel_holds_kernels_and_configs_and_no_package_called_cuda(wheel: Path)
 
 
 def test_it_is_the_installed_one_that_runs(installed: Path, tmp_path: Path) -> None:
-    code = (
-        "import spgraph_bench, spgraph_bench.paths as p; print(spgraph_bench.__file__); print(p.cuda_dir())"
-    )
+    code = "import spgraph_bench, spgraph_bench.paths as p; print(spgraph_bench.__file__); print(p.cuda_dir())"
     done = _call("-c", code, cwd=tmp_path, PYTHONPATH=str(installed))
     assert [line.startswith(str(installed)) for line in done.stdout.split()] == [True, True]
 
@@ -83,9 +78,21 @@ def test_list_show_generate_info_from_an_empty_folder(installed: Path, tmp_path:
 @pytest.mark.slow
 def test_bench_from_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     done = _spgraph(
-        installed, tmp_path, "bench", "spmv", "rmat:scale=5", "--device", "host", "--variant", "csr-*",
-        "--variant", "scipy", "--time-limit", "0.2", "--json",
-    )  # fmt: skip
+        installed,
+        tmp_path,
+        "bench",
+        "spmv",
+        "rmat:scale=5",
+        "--device",
+        "host",
+        "--variant",
+        "csr-*",
+        "--variant",
+        "scipy",
+        "--time-limit",
+        "0.2",
+        "--json",
+    )
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert {r["variant"] for r in records} >= {"csr-scalar", "csr-vector", "scipy"}

@@ -18,14 +18,7 @@ from spgraph_bench.cli.problem_options import (
     given_running,
     shared_parameters,
 )
-from spgraph_bench.cli.running import (
-    Opened,
-    Request,
-    check_params,
-    chosen_variants,
-    exit_status,
-    run_and_show,
-)
+from spgraph_bench.cli.running import Opened, Request, check_params, chosen_variants, exit_status, run_and_show
 from spgraph_bench.cli.terminal import console
 
 if TYPE_CHECKING:
@@ -62,11 +55,7 @@ _GATE = click.option(
     "[default: yes, but not under a profiler or sanitizer].",
 )
 _RANK = click.option(
-    "--rank",
-    type=click.Choice(["cold", "hot"]),
-    default="cold",
-    show_default=True,
-    help="Cache state to rank by.",
+    "--rank", type=click.Choice(["cold", "hot"]), default="cold", show_default=True, help="Cache state to rank by."
 )
 
 
@@ -117,9 +106,15 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     chosen = chosen_variants(problem.name, options)
     check_params(chosen, options.params)
     request = Request(
-        problem, chosen, options, own, given.get("argument"), given_reading(problem, given),
-        ids=given.get("ids", "file"), gate=given["gate"],
-    )  # fmt: skip
+        problem,
+        chosen,
+        options,
+        own,
+        given.get("argument"),
+        given_reading(problem, given),
+        ids=given.get("ids", "file"),
+        gate=given["gate"],
+    )
     offsets, exports = given.get("offsets", "auto"), exports_of(given)
     exports.check()
 
@@ -143,9 +138,7 @@ def _print_table(records: Sequence[Record], rank: str) -> None:
     from spgraph_bench.report import render
 
     out = console()
-    text = render(
-        records, width=out.width, terminal=out.is_terminal, cache="hot" if rank == "hot" else "cold"
-    )
+    text = render(records, width=out.width, terminal=out.is_terminal, cache="hot" if rank == "hot" else "cold")
     click.echo(text, nl=not text.endswith("\n"), color=out.is_terminal or None)
 
 
@@ -195,4 +188,4 @@ def command() -> None:
     \b
       spgraph bench spmv matrix.mtx
       spgraph bench spmv poisson2d:n=2048 --dtype both --variant 'csr*'
-    """  # fmt: skip
+    """

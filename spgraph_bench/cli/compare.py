@@ -42,9 +42,7 @@ class _Percent(ParameterType):
 @click.command("compare")
 @click.argument("files", nargs=-1, metavar="[BASE] NEW", type=click.Path(path_type=Path))
 @click.option("--baseline", metavar="NAME", help="Use the baseline kept as NAME as BASE.")
-@click.option(
-    "--keep", metavar="NAME", help="Keep NEW as the baseline NAME, after comparing where BASE is given."
-)
+@click.option("--keep", metavar="NAME", help="Keep NEW as the baseline NAME, after comparing where BASE is given.")
 @click.option(
     "--threshold",
     type=_Percent(Parameter(0.03, "", between=(0.0, 100.0))),
@@ -54,11 +52,7 @@ class _Percent(ParameterType):
     help="Changes up to this do not count: 3% or 0.03.",
 )
 @click.option(
-    "--rank",
-    type=click.Choice(["cold", "hot"]),
-    default="cold",
-    show_default=True,
-    help="Cache state to compare.",
+    "--rank", type=click.Choice(["cold", "hot"]), default="cold", show_default=True, help="Cache state to compare."
 )
 @click.option(
     "--allow",
@@ -66,9 +60,7 @@ class _Percent(ParameterType):
     type=click.Choice(["device", "driver", "library", "policy"]),
     help="Compare although this differs (repeatable); such ratios are between machines, not builds.",
 )
-@click.option(
-    "--strict", is_flag=True, help="Fail for unsure cells too, and for those that do not run any more."
-)
+@click.option("--strict", is_flag=True, help="Fail for unsure cells too, and for those that do not run any more.")
 @click.option("--rerun", is_flag=True, help="Measure unsure cells again, both builds in turns.")
 @click.option(
     "--base-python",
@@ -122,15 +114,13 @@ def command(
       spgraph compare base.jsonl new.jsonl
       spgraph compare --keep main results/     keep a baseline
       spgraph compare --baseline main new.jsonl --format markdown
-    """  # fmt: skip
+    """
     from spgraph_bench.results.comparison import compare_records, regressed
     from spgraph_bench.results.store import read_records
 
     for name in filter(None, (baseline, keep)):
         if not _NAME.fullmatch(name):
-            raise UsageError(
-                f"a baseline cannot be called {name!r}", remedy="letters, digits, '.', '_' and '-'"
-            )
+            raise UsageError(f"a baseline cannot be called {name!r}", remedy="letters, digits, '.', '_' and '-'")
     sides = [*([_kept(baseline)] if baseline else []), *files]
     if keep and len(sides) == 1 and not baseline:
         _keep(sides[0], keep)
@@ -176,9 +166,7 @@ def _kept(name: str) -> Path:
     folder = root / name
     if not folder.is_dir():
         names = ", ".join(sorted(p.name for p in root.iterdir() if p.is_dir())) or "none is kept"
-        raise UsageError(
-            f"there is no baseline {name!r} ({names})", remedy=f"spgraph compare --keep {name} RECORDS"
-        )
+        raise UsageError(f"there is no baseline {name!r} ({names})", remedy=f"spgraph compare --keep {name} RECORDS")
     return folder
 
 
@@ -223,16 +211,7 @@ def _command(record: Record) -> list[str]:
         if policies.get("zeros_dropped"):
             words.append("--drop-zeros")
     device = str(record.device.get("kind", "auto"))
-    words += [
-        "--variant",
-        record.variant,
-        "--device",
-        device,
-        "--seed",
-        str(record.seed),
-        "--json",
-        "--no-save",
-    ]
+    words += ["--variant", record.variant, "--device", device, "--seed", str(record.seed), "--json", "--no-save"]
     if record.problem.startswith("sp"):
         words += ["--dtype", record.dtype]
     variant = get_variant(record.problem, record.variant)
@@ -253,21 +232,22 @@ def _measured(python: str, words: Sequence[str]) -> list[Record]:
             [python, "-P", "-m", "spgraph_bench", *words], capture_output=True, text=True, timeout=600
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(
-            f"{python} does not run spgraph: {error}", remedy="--base-python, --new-python"
-        ) from None
+        raise UsageError(f"{python} does not run spgraph: {error}", remedy="--base-python, --new-python") from None
     if done.returncode not in (0, 1):
         last = (done.stderr.strip().splitlines() or ["no output"])[0]
-        raise UsageError(
-            f"{python} ended with status {done.returncode}: {last[:160]}", remedy="run it by hand"
-        )
+        raise UsageError(f"{python} ended with status {done.returncode}: {last[:160]}", remedy="run it by hand")
     return [Record.from_json(json.loads(line)) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 def _rerun(
-    result: Comparison, base_python: str, new_python: str, rounds: int, rank: Literal["cold", "hot"],
-    threshold: float, allow: Sequence[str],
-) -> Comparison:  # fmt: skip
+    result: Comparison,
+    base_python: str,
+    new_python: str,
+    rounds: int,
+    rank: Literal["cold", "hot"],
+    threshold: float,
+    allow: Sequence[str],
+) -> Comparison:
     """`result` with its unsure cells measured again, `rounds` turns of each build."""
     from spgraph_bench.results.comparison import compare_records
 
@@ -287,9 +267,7 @@ def _rerun(
                 if same:
                     cell = replace(same[0], notes=(*cell.notes, f"measured again in {rounds} turns"))
                 else:
-                    warn(
-                        f"{cell.new.variant}: the matrix is not the one of the records; the cell stays unsure"
-                    )
+                    warn(f"{cell.new.variant}: the matrix is not the one of the records; the cell stays unsure")
             except UsageError as error:
                 warn(f"{cell.new.variant} stays unsure: {error.cause}")
         cells.append(cell)

@@ -50,26 +50,22 @@ def _package(name: str, why: str, *, needed: bool, install: str) -> Check:
 def _python_checks() -> Iterator[Check]:
     version = platform.python_version()
     fits = sys.version_info >= (3, 11)
-    yield Check(
-        "python", "python", "ok" if fits else "missing", version, "" if fits else "install Python 3.11"
-    )
+    yield Check("python", "python", "ok" if fits else "missing", version, "" if fits else "install Python 3.11")
     for name in ("numpy", "scipy", "click", "rich", "filelock"):
         yield _package(name, "spgraph needs it", needed=True, install=f"pip install {name}")
-    yield _package(
-        "nvidia-ml-py", "clocks and throttling unseen", needed=False, install="pip install nvidia-ml-py"
-    )
+    yield _package("nvidia-ml-py", "clocks and throttling unseen", needed=False, install="pip install nvidia-ml-py")
     yield _package("matplotlib", "no picture files", needed=False, install="pip install 'spgraph[plot]'")
     yield _package("networkx", "no GML or GraphML", needed=False, install="pip install 'spgraph[graphs]'")
     if platform.machine().lower() in ("x86_64", "amd64"):  # there is none for others
-        lacking = (
-            "no multi-threaded CPU library for SpMV; its licence is Intel's (Simplified Software License)"
-        )
+        lacking = "no multi-threaded CPU library for SpMV; its licence is Intel's (Simplified Software License)"
         yield _package("mkl", lacking, needed=False, install="pip install mkl")
     if sys.version_info < (3, 14):  # nor is there of this, so far
         yield _package(
-            "python-graphblas", "no multi-threaded CPU library for graphs", needed=False,
+            "python-graphblas",
+            "no multi-threaded CPU library for graphs",
+            needed=False,
             install="pip install python-graphblas",
-        )  # fmt: skip
+        )
 
 
 def _library_checks(driver: Driver | None) -> Iterator[Check]:
@@ -81,9 +77,7 @@ def _library_checks(driver: Driver | None) -> Iterator[Check]:
     install = f"pip install 'nvmath-python[{extra}]'"
     version = package_version("nvmath-python")
     if version is None:
-        yield Check(
-            "python", "nvmath-python", "optional", "not installed (no cuSPARSE to compare with)", install
-        )
+        yield Check("python", "nvmath-python", "optional", "not installed (no cuSPARSE to compare with)", install)
     else:
         yield Check("python", "nvmath-python", "ok", version)
         loaded = library_versions(["cuSPARSE"]).get("cuSPARSE", "").partition(" ")[0]
@@ -100,11 +94,13 @@ def _library_checks(driver: Driver | None) -> Iterator[Check]:
     theirs = int(bindings.split(".")[0])
     if major is not None and theirs > major:
         yield Check(
-            "python", "cuda-bindings", "optional",
+            "python",
+            "cuda-bindings",
+            "optional",
             f"{bindings} is for CUDA {theirs}, the driver runs CUDA {driver.cuda if driver else ''}: "
             "its calls may fail",
             fitting,
-        )  # fmt: skip
+        )
     else:
         yield Check("python", "cuda-bindings", "ok", bindings)
 
@@ -173,12 +169,8 @@ def _gpu_checks(driver: Driver | None) -> Iterator[Check]:
         newer = theirs is not None and driver is not None and (driver.cuda_major or theirs) < theirs
         said = f"{nvcc.path} {nvcc.version}"
         if newer and driver is not None:
-            said += (
-                f" is newer than the driver's CUDA {driver.cuda}: cubins of its major version may not load"
-            )
-        yield Check(
-            "gpu", "nvcc", "missing" if newer else "ok", said, probe.driver_command() if newer else ""
-        )
+            said += f" is newer than the driver's CUDA {driver.cuda}: cubins of its major version may not load"
+        yield Check("gpu", "nvcc", "missing" if newer else "ok", said, probe.driver_command() if newer else "")
     installed = probe.package_version("pycuda")
     problem = probe.pycuda_lack(probe.try_import("pycuda.driver") if installed else None)
     if problem is None:
@@ -210,13 +202,7 @@ def checks() -> list[Check]:
     from spgraph_bench.device.probe import find_driver
 
     driver = find_driver()
-    return [
-        *_python_checks(),
-        *_library_checks(driver),
-        *_host_checks(),
-        _cache_check(),
-        *_gpu_checks(driver),
-    ]
+    return [*_python_checks(), *_library_checks(driver), *_host_checks(), _cache_check(), *_gpu_checks(driver)]
 
 
 def usable(found: list[Check]) -> dict[str, bool]:

@@ -28,7 +28,7 @@ def command(recipe: str | None, output: str | None, force: bool, listing: bool) 
     """Write the matrix of RECIPE, e.g. rmat:scale=20,edgefactor=16,seed=1, to a file.
 
     The same recipe gives the same matrix on every machine, and reading the file gives it again, bit by bit.
-    """  # fmt: skip
+    """
     if listing:
         _list()
         return

@@ -74,7 +74,7 @@ class Facts:
 def command(argument: str | None, read_options: ReadOptions, as_json: bool, picture: Path | None) -> None:
     """Statistics of a matrix, its row lengths and its picture, its bytes in every format, and what was odd
     in the file. Everything is counted exactly, nothing is timed.
-    """  # fmt: skip
+    """
     if picture is not None:
         _check_picture(picture)
     matrix = load_matrix(argument, read_options, _DEFAULT_RECIPE)
@@ -126,9 +126,7 @@ def _draw(facts: Facts, path: Path) -> None:
     from spgraph_bench.report.picture import save_picture
 
     csr, stats = facts.matrix.csr, facts.stats
-    save_picture(
-        path, facts.matrix.name, csr.row_ptr, csr.col_idx, csr.shape, stats.lengths, stats.length_counts
-    )
+    save_picture(path, facts.matrix.name, csr.row_ptr, csr.col_idx, csr.shape, stats.lengths, stats.length_counts)
     note(f"drawn: {path}")
 
 

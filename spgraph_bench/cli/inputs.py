@@ -60,9 +60,7 @@ def load_matrix(
     assert argument is not None
     if not argument.strip():
         raise InputError("the name of the file is empty", remedy=_NAMES)
-    raise InputError(
-        f"{argument}: no such file, and {name!r} is not a recipe", remedy=_advice(argument, name, names)
-    )
+    raise InputError(f"{argument}: no such file, and {name!r} is not a recipe", remedy=_advice(argument, name, names))
 
 
 def vertex_numbers(problem: str, options: Mapping[str, Any], matrix: Matrix) -> dict[str, Any]:
@@ -130,8 +128,9 @@ def progress_on_stderr(title: str) -> Iterator[Progress]:
             bar = Progress(*columns, console=console(stderr=True), transient=True)
             bar.start()
             task = bar.add_task(title, total=1.0)
-        bar.update(task, description=f"{title}: {doing}", completed=fraction or 0.0,
-                   total=None if fraction is None else 1.0)  # fmt: skip
+        bar.update(
+            task, description=f"{title}: {doing}", completed=fraction or 0.0, total=None if fraction is None else 1.0
+        )
 
     try:
         yield drawn

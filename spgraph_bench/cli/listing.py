@@ -60,11 +60,7 @@ def _recipes() -> list[Row]:
     from spgraph_bench.recipes import recipes
 
     return [
-        {
-            "name": r.name,
-            "about": r.about,
-            "parameters": {name: p.default_text for name, p in r.parameters.items()},
-        }
+        {"name": r.name, "about": r.about, "parameters": {name: p.default_text for name, p in r.parameters.items()}}
         for r in recipes().values()
     ]
 

@@ -260,9 +260,7 @@ def main() -> NoReturn:
     """Entry point of the `spgraph` command."""
     # As after Ctrl-C, what is finished is shown and arrays in shared memory are given back.
     signal.signal(signal.SIGTERM, _interrupt)
-    if (
-        not sys.warnoptions
-    ):  # what a library warns of is not for users: paths of its sources, lines of its code
+    if not sys.warnoptions:  # what a library warns of is not for users: paths of its sources, lines of its code
         warnings.simplefilter("ignore")
     try:
         status = run()

@@ -193,9 +193,12 @@ def _dtype_option(dtypes: Sequence[str]) -> Decorator:
     """--dtype, where there is a choice."""
     both = ["both"] if {"float32", "float64"} <= set(dtypes) else []
     return click.option(
-        "--dtype", type=click.Choice([*dtypes, *both]), default=dtypes[0], show_default=True,
+        "--dtype",
+        type=click.Choice([*dtypes, *both]),
+        default=dtypes[0],
+        show_default=True,
         help="Type of values, where a variant has it.",
-    )  # fmt: skip
+    )
 
 
 _VARIANT = click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants.")
@@ -205,80 +208,107 @@ _FORCE = click.option("--force-format", is_flag=True, help="Pack even if a forma
 _RUN: tuple[Decorator, ...] = (
     device_option,
     click.option(
-        "--time-limit", type=_Seconds(), default=RunOptions.time_limit, show_default=True, metavar="SECONDS",
+        "--time-limit",
+        type=_Seconds(),
+        default=RunOptions.time_limit,
+        show_default=True,
+        metavar="SECONDS",
         help="Stop sampling a variant after this long, even if its median has not settled.",
     ),
     json_option,
     click.option("--no-save", is_flag=True, help="Keep no records."),
     click.option(
-        "--results", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
-        metavar="DIR", help="Folder for the records.",
+        "--results",
+        type=click.Path(file_okay=False, path_type=Path),
+        default="results",
+        show_default=True,
+        metavar="DIR",
+        help="Folder for the records.",
     ),
     _seed_option,
     click.option(
-        "--param", "params", multiple=True, metavar="NAME=VALUE", callback=_params,
+        "--param",
+        "params",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_params,
         help="Set a tunable of formats and variants (repeatable); `spgraph show` names them.",
     ),
     click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers."),
     click.option(
-        "--watchdog", type=_Seconds(), default=RunOptions.watchdog, show_default=True, metavar="SECONDS",
+        "--watchdog",
+        type=_Seconds(),
+        default=RunOptions.watchdog,
+        show_default=True,
+        metavar="SECONDS",
         help="Stop a variant that gives no answer in this time.",
     ),
-)  # fmt: skip
+)
 
 _LIMITS: tuple[Decorator, ...] = (
     click.option(
-        "--pending-launches", type=ParameterType(Parameter(1, "", between=(1, MAX_INDEX))), metavar="N",
+        "--pending-launches",
+        type=ParameterType(Parameter(1, "", between=(1, MAX_INDEX))),
+        metavar="N",
         help="Device launches that may be pending [default: the bounds of the variants].",
     ),
     click.option(
-        "--heap", "heap_bytes", type=ParameterType(Parameter(1, "", between=(1, 2**46))), metavar="BYTES",
+        "--heap",
+        "heap_bytes",
+        type=ParameterType(Parameter(1, "", between=(1, 2**46))),
+        metavar="BYTES",
         help="Heap of malloc on the device; 64M is 64 * 10^6 [default: the bounds of the variants].",
     ),
-)  # fmt: skip
+)
 
 _INPUT: tuple[Decorator, ...] = (
     click.option(
-        "--input-format", metavar="NAME", callback=_reader,
+        "--input-format",
+        metavar="NAME",
+        callback=_reader,
         help="Format of the file (`spgraph list readers`) [default: detected].",
     ),
     click.option("--base", type=click.Choice(["0", "1"]), help="First index in the file."),
     click.option("--symmetrize", is_flag=True, help="Add the transpose of every entry."),
     click.option(
-        "--duplicates", type=click.Choice(["sum", "min", "max", "first", "last", "error"]),
+        "--duplicates",
+        type=click.Choice(["sum", "min", "max", "first", "last", "error"]),
         help="What becomes of entries at the same place [default: min for shortest paths, else sum].",
     ),
     click.option("--drop-zeros", is_flag=True, help="Drop entries that are stored, but zero."),
     click.option(
-        "--values", type=click.Choice(["file", "ones", "random", "integers"]), default="file",
+        "--values",
+        type=click.Choice(["file", "ones", "random", "integers"]),
+        default="file",
         show_default=True,
         help="Values of the entries; random is uniform in [0, 1), integers in 1 to 255, from --seed.",
     ),
     click.option("--relabel", is_flag=True, help="Close gaps in vertex ids; number vertices with names."),
     click.option(
-        "--weight-column", type=_WeightColumn(), metavar="N|none",
+        "--weight-column",
+        type=_WeightColumn(),
+        metavar="N|none",
         help="Column of an edge list that has the weights [default: the third, unless it has times].",
     ),
-    click.option(
-        "--bipartite", is_flag=True, help="Read rows and columns as the two sides of an undirected graph."
-    ),
+    click.option("--bipartite", is_flag=True, help="Read rows and columns as the two sides of an undirected graph."),
     click.option("--part", type=click.Choice(["real", "imag", "abs"]), help="Part of complex values."),
     _seed_option,
-)  # fmt: skip
+)
 
 
 def ids_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds --ids."""
     return click.option(
-        "--ids", type=click.Choice(["file", "0"]), default="file", show_default=True,
+        "--ids",
+        type=click.Choice(["file", "0"]),
+        default="file",
+        show_default=True,
         help="What vertices are called in options, tables and files: as in the input file, or by numbers "
         "that count from 0.",
-    )(function)  # fmt: skip
+    )(function)
 
 
-def collected(
-    options: tuple[Decorator, ...], keyword: str, build: Callable[[Mapping[str, Any]], Any]
-) -> Decorator:
+def collected(options: tuple[Decorator, ...], keyword: str, build: Callable[[Mapping[str, Any]], Any]) -> Decorator:
     """A decorator that adds `options` and hands their values over as one object, called `keyword`.
 
     An option that two groups share (--seed) is added once and seen by both.

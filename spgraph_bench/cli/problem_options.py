@@ -101,10 +101,7 @@ def _option(problem: Problem, name: str, parameter: Parameter) -> click.Option:
     if name in problem.host_defaults:
         default += f"; on the host device {problem.host_defaults[name]}"
     return click.Option(
-        flags,
-        type=kind,
-        metavar=parameter.domain,
-        help=f"{about}{f' [default: {default}]' if default else ''}.",
+        flags, type=kind, metavar=parameter.domain, help=f"{about}{f' [default: {default}]' if default else ''}."
     )
 
 

@@ -89,8 +89,11 @@ def _listing(kernel: KernelTrace) -> list[str]:
 
 
 def _beside(kernels: Sequence[KernelTrace], measured: Mapping[str, Measured]) -> list[str]:
-    lines = ["", "loads of global memory, modelled and measured (ncu)",
-             f"{'kernel':<24}{'sectors/request':>26}{'L1 hits %':>20}{'L2 hits %':>20}"]  # fmt: skip
+    lines = [
+        "",
+        "loads of global memory, modelled and measured (ncu)",
+        f"{'kernel':<24}{'sectors/request':>26}{'L1 hits %':>20}{'L2 hits %':>20}",
+    ]
     for k in kernels:
         loads, real = k.total("load"), measured.get(k.name)
         if real is None or not loads.requests:
@@ -104,9 +107,7 @@ def _beside(kernels: Sequence[KernelTrace], measured: Mapping[str, Measured]) ->
     return lines
 
 
-def _measured(
-    chosen: Variant, argument: str, dtype: str, kernels: Sequence[KernelTrace]
-) -> Mapping[str, Measured]:
+def _measured(chosen: Variant, argument: str, dtype: str, kernels: Sequence[KernelTrace]) -> Mapping[str, Measured]:
     from spgraph_bench.measure import ncu
 
     if argument == "-":
@@ -129,14 +130,10 @@ def _wanted(measured: bool | None) -> bool:
 @click.command("profile")
 @click.argument("variant")
 @click.argument("argument", metavar="[FILE|RECIPE]", required=False)
-@click.option(
-    "--problem", metavar="NAME", help="Whose variant, where several problems have one of this name."
-)
+@click.option("--problem", metavar="NAME", help="Whose variant, where several problems have one of this name.")
 @click.option("--dtype", metavar="TYPE", help="Of the values  [default: the problem's first]")
 @click.option(
-    "--measured/--no-measured",
-    default=None,
-    help="Count on the GPU too, under ncu  [default: where there are both]",
+    "--measured/--no-measured", default=None, help="Count on the GPU too, under ncu  [default: where there are both]"
 )
 @json_option
 @input_options
@@ -196,9 +193,13 @@ def _first_dtype(chosen: Variant) -> str:
 
 
 def _as_data(
-    chosen: Variant, matrix: Matrix, dtype: str, kernels: Sequence[KernelTrace], advice: Any,
+    chosen: Variant,
+    matrix: Matrix,
+    dtype: str,
+    kernels: Sequence[KernelTrace],
+    advice: Any,
     real: Mapping[str, Measured],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     return {
         "problem": chosen.problem,
         "variant": chosen.name,

@@ -42,16 +42,14 @@ _BINARY = {"parquet": "results.parquet", "html": "report.html"}
     show_default=True,
     help="Cache state that the figures are of.",
 )
-def command(
-    paths: tuple[Path, ...], form: str, output: Path | None, force: bool, rank: Literal["cold", "hot"]
-) -> None:
+def command(paths: tuple[Path, ...], form: str, output: Path | None, force: bool, rank: Literal["cold", "hot"]) -> None:
     """Show RECORDS, which are files of records (*.jsonl) or folders of them, in another form.
 
     \b
       spgraph report results/ -o report.html
       spgraph report results/ --format csv -o results.csv
       spgraph report a.jsonl b.jsonl --format latex
-    """  # fmt: skip
+    """
     from spgraph_bench.report.export import export
     from spgraph_bench.report.page import html_bytes
     from spgraph_bench.results.store import read_records

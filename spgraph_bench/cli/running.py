@@ -34,9 +34,17 @@ if TYPE_CHECKING:
     from spgraph_bench.variants.base import Variant
 
 __all__ = [
-    "GRAPH_RECIPE", "MATRIX_RECIPE", "Opened", "Request", "check_params", "chosen_variants", "exit_status", "opened",
-    "run_and_show", "show_progress",
-]  # fmt: skip
+    "GRAPH_RECIPE",
+    "MATRIX_RECIPE",
+    "Opened",
+    "Request",
+    "check_params",
+    "chosen_variants",
+    "exit_status",
+    "opened",
+    "run_and_show",
+    "show_progress",
+]
 
 MATRIX_RECIPE = {"cuda": "rmat:scale=18", "host": "rmat:scale=11"}
 """The recipe where no file or recipe is given, by kind of device."""
@@ -121,9 +129,15 @@ class Opened:
         try:
             with show_progress() as progress:
                 run(
-                    self.session, self.matrix, self.request.problem.name, variants, Settings(**values), on_record,
-                    progress, write,
-                )  # fmt: skip
+                    self.session,
+                    self.matrix,
+                    self.request.problem.name,
+                    variants,
+                    Settings(**values),
+                    on_record,
+                    progress,
+                    write,
+                )
         finally:
             if options.json and echo:
                 made = self.records[before:]
@@ -172,11 +186,7 @@ def opened(request: Request) -> Iterator[Opened]:
 
 def _smaller(problem: Problem, own: Mapping[str, Any]) -> dict[str, Any]:
     """`own` with what a problem has as defaults where kernels are emulated."""
-    left = {
-        k: v
-        for k, v in problem.host_defaults.items()
-        if k not in own and not ("source" in own and k == "sources")
-    }
+    left = {k: v for k, v in problem.host_defaults.items() if k not in own and not ("source" in own and k == "sources")}
     if problem.needs_matrix and left:  # without one, the inputs are described in the head of the table
         what = ", ".join(f"{value} {name}" for name, value in left.items())
         note(f"{what}, since kernels are emulated here (--{', --'.join(left)})")

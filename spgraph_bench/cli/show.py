@@ -127,9 +127,7 @@ def _example(name: str) -> list[str]:
     from spgraph_bench.stats import row_stats
 
     pattern = not get_format(name).keeps_values
-    recipe = (
-        f"{'blocks:n=2,block=2' if 'bsr' in name else 'arrow:n=4'},values={'ones' if pattern else 'integers'}"
-    )
+    recipe = f"{'blocks:n=2,block=2' if 'bsr' in name else 'arrow:n=4'},values={'ones' if pattern else 'integers'}"
     csr = make(recipe).csr
     if refused := get_format(name).refuse(row_stats(csr), None, force=True):
         return [f"{recipe}: {refused}"]
@@ -211,19 +209,11 @@ def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int,
     warn_of_findings(matrix)
     stats = row_stats(matrix.csr)
     if refused := get_format(form).refuse(stats, None):
-        raise UsageError(
-            f"{form}: {refused}", place=matrix.name, remedy="use another format, or another matrix"
-        )
+        raise UsageError(f"{form}: {refused}", place=matrix.name, remedy="use another format, or another matrix")
     packed = get_format(form).pack(matrix.csr)
     if as_json:
         arrays = {name: array.reshape(-1)[:10_000].tolist() for name, array in packed.arrays.items()}
-        facts = {
-            "format": form,
-            "rows": packed.rows,
-            "cols": packed.cols,
-            "nnz": packed.nnz,
-            "arrays": arrays,
-        }
+        facts = {"format": form, "rows": packed.rows, "cols": packed.cols, "nnz": packed.nnz, "arrays": arrays}
         out_json({**facts, "meta": dict(packed.meta), "bytes": packed.stored_bytes}, indent=None)
         return
     width = console().width
@@ -238,9 +228,7 @@ def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int,
 
 @click.command("show")
 @click.argument("name", metavar="NAME|FILE|RECIPE")
-@click.option(
-    "--format", "form", metavar="FORMAT", help="Show the arrays of this format for the matrix in FILE."
-)
+@click.option("--format", "form", metavar="FORMAT", help="Show the arrays of this format for the matrix in FILE.")
 @click.option(
     "--rows",
     "most",
@@ -250,12 +238,8 @@ def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int,
     metavar="N",
     help="--format: rows of the picture.",
 )
-@click.option(
-    "--kind", type=click.Choice(["variant", *_KINDS]), help="What NAME is, where it is several things."
-)
-@click.option(
-    "--problem", metavar="NAME", help="Whose variant, where several problems have one of this name."
-)
+@click.option("--kind", type=click.Choice(["variant", *_KINDS]), help="What NAME is, where it is several things.")
+@click.option("--problem", metavar="NAME", help="Whose variant, where several problems have one of this name.")
 @input_options
 @json_option
 def command(
@@ -283,9 +267,7 @@ def command(
     kinds = [k for k, (listed, _) in _KINDS.items() if kind in (None, k) and name in _names(listed)]
     is_variant = kind in (None, "variant") and name in _names("variants")
     if kind is not None and kind != "variant" and not kinds:
-        raise UsageError(
-            f"no {kind} is called {name!r}", remedy=f"`spgraph list {_KINDS[kind][0]}` names them"
-        )
+        raise UsageError(f"no {kind} is called {name!r}", remedy=f"`spgraph list {_KINDS[kind][0]}` names them")
     if not kinds or is_variant or problem is not None:
         try:
             _show_variant(describe(find_variant(name, problem)), as_json)

@@ -46,7 +46,7 @@ def command(device: str, junit: Path | None, results: Path | None) -> int:
     \b
       spgraph smoke --device cuda --junit smoke.xml
       spgraph smoke --device host
-    """  # fmt: skip
+    """
     from spgraph_bench.device.probe import choose_device
     from spgraph_bench.runner.smoke import SMOKE_CASES
     from spgraph_bench.writers import check_place
@@ -71,11 +71,7 @@ def command(device: str, junit: Path | None, results: Path | None) -> int:
 
 
 def _run(
-    choice: DeviceChoice,
-    cases: tuple[SmokeCase, ...],
-    suites: list[Suite],
-    about: dict[str, str],
-    results: Path | None,
+    choice: DeviceChoice, cases: tuple[SmokeCase, ...], suites: list[Suite], about: dict[str, str], results: Path | None
 ) -> int:
     """Run `cases`, adding to `suites` and `about` as they go; the exit status."""
     from spgraph_bench.report.junit import Suite
@@ -122,9 +118,7 @@ def _bad(suite: Suite) -> list[str]:
 def _say(suite: Suite) -> None:
     ok, skipped = (sum(r.status == status for r in suite.records) for status in ("ok", "skipped"))
     bad = _bad(suite)
-    counts = (
-        f"{ok} ok" + (f", {skipped} skipped" if skipped else "") + (f", {len(bad)} failed" if bad else "")
-    )
+    counts = f"{ok} ok" + (f", {skipped} skipped" if skipped else "") + (f", {len(bad)} failed" if bad else "")
     out(f"{'FAILED' if bad else 'ok':6}  {suite.name}: {counts} ({suite.seconds:.1f} s)")
     for line in bad:
         out(f"        {' '.join(line.splitlines())}")

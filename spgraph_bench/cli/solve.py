@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from spgraph_bench.cli.options import TextParam, parameters_of
-from spgraph_bench.cli.problem_options import (
-    ProblemCommand,
-    given_own,
-    given_reading,
-    given_running,
-    shared_parameters,
-)
+from spgraph_bench.cli.problem_options import ProblemCommand, given_own, given_reading, given_running, shared_parameters
 from spgraph_bench.cli.running import Opened, Request, Write, check_params, exit_status, run_and_show
 from spgraph_bench.cli.terminal import console, note
 from spgraph_bench.errors import UsageError
@@ -95,30 +89,30 @@ _TEXTS = {
 _EXTRA = {
     "bfs": (
         click.option(
-            "--all-modes", is_flag=True,
+            "--all-modes",
+            is_flag=True,
             help="With --trace: the other modes too, from that source; which is fastest in each level.",
         ),
-        click.option(
-            "--parents", is_flag=True, help="Find a parent of every vertex too; checked by Graph500's rules."
-        ),
-        click.option(
-            "--tune", is_flag=True, help="Try settings of --mode on this graph and keep the best for it."
-        ),
+        click.option("--parents", is_flag=True, help="Find a parent of every vertex too; checked by Graph500's rules."),
+        click.option("--tune", is_flag=True, help="Try settings of --mode on this graph and keep the best for it."),
     ),
     "sssp": (
         click.option(
-            "--weights", type=click.Choice(["file", "ones", "integers"]), default="file", show_default=True,
+            "--weights",
+            type=click.Choice(["file", "ones", "integers"]),
+            default="file",
+            show_default=True,
             help="The graph's own (1 where it has none), all 1, or drawn from 1 to 255 with --seed.",
         ),
         click.option(
-            "--delta", type=click.FloatRange(min=0, min_open=True), metavar="LENGTH",
+            "--delta",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="LENGTH",
             help="How far the threshold of near-far and auto rises at a time [default: from the weights].",
         ),
     ),
-    "bc": (
-        click.option("--all-sources", is_flag=True, help="Start from every vertex: the exact centrality."),
-    ),
-}  # fmt: skip
+    "bc": (click.option("--all-sources", is_flag=True, help="Start from every vertex: the exact centrality."),),
+}
 
 
 class _ModeName(TextParam):
@@ -161,32 +155,42 @@ def _parameters(problem: Problem) -> list[click.Parameter]:
     orders = any("reorder" in get_format(v.format).tunables for v in variants(problem.name))
     own = [
         click.option(
-            "--mode", type=_ModeName(problem.name), default=_default_mode(problem.name), show_default=True,
+            "--mode",
+            type=_ModeName(problem.name),
+            default=_default_mode(problem.name),
+            show_default=True,
             help="How to do it (`spgraph list variants`).",
         ),
-        *((
-            click.option(
-                "--reorder", type=click.Choice(["none", "degree"]), default="none", show_default=True,
-                help="Number the vertices by degree first; results are by the input's ids.",
-            ),
-        ) if orders else ()),
+        *(
+            (
+                click.option(
+                    "--reorder",
+                    type=click.Choice(["none", "degree"]),
+                    default="none",
+                    show_default=True,
+                    help="Number the vertices by degree first; results are by the input's ids.",
+                ),
+            )
+            if orders
+            else ()
+        ),
         click.option("--trace", is_flag=True, help="Show every step of the first run."),
         click.option(
-            "--output", type=click.Path(path_type=Path), metavar="FILE",
+            "--output",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
             help="Write the answer for every vertex, by the input's ids, to FILE.npy, .csv or .mtx; where "
             "these do not just count, also FILE.vertices.csv with the number inside of each.",
         ),
         *_EXTRA.get(problem.name, ()),
-    ]  # fmt: skip
+    ]
     argument, *shared = shared_parameters(problem, choose=False)
     return [argument, *parameters_of(*own), *shared]
 
 
 def command_for(problem: str) -> click.Command:
     """The command that solves the problem of that name."""
-    return ProblemCommand(
-        problem, problem, _parameters, _run, lambda found: _TEXTS.get(problem, f"{found.title}.")
-    )
+    return ProblemCommand(problem, problem, _parameters, _run, lambda found: _TEXTS.get(problem, f"{found.title}."))
 
 
 def _all_sources(own: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,9 +206,7 @@ def _mode(given: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     return str(given["mode"])
 
 
-def _params(
-    problem: Problem, mode: str, given: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[str, Any]:
+def _params(problem: Problem, mode: str, given: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
     """The tunables: those of --param, and those that have an option of their own."""
     from spgraph_bench.variants import get_variant
 
@@ -253,19 +255,19 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     check_params([*every.values()], params)
     if output is not None:
         if given.get("tune"):
-            raise UsageError(
-                "--tune tries several settings, so there is no single answer", remedy="omit --output"
-            )
-        texts = [
-            str(own[name]) for name, p in problem.options.items() if p.domain == "TEXT" and own.get(name)
-        ]
-        _check_output(
-            output, [name for name in (given["argument"], *texts) if name]
-        )  # such a text is a file's name
+            raise UsageError("--tune tries several settings, so there is no single answer", remedy="omit --output")
+        texts = [str(own[name]) for name, p in problem.options.items() if p.domain == "TEXT" and own.get(name)]
+        _check_output(output, [name for name in (given["argument"], *texts) if name])  # such a text is a file's name
     request = Request(
-        problem, [*chosen, *others], options, own, given["argument"], given_reading(problem, given),
-        ids=given["ids"], change=_weighted(given.get("weights", "file"), options.seed),
-    )  # fmt: skip
+        problem,
+        [*chosen, *others],
+        options,
+        own,
+        given["argument"],
+        given_reading(problem, given),
+        ids=given["ids"],
+        change=_weighted(given.get("weights", "file"), options.seed),
+    )
     if given.get("tune"):
         from spgraph_bench.cli.tuning import tune
 
@@ -274,9 +276,7 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     def go(bench: Opened) -> None:
         write = None if output is None else _answer_writer(output, bench)
         bench.run(chosen, params, write=write, trace=given["trace"])
-        if (
-            others
-        ):  # watched from the first source only; from where child launches pay is not measured for them
+        if others:  # watched from the first source only; from where child launches pay is not measured for them
             once = {**bench.own, "sources": 1}
             bench.run(others, params, options=once, trace=True, break_even=False)
 

@@ -67,9 +67,7 @@ def table(target: Console, *columns: str, title: str | None = None) -> Table:
     from rich.table import Table
 
     style = box.SIMPLE_HEAD if target.is_terminal else None
-    made = Table(
-        title=title, title_justify="left", title_style="bold", box=style, pad_edge=False, show_edge=False
-    )
+    made = Table(title=title, title_justify="left", title_style="bold", box=style, pad_edge=False, show_edge=False)
     for column in columns:
         made.add_column(column, overflow="fold")
     return made

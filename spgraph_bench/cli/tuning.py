@@ -20,20 +20,25 @@ _ALPHAS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _BETAS = (6.0, 24.0, 100.0, 200.0, 400.0)
 _SWEEPS: Mapping[str, Sequence[tuple[str, Sequence[Any]]]] = {
     "auto": (
-        ("alpha", _ALPHAS), ("beta", _BETAS), ("small_vertices", (0, 64, 128, 256, 512, 1024)),
-        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)), ("probes", (1, 2, 4, 8, 16)),
+        ("alpha", _ALPHAS),
+        ("beta", _BETAS),
+        ("small_vertices", (0, 64, 128, 256, 512, 1024)),
+        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)),
+        ("probes", (1, 2, 4, 8, 16)),
         ("shared_bitmap", (0, 1)),
     ),
     "direction": (("alpha", _ALPHAS), ("beta", _BETAS), ("probes", (1, 2, 4, 8, 16))),
     "one-block": (
         ("small_vertices", (0, 64, 128, 256, 512, 1024)),
-        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)), ("shared_bitmap", (0, 1)),
+        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)),
+        ("shared_bitmap", (0, 1)),
     ),
     "balanced": (
-        ("warp_from", (4, 8, 16, 32, 64)), ("block_from", (256, 512, 1024, 4096)),
+        ("warp_from", (4, 8, 16, 32, 64)),
+        ("block_from", (256, 512, 1024, 4096)),
         ("grid_from", (8192, 65536, 1 << 20)),
     ),
-}  # fmt: skip
+}
 
 
 def tune(request: Request, params: Mapping[str, Any]) -> int:
@@ -93,8 +98,7 @@ def tune(request: Request, params: Mapping[str, Any]) -> int:
         if bad is not None:
             raise NothingRanError(f"no setting could be timed: {bad.reason}")
         raise NothingRanError(
-            "nothing to tune by: kernels are timed on a GPU only",
-            remedy="--device cuda, on a machine with one",
+            "nothing to tune by: kernels are timed on a GPU only", remedy="--device cuda, on a machine with one"
         )
     show()
     device = {k: v for k, v in kept[0].device.items() if k in DeviceInfo.__dataclass_fields__}

@@ -76,9 +76,7 @@ class Kernel(Protocol):
         """
         ...
 
-    def bind(
-        self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False
-    ) -> Callable[[], None]:
+    def bind(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> Callable[[], None]:
         """A callable without arguments that does the same launch with the least host work."""
         ...
 

@@ -16,14 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Arg, Buffer, Compiled, DeviceInfo, Dim, Limit
-from spgraph_bench.device.cuda_driver import (
-    Library,
-    capture,
-    limit,
-    missing_bindings,
-    repeat_while,
-    set_limit,
-)
+from spgraph_bench.device.cuda_driver import Library, capture, limit, missing_bindings, repeat_while, set_limit
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.privacy import pseudonym
 from spgraph_bench.toolchain.modules import compiled
@@ -37,10 +30,18 @@ __all__ = ["CudaBuffer", "CudaDevice", "CudaKernel", "CudaModule", "gpu_uuid"]
 
 # struct's native codes, which PyCUDA packs kernel arguments with, by numpy type.
 _CODES = {
-    np.dtype(np.int8): "b", np.dtype(np.uint8): "B", np.dtype(np.int16): "h", np.dtype(np.uint16): "H",
-    np.dtype(np.int32): "i", np.dtype(np.uint32): "I", np.dtype(np.int64): "q", np.dtype(np.uint64): "Q",
-    np.dtype(np.float32): "f", np.dtype(np.float64): "d", np.dtype(np.bool_): "?",
-}  # fmt: skip
+    np.dtype(np.int8): "b",
+    np.dtype(np.uint8): "B",
+    np.dtype(np.int16): "h",
+    np.dtype(np.uint16): "H",
+    np.dtype(np.int32): "i",
+    np.dtype(np.uint32): "I",
+    np.dtype(np.int64): "q",
+    np.dtype(np.uint64): "Q",
+    np.dtype(np.float32): "f",
+    np.dtype(np.float64): "d",
+    np.dtype(np.bool_): "?",
+}
 
 
 _PENDING_LAUNCH_BYTES = 9300
@@ -124,9 +125,7 @@ class CudaKernel:
         each = self._module.library().blocks_per_multiprocessor(self.name, math.prod(_dim(block)), shared)
         return each * self._device.info().multiprocessors
 
-    def bind(
-        self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False
-    ) -> Callable[[], None]:
+    def bind(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> Callable[[], None]:
         """See :class:`spgraph_bench.device.base.Kernel`."""
         if cooperative:
             if 0 in _dim(grid):
@@ -192,9 +191,7 @@ class CudaKernel:
         is checked, and addresses are kept alive by nobody.
         """
         self._function.prepare(codes)
-        return functools.partial(
-            self._function.prepared_async_call, _dim(grid), _dim(block), self._device.stream
-        )
+        return functools.partial(self._function.prepared_async_call, _dim(grid), _dim(block), self._device.stream)
 
     def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> None:
         """See :class:`spgraph_bench.device.base.Kernel`."""
@@ -204,9 +201,7 @@ class CudaKernel:
 class CudaModule:
     """One source module, and the same cubin for what PyCUDA does not offer."""
 
-    def __init__(
-        self, device: CudaDevice, module: CachedModule, source: str, defines: Mapping[str, str]
-    ) -> None:
+    def __init__(self, device: CudaDevice, module: CachedModule, source: str, defines: Mapping[str, str]) -> None:
         self._device = device
         self.source_module = module
         self._source = source
@@ -252,8 +247,7 @@ class CudaDevice:
             count = driver.Device.count()
         except driver.Error as cause:
             raise DeviceError(
-                f"the NVIDIA driver does not answer ({cause})",
-                remedy="see `spgraph doctor`, or --device host",
+                f"the NVIDIA driver does not answer ({cause})", remedy="see `spgraph doctor`, or --device host"
             ) from None
         if index >= count:
             raise DeviceError(
@@ -291,12 +285,8 @@ class CudaDevice:
             toolkit=find_nvcc().version,
             uuid=pseudonym("gpu", gpu_uuid(self.index)),
             extra={
-                "shared_bytes_per_block": int(
-                    self._device.get_attribute(attributes.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
-                ),
-                "shared_bytes_per_sm": int(
-                    self._device.get_attribute(attributes.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)
-                ),
+                "shared_bytes_per_block": int(self._device.get_attribute(attributes.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)),
+                "shared_bytes_per_sm": int(self._device.get_attribute(attributes.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)),
                 "cuda_driver_api": f"{version // 1000}.{version % 1000 // 10}",
             },
         )
@@ -323,9 +313,7 @@ class CudaDevice:
             # cuMemAlloc refuses zero bytes; an empty array still needs an address.
             memory = self.driver.mem_alloc(max(size, 16))
         except self.driver.MemoryError:
-            raise LaunchError(
-                f"{size:,} bytes do not fit: {self.free_bytes():,} are free on the device"
-            ) from None
+            raise LaunchError(f"{size:,} bytes do not fit: {self.free_bytes():,} are free on the device") from None
         return CudaBuffer(memory, shape, kind)
 
     def upload(self, array: npt.NDArray[Any]) -> CudaBuffer:

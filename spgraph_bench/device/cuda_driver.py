@@ -119,9 +119,14 @@ class Library:
         return int(checked(ask(function, threads, shared), f"occupancy of {name}"))
 
     def cooperative(
-        self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int], stream: int,
-        args: Sequence[Arg], shared: int,
-    ) -> Callable[[], None]:  # fmt: skip
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        stream: int,
+        args: Sequence[Arg],
+        shared: int,
+    ) -> Callable[[], None]:
         """A callable that launches `name` cooperatively on `stream` (a handle)."""
         function, arguments = self._function(name, shared), _Arguments(name, args)
         launch, handle = self._driver.cuLaunchCooperativeKernel, self._driver.CUstream(stream)
@@ -134,9 +139,14 @@ class Library:
         return run
 
     def launch(
-        self, name: str, grid: tuple[int, int, int], block: tuple[int, int, int], stream: int,
-        args: Sequence[Arg], shared: int,
-    ) -> Callable[[], None]:  # fmt: skip
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        stream: int,
+        args: Sequence[Arg],
+        shared: int,
+    ) -> Callable[[], None]:
         """A callable that launches `name` on `stream` (a handle), its arguments packed once."""
         function, arguments = self._function(name, shared), _Arguments(name, args)
         launch, handle = self._driver.cuLaunchKernel, self._driver.CUstream(stream)
@@ -149,9 +159,7 @@ class Library:
         return run
 
 
-def _instantiated(
-    driver: Any, graph: Any, stream: Any, work: Callable[[], None], flags: int = 0
-) -> Callable[[], None]:
+def _instantiated(driver: Any, graph: Any, stream: Any, work: Callable[[], None], flags: int = 0) -> Callable[[], None]:
     """`work` is kept with the graph: the graph holds addresses of its buffers, and nothing else might."""
     executable = checked(driver.cuGraphInstantiate(graph, flags), "instantiating a graph")
     checked(driver.cuGraphUpload(executable, stream), "uploading a graph")
@@ -193,9 +201,7 @@ def repeat_while(stream: int, body: Callable[[np.uint64], Callable[[], None]]) -
     driver = bindings()
     version = checked(driver.cuDriverGetVersion(), "asking the driver's version")
     if version < 12040 or not hasattr(driver, "cuGraphConditionalHandleCreate"):
-        raise SkipError(
-            f"conditional nodes need CUDA 12.4; the driver offers {version // 1000}.{version % 1000 // 10}"
-        )
+        raise SkipError(f"conditional nodes need CUDA 12.4; the driver offers {version // 1000}.{version % 1000 // 10}")
     handle = driver.CUstream(stream)
     context = checked(driver.cuCtxGetCurrent(), "asking for the context")
     graph = checked(driver.cuGraphCreate(0), "making a graph")

@@ -39,35 +39,32 @@ from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipErr
 from spgraph_bench.memory import available_memory
 from spgraph_bench.paths import cuda_dir
 from spgraph_bench.toolchain.cxx import chosen_sanitizers, find_compiler
-from spgraph_bench.toolchain.modules import (
-    Request,
-    build,
-    compiled,
-    compiler_identity,
-    run_compiler,
-    source_digest,
-)
+from spgraph_bench.toolchain.modules import Request, build, compiled, compiler_identity, run_compiler, source_digest
 from spgraph_bench.toolchain.places import line_of
 
-__all__ = [
-    "HostBuffer",
-    "HostDevice",
-    "HostKernel",
-    "HostModule",
-    "available",
-    "module_request",
-    "sanitizer_env",
-]
+__all__ = ["HostBuffer", "HostDevice", "HostKernel", "HostModule", "available", "module_request", "sanitizer_env"]
 
 # A call before each load and store: cuda/host/spg_hooks.hpp. Structures are copied whole, as nvcc does it.
 _HOOKS = (
-    "-DSPG_HOOKS", "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0",
-    "--param=tsan-distinguish-volatile=1", "-fno-tree-vectorize", "-fno-tree-sra",
-)  # fmt: skip
+    "-DSPG_HOOKS",
+    "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+    "-fno-tree-vectorize",
+    "-fno-tree-sra",
+)
 _FLAGS = (
-    "-std=c++17", "-O2", "-g1", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing",
-    "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fvisibility=hidden",
-)  # fmt: skip
+    "-std=c++17",
+    "-O2",
+    "-g1",
+    "-fPIC",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-U_FORTIFY_SOURCE",
+    "-fvisibility=hidden",
+)
 _MULTIPROCESSORS = 4  # spg_runtime.cpp's kMaxLive / 2048: the same on every machine, so that counts are too
 _THREADS, _SHARED_BYTES = 2048, 227 << 10
 _REFUSED = (9, 720)  # invalid configuration, cooperative launch too large: CUDA tells at the launch itself
@@ -112,9 +109,7 @@ def sanitizer_env(*sanitizers: str) -> dict[str, str]:
             raise DeviceError(f"{ask[0]} has no AddressSanitizer", remedy="install libasan, or use g++")
         env["LD_PRELOAD"] = library
         # Leaks are Python's business; an error becomes a LaunchError and need not end the process.
-        env["ASAN_OPTIONS"] = (
-            "detect_leaks=0:halt_on_error=0:suppress_equal_pcs=0:detect_stack_use_after_return=0"
-        )
+        env["ASAN_OPTIONS"] = "detect_leaks=0:halt_on_error=0:suppress_equal_pcs=0:detect_stack_use_after_return=0"
     return env
 
 
@@ -145,9 +140,7 @@ def _identity(compiler: list[str]) -> str:
 def _need_hooks(compiler: list[str]) -> None:
     # clang has such hooks too, but moves accesses to other lines and takes none of g++'s parameters.
     if "clang" in compiler_identity(shlex.join(compiler)).lower():
-        raise DeviceError(
-            f"{shlex.join(compiler)} has no hooks for races and traces", remedy="use g++: CXX=g++"
-        )
+        raise DeviceError(f"{shlex.join(compiler)} has no hooks for races and traces", remedy="use g++: CXX=g++")
 
 
 def _runtime_request(sanitizers: tuple[str, ...]) -> Request:
@@ -158,15 +151,7 @@ def _runtime_request(sanitizers: tuple[str, ...]) -> Request:
         _need_hooks(compiler)
 
     def make(target: Path) -> str:
-        command: list[str | Path] = [
-            *compiler,
-            *options,
-            "-shared",
-            "host/spg_runtime.cpp",
-            "-o",
-            target,
-            "-ldl",
-        ]
+        command: list[str | Path] = [*compiler, *options, "-shared", "host/spg_runtime.cpp", "-o", target, "-ldl"]
         return run_compiler(command, "host/spg_runtime.cpp", cwd=root)
 
     parts = (source_digest(root / "host/spg_runtime.cpp"), *_portable(options), _identity(compiler))
@@ -221,9 +206,7 @@ def module_request(
 
     digest = source_digest(root / source, include_dirs)
     said = (Path(compiler[-1]).name, *_portable(options), *defined)
-    return Request(
-        (source, digest, *_portable(options), *defined, _identity(compiler)), make, ".so", source, said
-    )
+    return Request((source, digest, *_portable(options), *defined, _identity(compiler)), make, ".so", source, said)
 
 
 def _parameters(code: str, start: int) -> tuple[str, int]:
@@ -257,12 +240,16 @@ class _Settings(ctypes.Structure):
     """spg_device of spg_runtime.hpp."""
 
     _counters = (
-        "global_atomics", "shared_atomics", "kernel_launches", "child_launches", "barriers", "claims",
+        "global_atomics",
+        "shared_atomics",
+        "kernel_launches",
+        "child_launches",
+        "barriers",
+        "claims",
         "reservations",
-    )  # fmt: skip
+    )
     _fields_ = [
-        (name, ctypes.c_ulonglong)
-        for name in ("seed", "pending_limit", "heap_limit", "strict", "traced", *_counters)
+        (name, ctypes.c_ulonglong) for name in ("seed", "pending_limit", "heap_limit", "strict", "traced", *_counters)
     ]
 
 
@@ -289,8 +276,15 @@ def _runtime(sanitizers: tuple[str, ...]) -> ctypes.CDLL:
     library = _load(build(_runtime_request(sanitizers)), ctypes.RTLD_GLOBAL)
     pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     library.spg_launch.argtypes = [
-        ctypes.c_char_p, pointer, pointer, pointer, pointer, ctypes.c_ulonglong, integer, pointer,
-    ]  # fmt: skip
+        ctypes.c_char_p,
+        pointer,
+        pointer,
+        pointer,
+        pointer,
+        ctypes.c_ulonglong,
+        integer,
+        pointer,
+    ]
     library.spg_launch.restype = integer
     library.spg_message.restype = library.spg_place.restype = ctypes.c_char_p
     library.spg_alloc.argtypes, library.spg_alloc.restype = [size], pointer
@@ -387,9 +381,7 @@ class HostKernel:
             # Signs may differ (bit masks); characters, structures and void take anything.
             ours, theirs = ("i" if k in "iu" else k for k in (target, given))
             if target in "iufb" and given in "iufb" and (ours, target_size) != (theirs, arg.dtype.itemsize):
-                raise TypeError(
-                    f"{what} points to {_words(target, target_size)}, got a buffer of {arg.dtype}"
-                )
+                raise TypeError(f"{what} points to {_words(target, target_size)}, got a buffer of {arg.dtype}")
             return int(arg.ptr).to_bytes(size, "little")
         if not isinstance(arg, np.generic):
             got = "a buffer" if hasattr(arg, "ptr") else type(arg).__name__
@@ -399,9 +391,7 @@ class HostKernel:
             raise TypeError(f"{what} is {_words(kind, size)}, got {arg.dtype}")
         return arg.tobytes()
 
-    def bind(
-        self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False
-    ) -> Callable[[], None]:
+    def bind(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> Callable[[], None]:
         """A callable without arguments that does this launch.
 
         `cooperative`: the kernel uses ``grid.sync()``. Raises TypeError for wrong arguments; the callable
@@ -418,9 +408,15 @@ class HostKernel:
         shape = (ctypes.c_uint * 6)(*_dim(grid), *_dim(block))
         device, launch = self._device, self._device._library.spg_launch
         fixed = (
-            self.name.encode(), self._entry.call, self._entry.kernel, ctypes.addressof(pointers),
-            ctypes.addressof(shape), shared, int(cooperative), ctypes.addressof(device._settings),
-        )  # fmt: skip
+            self.name.encode(),
+            self._entry.call,
+            self._entry.kernel,
+            ctypes.addressof(pointers),
+            ctypes.addressof(shape),
+            shared,
+            int(cooperative),
+            ctypes.addressof(device._settings),
+        )
         keep = (args, values, pointers, shape, self)
 
         def run(_keep: Any = keep) -> None:
@@ -454,9 +450,7 @@ def _words(kind: str, size: int) -> str:
 class HostModule:
     """One compiled ``.cu`` file."""
 
-    def __init__(
-        self, device: HostDevice, source: str, library: ctypes.CDLL, describe: Callable[[], Compiled]
-    ) -> None:
+    def __init__(self, device: HostDevice, source: str, library: ctypes.CDLL, describe: Callable[[], Compiled]) -> None:
         self._device = device
         self._source = source
         self._library = library
@@ -500,9 +494,7 @@ class HostDevice:
         _need_compiler()
         self._sanitizers = ("race",) if traced else chosen_sanitizers()
         self._library = _runtime(self._sanitizers)
-        self._settings = _Settings(
-            seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict, traced=traced
-        )
+        self._settings = _Settings(seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict, traced=traced)
         self._failure: LaunchError | None = None
         self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], HostModule] = {}
 
@@ -518,11 +510,7 @@ class HostDevice:
             multiprocessors=_MULTIPROCESSORS,
             l2_bytes=_cache_bytes(),
             toolkit=version[1] if len(version) > 1 else "",
-            extra={
-                "seed": int(self._settings.seed),
-                "sanitizers": list(self._sanitizers),
-                "cores": usable_cores(),
-            },
+            extra={"seed": int(self._settings.seed), "sanitizers": list(self._sanitizers), "cores": usable_cores()},
         )
 
     def compile(self, source: str, defines: Mapping[str, str] | None = None) -> HostModule:
@@ -549,9 +537,7 @@ class HostDevice:
     def write(self, buffer: Any, array: npt.NDArray[Any]) -> None:
         """Overwrite `buffer` with `array`. Raises TypeError unless dtype and size are the same."""
         if array.dtype != buffer.dtype or array.nbytes != buffer.nbytes:
-            raise TypeError(
-                f"buffer of {buffer.shape} {buffer.dtype} cannot take {array.shape} {array.dtype}"
-            )
+            raise TypeError(f"buffer of {buffer.shape} {buffer.dtype} cannot take {array.shape} {array.dtype}")
         contiguous = np.ascontiguousarray(array)
         ctypes.memmove(buffer.ptr, contiguous.ctypes.data, buffer.nbytes)
 
@@ -596,11 +582,7 @@ class HostDevice:
 
     def set_limit(self, name: Limit, value: int) -> None:
         """CUDA's limits for launches and malloc on the device: 2,048 and 8 MiB unless set."""
-        setattr(
-            self._settings,
-            {"pending_launches": "pending_limit", "malloc_heap_bytes": "heap_limit"}[name],
-            value,
-        )
+        setattr(self._settings, {"pending_launches": "pending_limit", "malloc_heap_bytes": "heap_limit"}[name], value)
 
     def free_bytes(self) -> int:
         """Memory that the system can still give, within the limits of control groups and ulimit."""
@@ -627,9 +609,7 @@ class HostDevice:
         for name in _Settings._counters:
             setattr(self._settings, name, 0)
 
-    def reset_trace(
-        self, multiprocessors: int = 132, l1_bytes: int = 192 << 10, l2_bytes: int = 50 << 20
-    ) -> None:
+    def reset_trace(self, multiprocessors: int = 132, l1_bytes: int = 192 << 10, l2_bytes: int = 50 << 20) -> None:
         """Forget what was traced. The sizes are those of the modelled caches; the defaults are an H200's."""
         self._library.spg_trace_reset(multiprocessors, l1_bytes, l2_bytes)
 

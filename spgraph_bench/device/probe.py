@@ -200,9 +200,7 @@ def package_version(name: str) -> str | None:
 
 def try_import(module: str) -> str | None:
     """Why ``import module`` fails, tried in a process of its own; None if it works."""
-    code = (
-        f"try: import {module}\nexcept BaseException as e: raise SystemExit(f'{{type(e).__name__}}: {{e}}')"
-    )
+    code = f"try: import {module}\nexcept BaseException as e: raise SystemExit(f'{{type(e).__name__}}: {{e}}')"
     try:
         done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
@@ -226,8 +224,10 @@ def toolkit_root() -> Path | None:
     try:
         said = subprocess.run(
             [nvcc.path, "--dryrun", "-x", "cu", "-c", "-o", os.devnull, os.devnull],
-            capture_output=True, text=True, timeout=20,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
     except (OSError, subprocess.SubprocessError):
         said = None
     found = re.search(r"TOP=(\S.*)", said.stderr) if said else None
@@ -252,9 +252,7 @@ def pycuda_lack(imported: str | None = None) -> Lack | None:
         return Lack("PyCUDA is not installed, and its build needs the CUDA toolkit", toolkit_command())
     headers = root / "include"
     if not (headers / "cuda.h").is_file():
-        return Lack(
-            f"PyCUDA is not installed, and its build would stop: no cuda.h in {headers}", toolkit_command()
-        )
+        return Lack(f"PyCUDA is not installed, and its build would stop: no cuda.h in {headers}", toolkit_command())
     # PyCUDA looks for headers beside the nvcc on PATH, which may be a wrapper somewhere else.
     on_path = shutil.which("nvcc")
     beside = on_path and (Path(on_path).parent.parent / "include" / "cuda.h").is_file()

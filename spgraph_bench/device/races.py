@@ -63,8 +63,7 @@ def found(text: bytes) -> tuple[list[Race], int] | None:
         name = f"{array}[{index}]" if array else f"byte {index} of an allocation"
         name = f"shared {name}" if shared == "1" else name
         first, second = (
-            Access(what, _place(frames.get(place, [])), thread)
-            for what, place, thread in (both[:3], both[3:])
+            Access(what, _place(frames.get(place, [])), thread) for what, place, thread in (both[:3], both[3:])
         )
         key = (rule, kernel, *sorted((first.place, second.place)))
         result.setdefault(key, Race(rule, kernel, name, int(size), first, second))

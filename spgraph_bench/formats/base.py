@@ -89,11 +89,7 @@ class Format(ABC):
 
     @abstractmethod
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         """Convert; vectorised, no Python loop over rows or nonzeros. `offsets` is the row-offset type."""
 
@@ -102,18 +98,11 @@ class Format(ABC):
         """The canonical matrix again: ``unpack(pack(A, float64)).equals(A)`` (see :attr:`keeps_zeros`)."""
 
     @abstractmethod
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         """Exactly ``pack(...).stored_bytes``, from the statistics alone, before anything is allocated."""
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         """Why this matrix should not be packed so (with the figures), or None.
 

@@ -119,9 +119,7 @@ class Binned(Format):
             "tile_width": Parameter(
                 "auto", "columns of x kept in shared memory at a time, up to 65535", ("auto",), (1, 65535)
             ),
-            "bin_entries": Parameter(
-                "auto", "products added up by one block, up to 65535", ("auto",), (1, 65535)
-            ),
+            "bin_entries": Parameter("auto", "products added up by one block, up to 65535", ("auto",), (1, 65535)),
         }
     )
 
@@ -139,11 +137,7 @@ class Binned(Format):
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
         width, capacity = self._sizes(csr.cols, csr.nnz, value.itemsize, params)
@@ -163,9 +157,7 @@ class Binned(Format):
             counts = np.bincount(tile, minlength=tiles)
             groups = -(-counts // GROUP)
             ends = np.cumsum(counts)
-            slot = np.arange(len(source)) + np.repeat(
-                GROUP * (np.cumsum(groups) - groups) - (ends - counts), counts
-            )
+            slot = np.arange(len(source)) + np.repeat(GROUP * (np.cumsum(groups) - groups) - (ends - counts), counts)
             total = int(groups.sum())
             pos = np.full(total * GROUP, HOLE, np.uint16)
             col = np.zeros(total * GROUP, np.uint16)
@@ -199,10 +191,13 @@ class Binned(Format):
             "split_row": np.unique(bins.row_id[bins.split]).astype(np.int32),
         }
         meta = {
-            "tile_width": width, "bin_entries": capacity, "tiles": tiles, "bins": count,
+            "tile_width": width,
+            "bin_entries": capacity,
+            "tiles": tiles,
+            "bins": count,
             "slots": len(dest) * GROUP,
             "most_entries": int(np.diff(length_before[bins.bin_row]).max(initial=0)),
-        }  # fmt: skip
+        }
         padding = (meta["slots"] - csr.nnz) * (value.itemsize + 4)
         stored = sum(a.nbytes for a in arrays.values())
         return Packed(
@@ -238,9 +233,7 @@ class Binned(Format):
         # Loose: the last part of a cut row is shorter than the others and lies in a bin before them.
         return csr_from_loose(packed, row, col, val)
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         """Counts the buckets, which takes a pass over the column indices."""
         assert stats.csr is not None
         csr = stats.csr
@@ -257,12 +250,7 @@ class Binned(Format):
         return groups * per_group + 4 * (tiles + 1 + 3 * count + 2 + parts + split) + 2 * (parts + count)
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         """Refused where the buckets are so thin that padding outweighs the entries."""
         if not stats.nnz:
@@ -297,14 +285,11 @@ def refuse_thin_buckets(name: str, stats: MatrixStats, need: int, value_bytes: i
     per_nonzero = need / stats.nnz
     if per_nonzero > 4 * (value_bytes + 4) and stats.nnz > 100_000:
         return (
-            f"{name} stores {per_nonzero:.0f} bytes per nonzero: its buckets are nearly empty; "
-            "--force-format overrides"
+            f"{name} stores {per_nonzero:.0f} bytes per nonzero: its buckets are nearly empty; --force-format overrides"
         )
     return None
 
 
-def _by_group(
-    parts: list[npt.NDArray[Any]], dtype: np.dtype[Any], order: npt.NDArray[np.int64]
-) -> npt.NDArray[Any]:
+def _by_group(parts: list[npt.NDArray[Any]], dtype: np.dtype[Any], order: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """The concatenated `parts`, their groups of 8 in `order`."""
     return np.concatenate([*parts, np.empty(0, dtype)]).reshape(-1, GROUP)[order].reshape(-1)

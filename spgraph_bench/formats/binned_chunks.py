@@ -111,21 +111,21 @@ class BinnedChunks(Format):
     predicts_exactly = False
     tunables = MappingProxyType(
         {
-            "tiles": Parameter("auto", "column tiles; auto: 132, more where they would be too wide",
-                               ("auto",), (1, 1 << 20)),
-            "bin_entries": Parameter("auto", "entries of a bin; auto: 32,768, fewer for small matrices",
-                                   ("auto",), (1, 1 << 24)),
+            "tiles": Parameter(
+                "auto", "column tiles; auto: 132, more where they would be too wide", ("auto",), (1, 1 << 20)
+            ),
+            "bin_entries": Parameter(
+                "auto", "entries of a bin; auto: 32,768, fewer for small matrices", ("auto",), (1, 1 << 24)
+            ),
             "chunk_bins": Parameter(TILES, "bins of a chunk", None, (1, 1 << 20)),
         }
-    )  # fmt: skip
+    )
 
     def _number(self, name: str, params: dict[str, Any]) -> int:
         """The parameter `name`, 0 for "auto". Raises UsageError."""
         return whole_number_param(self.tunables, params, name) or 0
 
-    def _plan(
-        self, csr: CSR, value_bytes: int, params: dict[str, Any]
-    ) -> tuple[npt.NDArray[np.int64], _Bins]:
+    def _plan(self, csr: CSR, value_bytes: int, params: dict[str, Any]) -> tuple[npt.NDArray[np.int64], _Bins]:
         """The first column of each tile (and the end), and the bins."""
         widest = min(TILE_BYTES // value_bytes, (1 << 16) - 1)
         tiles = self._number("tiles", params) or max(1, min(TILES, csr.nnz // LEAST_TILE))
@@ -140,11 +140,7 @@ class BinnedChunks(Format):
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
         tile_col, bins = self._plan(csr, value.itemsize, params)
@@ -198,11 +194,14 @@ class BinnedChunks(Format):
             "split_row": np.unique(split).astype(np.int32),
         }
         meta = {
-            "tiles": tiles, "bins": count, "chunks": chunks, "slots": len(val),
+            "tiles": tiles,
+            "bins": count,
+            "chunks": chunks,
+            "slots": len(val),
             "widest": int(np.diff(tile_col).max()),
             "most_sums": int((bins.end - bins.first + extras).max(initial=0)) + SPARE,
             "most_groups": int(np.diff(chunk_group).max(initial=0)),
-        }  # fmt: skip
+        }
         stored = sum(a.nbytes for a in arrays.values())
         return Packed(
             self.name,
@@ -219,9 +218,7 @@ class BinnedChunks(Format):
 
     def unpack(self, packed: Packed) -> CSR:
         cell = np.repeat(np.arange(packed.chunks * packed.tiles), np.diff(packed.start))
-        column = (
-            packed.col.reshape(-1, GROUP) + packed.tile_col[cell % packed.tiles].astype(np.int64)[:, None]
-        )
+        column = packed.col.reshape(-1, GROUP) + packed.tile_col[cell % packed.tiles].astype(np.int64)[:, None]
         chunk_group = packed.bin_group[packed.chunk_bin].astype(np.int64)
         to = packed.dest + chunk_group[cell // packed.tiles]
         col, val = in_sum_order(packed, column, to)
@@ -236,9 +233,7 @@ class BinnedChunks(Format):
         slot[extra] = packed.extra_row[packed.extra_ptr[bin_of[extra]] + slot[extra] - rows[bin_of[extra]]]
         return csr_from_loose(packed, first[bin_of] + slot, col[real].astype(np.int32), val[real])
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         """Counts the buckets, in a pass over the column indices; an upper bound for the extra sums."""
         assert stats.csr is not None
         csr = stats.csr
@@ -258,12 +253,7 @@ class BinnedChunks(Format):
         return int(groups * GROUP * (value_bytes + 4) + 4 * words + 2 * extras)
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         """Refused where the buckets are so thin that padding outweighs the entries."""
         if not stats.nnz:
@@ -272,9 +262,7 @@ class BinnedChunks(Format):
         if free_bytes is not None and need > free_bytes:
             return f"{self.name} needs {human_bytes(need)}; device has {human_bytes(free_bytes)} free"
         if need // (value_bytes + 4) >= 1 << 31:
-            return (
-                f"{self.name} counts slots in 32 bits; this matrix makes up to {need // (value_bytes + 4):,}"
-            )
+            return f"{self.name} counts slots in 32 bits; this matrix makes up to {need // (value_bytes + 4):,}"
         return None if force else refuse_thin_buckets(self.name, stats, need, value_bytes)
 
 
@@ -324,9 +312,13 @@ def _cut_rows(csr: CSR, entries: int, most_rows: int) -> _Bins:
 
 @quiet_overflow
 def _pack_bin(
-    csr: CSR, bins: _Bins, b: int, tile_of: npt.NDArray[np.uint16], tile_col: npt.NDArray[np.int64],
+    csr: CSR,
+    bins: _Bins,
+    b: int,
+    tile_of: npt.NDArray[np.uint16],
+    tile_col: npt.NDArray[np.int64],
     value: np.dtype[Any],
-) -> _Bin:  # fmt: skip
+) -> _Bin:
     start, stop = int(bins.entry[b]), int(bins.entry[b + 1])
     first, end = int(bins.first[b]), int(bins.end[b])
     within = np.clip(csr.row_ptr[first : end + 1], start, stop)

@@ -65,22 +65,14 @@ class BlockedELL(Format):
 
     name = "blocked-ell"
     title = "dense blocks of 16 or 32, equally many in each block row"
-    wins = (
-        "Wins for SpMM on tensor cores, on matrices of dense blocks of 16 or 32. Loses by fill anywhere else."
-    )
+    wins = "Wins for SpMM on tensor cores, on matrices of dense blocks of 16 or 32. Loses by fill anywhere else."
     order = 88
     keeps_zeros = False
-    tunables = MappingProxyType(
-        {"ell_block": Parameter(16, "rows and columns of a block of blocked-ell", SIDES)}
-    )
+    tunables = MappingProxyType({"ell_block": Parameter(16, "rows and columns of a block of blocked-ell", SIDES)})
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value, side = value_type(dtype, half=True), _side(params)
         lengths = _lengths(csr, side)
@@ -116,21 +108,14 @@ class BlockedELL(Format):
         col = packed.block_col[block_row, slot].astype(np.int64) * packed.side + j
         return csr_from_loose(packed, row, col.astype(np.int32), packed.block_val[block_row, slot, i, j])
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         """Counts the blocks, which takes a pass over the column indices."""
         assert stats.csr is not None, "the number of blocks depends on the columns"
         side = _side(params)
         return _bytes(_lengths(stats.csr, side), side, value_bytes)
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         """Refused where blocks are so empty, or so unevenly spread, that more than 64 slots are stored for
         each nonzero."""

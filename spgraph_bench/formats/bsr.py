@@ -12,14 +12,7 @@ import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats.base import Format, Packed, register
-from spgraph_bench.formats.common import (
-    OfLastMatrix,
-    csr_from_loose,
-    offset_type,
-    quiet_overflow,
-    ranges,
-    value_type,
-)
+from spgraph_bench.formats.common import OfLastMatrix, csr_from_loose, offset_type, quiet_overflow, ranges, value_type
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges, sample_blocks
@@ -84,8 +77,7 @@ def _given(text: Any) -> tuple[int, int] | None:
     r, c = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not (0 < r <= MOST and 0 < c <= MOST):
         raise UsageError(
-            f"block_size cannot be {text!r}",
-            remedy=f'take "auto", or rows x columns up to {MOST}: 3, 3x3, 2x4',
+            f"block_size cannot be {text!r}", remedy=f'take "auto", or rows x columns up to {MOST}: 3, 3x3, 2x4'
         )
     return r, c
 
@@ -158,10 +150,7 @@ def _remembered(csr: CSR, sizes: _Sizes, until_none_fills: bool = False) -> list
 
 
 def choose_block_size(
-    csr: CSR,
-    block_size: Any = "auto",
-    value_bytes: int = 4,
-    count: Callable[[CSR, _Sizes], list[_Size]] = _counts,
+    csr: CSR, block_size: Any = "auto", value_bytes: int = 4, count: Callable[[CSR, _Sizes], list[_Size]] = _counts
 ) -> _Size:
     """The size (rows, cols, blocks): the one given, or of those at least 60 % full the one of least bytes, or
     a smaller one that needs hardly more.
@@ -191,26 +180,17 @@ class BSR(Format):
     name = "bsr"
     title = "blocks of r x c, one column index each"
     wins = (
-        "Wins on matrices made of small dense blocks: one index for a block. Loses by fill where blocks are "
-        "not full."
+        "Wins on matrices made of small dense blocks: one index for a block. Loses by fill where blocks are not full."
     )
     order = 84
     keeps_zeros = False
     tunables = MappingProxyType(
-        {
-            "block_size": Parameter(
-                "auto", 'rows x columns of a block: "auto", 3, 3x3, 2x4, ... up to 8x8', check=_given
-            )
-        }
+        {"block_size": Parameter("auto", 'rows x columns of a block: "auto", 3, 3x3, 2x4, ... up to 8x8', check=_given)}
     )
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
         r, c, blocks = choose_block_size(csr, params.get("block_size", "auto"), value.itemsize)
@@ -262,30 +242,21 @@ class BSR(Format):
         col = packed.block_col[block].astype(np.int64) * c + j
         return csr_from_loose(packed, row, col.astype(np.int32), packed.block_val[block, i, j])
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         """Counts the blocks, which takes a pass over the column indices."""
         assert stats.csr is not None, "the number of blocks depends on the columns"
         size = choose_block_size(stats.csr, params.get("block_size", "auto"), value_bytes, _remembered)
         return (-(-stats.rows // size.rows) + 1) * offset_bytes + size.bytes(value_bytes)
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         assert stats.csr is not None
         given = _given(params.get("block_size", "auto"))
         least = stats.nnz * value_bytes
         if free_bytes is not None and least > free_bytes:
             # Known without looking at a single column.
-            return (
-                f"{self.name} needs {human_bytes(least)} and more; device has {human_bytes(free_bytes)} free"
-            )
+            return f"{self.name} needs {human_bytes(least)} and more; device has {human_bytes(free_bytes)} free"
         if not force and stats.nnz and not _remembered(stats.csr, (given,) if given else SIZES, True):
             tried = f"blocks of {given[0]}x{given[1]} are not" if given else "no size of blocks is"
             return f"{tried} {BLOCK_FILL:.0%} full on average; --force-format overrides"
@@ -316,18 +287,12 @@ class SlicedBSR(BSR):
 
     name = "bsr-sliced"
     title = "blocks of r x c, interleaved over slices of 32 block rows"
-    wins = (
-        "Wins where BSR wins and block rows are short: a warp reads whole sectors. Loses its conversion time."
-    )
+    wins = "Wins where BSR wins and block rows are short: a warp reads whole sectors. Loses its conversion time."
     order = 86
     predicts_exactly = False
 
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         plain = _PLAIN.pack(csr, dtype, offsets, **params)
         elements, w = plain.block_rows * plain.block_cols, WIDE_BYTES // plain.dtype.itemsize
@@ -369,9 +334,7 @@ class SlicedBSR(BSR):
             offsets=slice_ptr.dtype,
         )
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         """As for BSR, and which columns and lengths are short; with all the places between slices that there
         can be."""
         assert stats.csr is not None, "the number of blocks depends on the columns"

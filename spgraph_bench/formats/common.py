@@ -40,9 +40,7 @@ PADDING = -1
 MAX_SLOTS_PER_NONZERO = 64
 """Padded formats beyond this are refused: reading them costs more than any kernel can win back."""
 
-VALUES_DIFFER = (
-    "its values differ or are not finite: only patterns and matrices of one value can do without them"
-)
+VALUES_DIFFER = "its values differ or are not finite: only patterns and matrices of one value can do without them"
 """The refusal of formats without values."""
 
 INT32_ENTRIES = 2**31 - 1 - 2**16
@@ -117,9 +115,7 @@ def one_value(csr: CSR) -> float | None:
     return value if same else None
 
 
-def ranges(
-    starts: npt.NDArray[np.integer[Any]], counts: npt.NDArray[np.integer[Any]]
-) -> npt.NDArray[np.int64]:
+def ranges(starts: npt.NDArray[np.integer[Any]], counts: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     """``[starts[0], starts[0] + 1, ...(counts[0] of them), starts[1], ...]``, int64 ``[sum(counts)]``."""
     ends = np.cumsum(counts, dtype=np.int64)
     total = int(ends[-1]) if len(ends) else 0
@@ -141,10 +137,7 @@ def csr_from_entries(
 
 
 def csr_from_loose(
-    packed: Packed,
-    row: npt.NDArray[np.integer[Any]],
-    col: npt.NDArray[np.int32],
-    val: npt.NDArray[np.floating[Any]],
+    packed: Packed, row: npt.NDArray[np.integer[Any]], col: npt.NDArray[np.int32], val: npt.NDArray[np.floating[Any]]
 ) -> CSR:
     """CSR of the entries of `packed` in whatever order; `val` is left out if it is a pattern."""
     by_column = np.argsort(col, kind="stable")
@@ -154,23 +147,11 @@ def csr_from_loose(
 
 def human_count(count: int) -> str:
     """4.2 M, 97,913."""
-    return (
-        f"{count:,}"
-        if count < 1_000_000
-        else f"{count / 1e6:,.3g} M"
-        if count < 1e9
-        else f"{count / 1e9:.3g} G"
-    )
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:,.3g} M" if count < 1e9 else f"{count / 1e9:.3g} G"
 
 
 def refuse_padding(
-    name: str,
-    stats: MatrixStats,
-    slots: int,
-    need: int,
-    free_bytes: int | None,
-    force: bool,
-    why: str | None = None,
+    name: str, stats: MatrixStats, slots: int, need: int, free_bytes: int | None, force: bool, why: str | None = None
 ) -> str | None:
     """The refusal of a format that stores `slots` slots in `need` bytes, with the figures, or None.
 

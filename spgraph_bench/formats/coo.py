@@ -35,11 +35,7 @@ class COO(Format):
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         """Arrays may share memory with `csr`: they are read-only by agreement."""
         val = csr.value_array(value_type(dtype))
@@ -59,7 +55,5 @@ class COO(Format):
     def unpack(self, packed: Packed) -> CSR:
         return csr_from_loose(packed, packed.row, packed.col, packed.val)
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return stats.nnz * (8 + value_bytes)

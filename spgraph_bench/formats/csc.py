@@ -27,18 +27,12 @@ class CompressedColumns(Format):
 
     name = "csc"
     title = "compressed sparse columns"
-    wins = (
-        "Wins for A^T x and for bottom-up searches, which walk in-edges. Loses for A x, which must scatter."
-    )
+    wins = "Wins for A^T x and for bottom-up searches, which walk in-edges. Loses for A x, which must scatter."
     order = 30
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
         offset = offset_type(offsets, csr.nnz)
@@ -60,11 +54,7 @@ class CompressedColumns(Format):
 
     def unpack(self, packed: Packed) -> CSR:
         col = np.repeat(np.arange(packed.cols, dtype=np.int32), np.diff(packed.col_ptr))
-        return csr_from_entries(
-            packed.rows, packed.cols, packed.row, col, None if packed.pattern else packed.val
-        )
+        return csr_from_entries(packed.rows, packed.cols, packed.row, col, None if packed.pattern else packed.val)
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return (stats.cols + 1) * offset_bytes + stats.nnz * (4 + value_bytes)

@@ -35,11 +35,7 @@ class CompressedRows(Format):
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         """Arrays may share memory with `csr`: they are read-only by agreement."""
         val = csr.value_array(value_type(dtype, half=True))
@@ -65,7 +61,5 @@ class CompressedRows(Format):
             None if packed.pattern else packed.val.astype(np.float64, copy=False),
         )
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return (stats.rows + 1) * offset_bytes + stats.nnz * (4 + value_bytes)

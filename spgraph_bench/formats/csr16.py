@@ -56,11 +56,7 @@ class CSR16(Format):
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         """Raises UsageError where 16 bits are too few."""
         val = csr.value_array(value_type(dtype))
@@ -96,18 +92,11 @@ class CSR16(Format):
             None if packed.pattern else packed.val.astype(np.float64, copy=False),
         )
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return (stats.rows + 1) * offset_bytes + stats.nnz * (2 + value_bytes) + 4 * -(-stats.nnz // GROUP)
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         """Too wide is not overridden by `force`: there is no way to store it."""
         if why := super().refuse(stats, free_bytes, value_bytes, force, **params):
@@ -118,7 +107,4 @@ class CSR16(Format):
 
 
 def _why(wide: int, groups: int) -> str:
-    return (
-        f"{human_count(wide)} of {human_count(groups)} groups of {GROUP} entries span more than "
-        f"{SPAN:,} columns"
-    )
+    return f"{human_count(wide)} of {human_count(groups)} groups of {GROUP} entries span more than {SPAN:,} columns"

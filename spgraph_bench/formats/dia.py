@@ -128,11 +128,7 @@ class DIA(Format):
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
         number = whole_number_param(self.tunables, params, "group")
@@ -169,19 +165,12 @@ class DIA(Format):
         values = None if packed.pattern else by_row[row, d].astype(np.float64)
         return CSR(packed.rows, packed.cols, row_ptr, col.astype(np.int32), values)
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         _, diag = _remembered(stats, whole_number_param(self.tunables, params, "group"))
         return len(diag) * (4 + _slots(stats.rows) * value_bytes)
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         need = self.predict_bytes(stats, value_bytes, **params)
         diagonals = len(_remembered(stats, whole_number_param(self.tunables, params, "group"))[1])

@@ -74,11 +74,7 @@ class ELL(Format):
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
         slots = int(csr.row_lengths().max(initial=0))
@@ -100,18 +96,11 @@ class ELL(Format):
         row, col, val = slot_entries(packed.col, None if packed.pattern else packed.val)
         return csr_from_entries(packed.rows, packed.cols, row, col, val)
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return stats.rows * stats.row_max * (4 + value_bytes)
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         need = self.predict_bytes(stats, value_bytes)
         return refuse_padding("ELL", stats, stats.rows * stats.row_max, need, free_bytes, force)

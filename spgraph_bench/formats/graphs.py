@@ -83,11 +83,7 @@ class _Graph(Format):
         raise NotImplementedError
 
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.int32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.int32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         """Arrays may share memory with `csr`: they are read-only by agreement. `dtype` is stored nowhere.
 
@@ -152,9 +148,7 @@ class PatternCSR(_Graph):
     def _arrays(self, csr: CSR, offsets: np.dtype[Any]) -> Arrays:
         return {"row_ptr": csr.row_ptr.astype(offsets, copy=False), "col": csr.col_idx}
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return (stats.rows + 1) * offset_bytes + 4 * stats.nnz + self._ids(stats, params)
 
 
@@ -182,9 +176,7 @@ class PatternCOO(_Graph):
         np.cumsum(np.bincount(packed.row, minlength=packed.rows), out=row_ptr[1:])
         return row_ptr, packed.col
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return 8 * stats.nnz + self._ids(stats, params)
 
 
@@ -213,9 +205,7 @@ class Adjacency(_Graph):
         col_ptr = row_ptr if row is csr.col_idx else in_ptr.astype(offsets, copy=False)
         return {"row_ptr": row_ptr, "col": csr.col_idx, "col_ptr": col_ptr, "row": row}
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         """At most: a symmetric pattern, which the statistics do not tell, takes half."""
         each = 4 * stats.nnz
         return (stats.rows + stats.cols + 2) * offset_bytes + 2 * each + self._ids(stats, params)

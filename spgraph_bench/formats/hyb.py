@@ -90,11 +90,7 @@ class HYB(Format):
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
         slots = choose_slots(row_stats(csr), params.get("hyb_k", "auto"), value.itemsize)
@@ -134,20 +130,13 @@ class HYB(Format):
             None if val is None else np.concatenate((val, packed.coo_val)),
         )
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         slots = choose_slots(stats, params.get("hyb_k", "auto"), value_bytes)
         tail = int(np.sum(np.maximum(stats.lengths - slots, 0) * stats.length_counts))
         return stats.rows * slots * (4 + value_bytes) + tail * (8 + value_bytes)
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         slots = stats.rows * choose_slots(stats, params.get("hyb_k", "auto"), value_bytes)
         need = self.predict_bytes(stats, value_bytes, **params)

@@ -9,13 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.formats.base import Format, Packed, register
-from spgraph_bench.formats.common import (
-    csr_from_entries,
-    offset_type,
-    quiet_overflow,
-    ranges,
-    value_type,
-)
+from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, ranges, value_type
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_ranges
 
@@ -44,11 +38,7 @@ class JDS(Format):
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
         offset = offset_type(offsets, csr.nnz)
@@ -87,11 +77,7 @@ class JDS(Format):
     def unpack(self, packed: Packed) -> CSR:
         widths = np.diff(packed.slot_start)
         row = packed.perm[ranges(np.zeros(len(widths), np.int64), widths)]
-        return csr_from_entries(
-            packed.rows, packed.cols, row, packed.col, None if packed.pattern else packed.val
-        )
+        return csr_from_entries(packed.rows, packed.cols, row, packed.col, None if packed.pattern else packed.val)
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return stats.rows * 4 + (stats.row_max + 1) * offset_bytes + stats.nnz * (4 + value_bytes)

@@ -37,8 +37,6 @@ class NoMatrix(Format):
         """The matrix of 0 x 0."""
         return CSR(0, 0, np.zeros(1, np.int64), np.empty(0, np.int32), None)
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         """0."""
         return 0

@@ -40,11 +40,7 @@ class _OneValue(Format):
         return params
 
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
         if type(self)._fixed is not _OneValue._fixed:
@@ -65,18 +61,11 @@ class _OneValue(Format):
         """The pattern: values are not kept."""
         return self.whole.unpack(dataclasses.replace(packed, pattern=True))
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return self.whole.predict_bytes(stats, 0, offset_bytes, **self._fixed(stats, value_bytes, params))
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         assert stats.csr is not None
         if one_value(stats.csr) is None:
@@ -149,9 +138,7 @@ class PatternCSR16(_OneValue):
 
     name = "pattern-csr-16"
     title = "compressed sparse rows with 16-bit column offsets, without values"
-    wins = (
-        "Wins where csr-16 does and all values are equal: they are not stored. Refused where values differ."
-    )
+    wins = "Wins where csr-16 does and all values are equal: they are not stored. Refused where values differ."
     order = 23
     packs_all = False
     whole = CSR16()
@@ -168,11 +155,7 @@ class PatternCSC(_OneValue):
     whole = CompressedColumns()
 
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         """On its own: the turn through scipy needs no values as wide as those of csc."""
         value, offset = value_type(dtype), offset_type(offsets, csr.nnz)

@@ -45,11 +45,7 @@ class PatternDIA(Format):
     keeps_values = False
 
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         diag = row_stats(csr).diagonals
         mask = np.zeros((_slices(csr.rows), len(diag)), np.uint32)
@@ -84,18 +80,11 @@ class PatternDIA(Format):
         row_ptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=packed.rows)))).astype(np.int64)
         return CSR(packed.rows, packed.cols, row_ptr, (row + packed.diag[d]).astype(np.int32), None)
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return 4 * len(stats.diagonals) * (1 + _slices(stats.rows))
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         """Refused where it stores more than a column index of 32 bits for each nonzero."""
         assert stats.csr is not None

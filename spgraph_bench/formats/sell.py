@@ -110,21 +110,14 @@ class SELL(Format):
     tunables = MappingProxyType(
         {
             "sell_sigma": Parameter(
-                "auto",
-                'rows per sorting window: "auto" or an integer; 1 does not sort',
-                ("auto",),
-                (1, 2**31 - 1),
+                "auto", 'rows per sorting window: "auto" or an integer; 1 does not sort', ("auto",), (1, 2**31 - 1)
             )
         }
     )
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
         lengths = csr.row_lengths()
@@ -171,9 +164,7 @@ class SELL(Format):
         val = None if packed.pattern else packed.val[kept]
         return csr_from_entries(packed.rows, packed.cols, row, packed.col[kept], val)
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         slots, slices, sigma = self._slots(stats, value_bytes, params)
         perm = 4 * stats.rows if sigma > 1 else 0
         return slots * (4 + value_bytes) + (slices + 1) * offset_bytes + perm
@@ -187,12 +178,7 @@ class SELL(Format):
         return int(widths.sum()) * SLICE, len(widths), sigma
 
     def refuse(
-        self,
-        stats: MatrixStats,
-        free_bytes: int | None,
-        value_bytes: int = 4,
-        force: bool = False,
-        **params: Any,
+        self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         slots, _, _ = self._slots(stats, value_bytes, params)
         need = self.predict_bytes(stats, value_bytes, **params)

@@ -52,11 +52,7 @@ class WeightedCSR(PatternCSR):
 
     @quiet_overflow
     def pack(
-        self,
-        csr: CSR,
-        dtype: npt.DTypeLike = np.float32,
-        offsets: npt.DTypeLike = np.int32,
-        **params: Any,
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         """Weights are converted to `dtype` (float32, float64 or int32) as numpy does it."""
         if np.dtype(dtype) != np.int32:
@@ -86,8 +82,6 @@ class WeightedCSR(PatternCSR):
         csr = CSR(packed.rows, packed.cols, row_ptr, col, values)
         return csr if packed.meta["reorder"] == "none" else _renumbered(csr, packed.old_id)
 
-    def predict_bytes(
-        self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any
-    ) -> int:
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         """At most: where all weights are alike, which the statistics do not tell, they are not stored."""
         return super().predict_bytes(stats, value_bytes, offset_bytes, **params) + value_bytes * stats.nnz

@@ -40,11 +40,7 @@ def under_tool() -> str | None:
 
     Such tools serialise or slow kernels, so that a gate would wait for a host that waits for the gate.
     """
-    for name in (
-        "CUDA_INJECTION64_PATH",
-        "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
-        "NV_SANITIZER_INJECTION_PORT_BASE",
-    ):
+    for name in ("CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_PERFWORKS_DIR", "NV_SANITIZER_INJECTION_PORT_BASE"):
         if os.environ.get(name):
             return name
     loaded = os.environ.get("LD_PRELOAD", "")

@@ -67,11 +67,14 @@ def parse(log: str) -> dict[str, Measured]:
         launches.setdefault(name, []).append({k: _number(row.get(m)) for k, m in _METRICS.items()})
     return {
         name: Measured(
-            name, len(some), sum(r["requests"] for r in some), sum(r["sectors"] for r in some),
+            name,
+            len(some),
+            sum(r["requests"] for r in some),
+            sum(r["sectors"] for r in some),
             *(sum(r[k] for r in some) / len(some) for k in ("l1_hit", "l2_hit", "lanes")),
         )
         for name, some in launches.items()
-    }  # fmt: skip
+    }
 
 
 def measure(problem: str, argument: str, variant: str, dtype: str, launches: int) -> dict[str, Measured]:
@@ -83,11 +86,37 @@ def measure(problem: str, argument: str, variant: str, dtype: str, launches: int
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.csv"
         command: Sequence[str] = [
-            "ncu", "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log),
-            "--metrics", ",".join(_METRICS.values()), "--clock-control", "none", *first,
-            sys.executable, "-m", "spgraph_bench", "bench", problem, argument, "--variant", variant,
-            "--dtype", dtype, "--device", "cuda", "--in-process", "--no-gate", "--no-save", "--time-limit", "0.01",
-        ]  # fmt: skip
+            "ncu",
+            "--csv",
+            "--page",
+            "raw",
+            "--print-units",
+            "base",
+            "--log-file",
+            str(log),
+            "--metrics",
+            ",".join(_METRICS.values()),
+            "--clock-control",
+            "none",
+            *first,
+            sys.executable,
+            "-m",
+            "spgraph_bench",
+            "bench",
+            problem,
+            argument,
+            "--variant",
+            variant,
+            "--dtype",
+            dtype,
+            "--device",
+            "cuda",
+            "--in-process",
+            "--no-gate",
+            "--no-save",
+            "--time-limit",
+            "0.01",
+        ]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         text = log.read_text() if log.exists() else ""
     found = parse(text)

@@ -36,9 +36,18 @@ if TYPE_CHECKING:
     from spgraph_bench.variants.base import Launch
 
 __all__ = [
-    "Cache", "Clock", "CpuClock", "Ended", "Entry", "Event", "Sample", "Taken",
-    "last_level_cache_bytes", "sample_interleaved", "shuffled",
-]  # fmt: skip
+    "Cache",
+    "Clock",
+    "CpuClock",
+    "Ended",
+    "Entry",
+    "Event",
+    "Sample",
+    "Taken",
+    "last_level_cache_bytes",
+    "sample_interleaved",
+    "shuffled",
+]
 
 Cache = Literal["cold", "hot"]
 

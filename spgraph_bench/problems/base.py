@@ -98,9 +98,7 @@ class Problem(ABC):
         return self
 
     @abstractmethod
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """Input arrays by name (spmv: x of `dtype` [cols], uniform in [0, 1)).
 
         `options` are the problem's own (bfs: which sources), from ``Settings.options``.
@@ -110,19 +108,13 @@ class Problem(ABC):
         """The inputs in one line, for the head of the table of a problem without a matrix."""
         return ""
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shape and dtype of each output buffer (spmv: y). None: each variant makes its own."""
         return {}
 
     @abstractmethod
     def oracle(
-        self,
-        matrix: Matrix,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        dtype: np.dtype[Any],
-        **options: Any,
+        self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
         """The slow, plain, double-precision answer and what the check needs, as named arrays."""
 
@@ -197,10 +189,7 @@ class Problem(ABC):
         return {}
 
     def scaled(
-        self,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        oracle: Mapping[str, npt.NDArray[Any]],
-        factor: float,
+        self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]], factor: float
     ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
         """Inputs with x times `factor`, a power of two or its negative, and their oracle, without computing
         it again: scaling by powers of two does not round. By default both as they are."""

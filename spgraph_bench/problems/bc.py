@@ -117,16 +117,13 @@ def check_dependencies(dependency: npt.NDArray[Any], right: Floats, tolerance: f
     up."""
     if dependency.shape != right.shape or dependency.dtype != np.float64:
         return CheckResult(
-            False,
-            f"dependencies are {dependency.dtype} {list(dependency.shape)}, not float64 {list(right.shape)}",
+            False, f"dependencies are {dependency.dtype} {list(dependency.shape)}, not float64 {list(right.shape)}"
         )
     if not len(right):
         return CheckResult(True)
     with np.errstate(invalid="ignore"):
         off = np.abs(dependency - right)
-        ratio = np.where(
-            right > 0, off / np.where(right > 0, right, 1) / tolerance, np.where(off > 0, np.inf, 0)
-        )
+        ratio = np.where(right > 0, off / np.where(right > 0, right, 1) / tolerance, np.where(off > 0, np.inf, 0))
     ratio[~np.isfinite(dependency)] = np.inf
     v = int(np.argmax(ratio))
     details = {"max_error_ratio": float(ratio[v]), "worst_vertex": v, "tolerance": tolerance}
@@ -180,11 +177,12 @@ class BC(SourceProblem):
         {
             **SOURCE_OPTIONS,
             "normalize": Parameter(
-                "none", "none: sums over ordered pairs of source and target; pairs: divided by their number",
+                "none",
+                "none: sums over ordered pairs of source and target; pairs: divided by their number",
                 choices=("none", "pairs"),
             ),
         }
-    )  # fmt: skip
+    )
 
     def __init__(self, normalize: str = "none") -> None:
         self.normalize = normalize
@@ -193,18 +191,14 @@ class BC(SourceProblem):
         normalize = self.options["normalize"].checked("normalize", options.get("normalize", self.normalize))
         return BC(str(normalize))
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """As of every problem with sources. Besides, ``everything`` bool ``[1]``: every vertex was asked
         for."""
         asked = options.get("source", -1) == -1 and options.get("component") == "any"
         everything = asked and options.get("sources", 0) >= matrix.csr.rows
         return {**super().inputs(matrix, dtype, seed, **options), "everything": np.array([everything])}
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"dependency": ((matrix.csr.rows,), np.dtype(np.float64))}
 
     def oracle(
@@ -227,9 +221,7 @@ class BC(SourceProblem):
             edges = arcs[component[sources]] // 2
         else:
             edges = np.zeros(len(sources), np.int64)
-        found = first_answers(
-            csr, sources, lambda source: plain_dependencies(csr, source), 8 * csr.rows, check_seconds
-        )
+        found = first_answers(csr, sources, lambda source: plain_dependencies(csr, source), 8 * csr.rows, check_seconds)
         if not csr.symmetric:
             edges[: len(found)] = [counted_edges(csr, degree, one.level >= 0) for one in found]
         return {
@@ -312,12 +304,9 @@ class BC(SourceProblem):
                 "title": f"highest betweenness, from {sources} (normalize {self.normalize})",
                 "columns": ["vertex", "betweenness", "out-edges"],
                 "numbers": order.tolist(),
-                "rows": [
-                    [called(ids, v), float(output[v]), int(csr.row_ptr[v + 1] - csr.row_ptr[v])]
-                    for v in order
-                ],
+                "rows": [[called(ids, v), float(output[v]), int(csr.row_ptr[v + 1] - csr.row_ptr[v])] for v in order],
             },
-        }  # fmt: skip
+        }
 
 
 register(BC())

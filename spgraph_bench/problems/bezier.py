@@ -18,10 +18,7 @@ from spgraph_bench.matrix import Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 
-__all__ = [
-    "LEAST", "MOST", "Bezier", "check_points", "chosen_curves", "curve_points", "draw_curves",
-    "points_needed",
-]  # fmt: skip
+__all__ = ["LEAST", "MOST", "Bezier", "check_points", "chosen_curves", "curve_points", "draw_curves", "points_needed"]
 
 LEAST, MOST = 8, 256
 """Points of a curve, at least and at most; `uniform` gives every curve MOST."""
@@ -62,8 +59,7 @@ def draw_curves(seed: int, curves: int, straight: int, bent: int) -> npt.NDArray
     """
     if straight + bent > 100:
         raise UsageError(
-            f"{straight} % straight and {bent} % bent curves are more than all",
-            remedy="give shares of at most 100",
+            f"{straight} % straight and {bent} % bent curves are more than all", remedy="give shares of at most 100"
         )
     bits = np.random.PCG64(seed)
     first = [_uniform(bits, curves, -0.75, 0.75) for _ in range(2)]
@@ -101,9 +97,7 @@ def points_needed(control: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
     return whole
 
 
-def curve_points(
-    control: npt.NDArray[np.float32], count: npt.NDArray[np.integer[Any]]
-) -> npt.NDArray[np.float64]:
+def curve_points(control: npt.NDArray[np.float32], count: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
     """Points of all curves one after another, float64 ``[sum(count), 2]``; curve i has ``count[i]``, at
     t = j / (count[i] - 1)."""
     curve = np.repeat(np.arange(len(count)), count)
@@ -127,10 +121,7 @@ def chosen_curves(count: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
 
 
 def check_points(
-    count: npt.NDArray[Any],
-    points: npt.NDArray[Any],
-    right: npt.NDArray[np.int32],
-    control: npt.NDArray[np.float32],
+    count: npt.NDArray[Any], points: npt.NDArray[Any], right: npt.NDArray[np.int32], control: npt.NDArray[np.float32]
 ) -> CheckResult:
     """Counts of all curves exactly; points of :func:`chosen_curves` against float64, each coordinate within
     :data:`BOUND_FACTOR` eps times the largest control coordinate of that axis.
@@ -179,22 +170,20 @@ def check_points(
             curve = int(np.searchsorted(np.cumsum(n), row, side="right"))
             place = int(chosen[part[curve]]), row - int(n[:curve].sum())
     details |= {
-        "checked_points": checked, "wrong_points": bad + unwritten, "worst_curve": place[0],
+        "checked_points": checked,
+        "wrong_points": bad + unwritten,
+        "worst_curve": place[0],
         "max_error_ratio": worst if np.isfinite(worst) else None,
-    }  # fmt: skip
+    }
     if not bad + unwritten:
         return CheckResult(True, "", details)
     where = f"curve {place[0]:,}, point {place[1]}"
     if unwritten:
         return CheckResult(
-            False,
-            f"{unwritten:,} of {checked:,} points never written or not a number, one is {where}",
-            details,
+            False, f"{unwritten:,} of {checked:,} points never written or not a number, one is {where}", details
         )
     return CheckResult(
-        False,
-        f"{bad:,} of {checked:,} points wrong, the worst is {where}: {worst:.3g} times its bound",
-        details,
+        False, f"{bad:,} of {checked:,} points wrong, the worst is {where}: {worst:.3g} times its bound", details
     )
 
 
@@ -225,9 +214,7 @@ class Bezier(Problem):
     def configured(self, options: Mapping[str, Any]) -> Bezier:
         return Bezier(options)
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **_: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **_: Any) -> dict[str, npt.NDArray[Any]]:
         """See :func:`draw_curves`."""
         return {"control": draw_curves(seed, self.curves, self.straight, self.bent)}
 
@@ -237,12 +224,7 @@ class Bezier(Problem):
         """``needed`` int32 ``[curves]``; the points themselves are computed when they are compared."""
         return {"needed": points_needed(inputs["control"])}
 
-    def check(
-        self,
-        output: Any,
-        oracle: Mapping[str, npt.NDArray[Any]],
-        dtype: np.dtype[Any],
-    ) -> CheckResult:
+    def check(self, output: Any, oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]) -> CheckResult:
         """See :func:`check_points`. Facts: points written, and how many times fewer than 256 for each."""
         needed = oracle["needed"]
         right = np.full_like(needed, MOST) if output["uniform"] else needed

@@ -29,9 +29,7 @@ FOLLOWED = 64
 def check_levels(level: npt.NDArray[Any], right: npt.NDArray[np.int32]) -> CheckResult:
     """Equality with the levels of a plain search: they are unique."""
     if level.shape != right.shape or level.dtype != np.int32:
-        return CheckResult(
-            False, f"levels are {level.dtype} {list(level.shape)}, not int32 {list(right.shape)}"
-        )
+        return CheckResult(False, f"levels are {level.dtype} {list(level.shape)}, not int32 {list(right.shape)}")
     wrong = np.flatnonzero(level != right)
     if not len(wrong):
         return CheckResult(True)
@@ -65,26 +63,21 @@ def check_tree(csr: CSR, source: int, level: npt.NDArray[np.int32], parent: npt.
     inside = (parent >= 0) & (parent < n)
     if len(bad := np.flatnonzero(reached != inside)):
         v = int(bad[0])
-        return CheckResult(
-            False, f"vertex {v:,} is {_word(level[v])}, but has parent {int(parent[v]):,} (rule 4)"
-        )
+        return CheckResult(False, f"vertex {v:,} is {_word(level[v])}, but has parent {int(parent[v]):,} (rule 4)")
     child = np.flatnonzero(reached)
     child = child[child != source]
     of = parent[child].astype(np.int64)
     if len(bad := np.flatnonzero(level[child] != level[of] + 1)):
         v, u = int(child[bad[0]]), int(of[bad[0]])
         return CheckResult(
-            False,
-            f"vertex {v:,} at level {level[v]} has parent {u:,} at level {level[u]} (rules 1 and 2)",
+            False, f"vertex {v:,} at level {level[v]} has parent {u:,} at level {level[u]} (rules 1 and 2)"
         )
     row = np.repeat(np.arange(n, dtype=np.int32), csr.row_lengths())
     source_level, target_level = level[row], level[csr.col_idx]
     steep = (source_level >= 0) & ((target_level < 0) | (target_level > source_level + 1))
     if len(bad := np.flatnonzero(steep)):
         u, v = int(row[bad[0]]), int(csr.col_idx[bad[0]])
-        return CheckResult(
-            False, f"the edge {u:,} -> {v:,} leads from level {level[u]} to {_word(level[v])} (rule 3)"
-        )
+        return CheckResult(False, f"the edge {u:,} -> {v:,} leads from level {level[u]} to {_word(level[v])} (rule 3)")
     # An edge u -> v is there if u * n + v is among the keys of the graph, which rise.
     is_tree_edge = parent[csr.col_idx] == row
     held = np.zeros(n, bool)
@@ -123,9 +116,7 @@ class BFS(SourceProblem):
     outputs: tuple[str, ...] = ("level",)
     dtypes: tuple[str, ...] = ("int32",)
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"level": ((matrix.csr.rows,), np.dtype(np.int32))}
 
     def oracle(
@@ -223,8 +214,7 @@ class BFS(SourceProblem):
         return told | {
             "level_vertices": [[called(ids, v) for v in frontier] for frontier in frontiers],
             "found_by": [
-                [called(ids, parent[v]) for v in frontier] if k else []
-                for k, frontier in enumerate(frontiers)
+                [called(ids, parent[v]) for v in frontier] if k else [] for k, frontier in enumerate(frontiers)
             ],
         }
 

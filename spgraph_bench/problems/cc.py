@@ -48,15 +48,16 @@ def check_labels(label: npt.NDArray[Any], right: Labels) -> CheckResult:
     details = {"wrong_labels": len(wrong), "worst_vertex": v}
     said = f"{len(wrong):,} of {n:,} labels wrong, the first is of vertex {v:,}: {int(label[v]):,}"
     if np.array_equal(least_labels(label), right):
-        return CheckResult(
-            False, f"{said}, but the least vertex of its component is {int(right[v]):,}", details
-        )
+        return CheckResult(False, f"{said}, but the least vertex of its component is {int(right[v]):,}", details)
     # Two vertices that tell: joined though they are apart, or parted though they are together.
     mates = np.flatnonzero(right == right[v])
     apart = mates[label[mates] != label[v]]
     if len(apart):
-        return CheckResult(False, f"{said}; it is connected with vertex {int(apart[0]):,}, whose label is "
-                                  f"{int(label[apart[0]]):,}", details)  # fmt: skip
+        return CheckResult(
+            False,
+            f"{said}; it is connected with vertex {int(apart[0]):,}, whose label is {int(label[apart[0]]):,}",
+            details,
+        )
     alike = np.flatnonzero((label == label[v]) & (right != right[v]))
     other = f"; vertex {int(alike[0]):,} has it too, and is not connected with it" if len(alike) else ""
     return CheckResult(False, f"{said}, expected {int(right[v]):,}{other}", details)
@@ -77,24 +78,16 @@ class CC(Problem):
     dtypes: tuple[str, ...] = ("int32",)
     is_graph = True
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """None. Raises InputError where the matrix is not square."""
         check_square(matrix.csr)
         return {}
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"label": ((matrix.csr.rows,), np.dtype(np.int32))}
 
     def oracle(
-        self,
-        matrix: Matrix,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        dtype: np.dtype[Any],
-        **options: Any,
+        self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
         """``label`` int32 ``[n]``; nothing for a graph that has no oracle."""
         return {"label": plain_components(matrix.csr)} if has_oracle(matrix.csr) else {}
@@ -147,11 +140,9 @@ class CC(Problem):
                 "title": title,
                 "columns": ["component", "least vertex", "vertices", "edges"],
                 "numbers": label[order].tolist(),
-                "rows": [
-                    [i, called(ids, label[k]), int(size[k]), int(edges[k])] for i, k in enumerate(order)
-                ],
+                "rows": [[i, called(ids, label[k]), int(size[k]), int(edges[k])] for i, k in enumerate(order)],
             },
-        }  # fmt: skip
+        }
 
     def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
         """Edges of the graph (undirected ones once); bytes: the labels are written, each list begun."""

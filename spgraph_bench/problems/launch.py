@@ -68,9 +68,7 @@ class LaunchCost(Problem):
     def configured(self, options: Mapping[str, Any]) -> LaunchCost:
         return LaunchCost(options)
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **_: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **_: Any) -> dict[str, npt.NDArray[Any]]:
         """Nothing is drawn: the seed matters to the order of sampling only."""
         cases = [(count, 0) for count in _geometric(1, 10, self.launches)]
         if self.largest:
@@ -79,9 +77,7 @@ class LaunchCost(Problem):
         tasks, items = np.array(cases, np.int32).T
         return {"tasks": tasks.copy(), "items": items.copy()}
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"result": ((1 + SUMS,), np.dtype(np.uint64))}
 
     def oracle(
@@ -119,9 +115,7 @@ class LaunchCost(Problem):
         return {"tasks": int(inputs["tasks"][case]), "items": int(inputs["items"][case])}
 
     def describe_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> str:
-        return (
-            f"{len(inputs['tasks'])} cases, up to {self.launches:,} tasks, up to {self.largest:,} items each"
-        )
+        return f"{len(inputs['tasks'])} cases, up to {self.launches:,} tasks, up to {self.largest:,} items each"
 
 
 def _exact(output: npt.NDArray[Any], tasks: int, total: int) -> CheckResult:

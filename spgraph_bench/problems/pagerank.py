@@ -37,18 +37,14 @@ _OPTIONS: Mapping[str, Parameter] = MappingProxyType(
         "tolerance": Parameter(
             1e-6, "stop when the L1 norm of the change is at most this (not scaled by n)", between=(0.0, 2.0)
         ),
-        "max_iterations": Parameter(
-            100, "stop after so many iterations at the latest", between=(1, 1_000_000)
-        ),
+        "max_iterations": Parameter(100, "stop after so many iterations at the latest", between=(1, 1_000_000)),
         "dangling": Parameter(
             "jump",
             "where the rank of vertices without out-edges goes: where the walk jumps to, to all alike, "
             "to themselves, nowhere",
             choices=("jump", "uniform", "self", "none"),
         ),
-        "weighted": Parameter(
-            "no", "follow an edge in proportion to its weight, not all alike", choices=("no", "yes")
-        ),
+        "weighted": Parameter("no", "follow an edge in proportion to its weight, not all alike", choices=("no", "yes")),
         "personalize": Parameter("", "file of vertices to jump to, with weights (default: all alike)"),
         "top": Parameter(10, "vertices of highest rank to name", between=(0, 1000)),
     }
@@ -112,9 +108,7 @@ def _walk(csr: CSR, chance: Vector | None) -> _Walk:
     return _Walk(sp.csr_array((chance, csr.col_idx, csr.row_ptr), shape=csr.shape).T, loose)
 
 
-def _step(
-    walk: _Walk, rank: Vector, teleport: Vector | float, damping: float, dangling: str
-) -> Vector:  # fmt: skip
+def _step(walk: _Walk, rank: Vector, teleport: Vector | float, damping: float, dangling: str) -> Vector:
     """One step of the power iteration in float64."""
     got: Vector = walk.turned @ rank
     loose = walk.loose
@@ -128,9 +122,16 @@ def _step(
 
 
 def power_iteration(
-    csr: CSR, teleport: Vector | None = None, *, damping: float = 0.85, tolerance: float = 1e-6,
-    max_iterations: int = 100, dangling: str = "jump", weighted: str = "no", **_: Any,
-) -> tuple[Vector, int, float]:  # fmt: skip
+    csr: CSR,
+    teleport: Vector | None = None,
+    *,
+    damping: float = 0.85,
+    tolerance: float = 1e-6,
+    max_iterations: int = 100,
+    dangling: str = "jump",
+    weighted: str = "no",
+    **_: Any,
+) -> tuple[Vector, int, float]:
     """Ranks float64 ``[n]``, iterations done, and the last change (L1): slow and plain, in float64."""
     walk = _walk(csr, edge_chances(csr) if weighted == "yes" else None)
     jump: Vector | float = 1 / max(csr.rows, 1) if teleport is None else teleport
@@ -203,9 +204,10 @@ def read_personalization(path: Path, matrix: Matrix) -> Vector:
             label, given = "", math.nan
         if not (0 <= given < math.inf):
             raise InputError(
-                f"{line.strip()[:40]!r} is not a vertex with a weight", place=place,
+                f"{line.strip()[:40]!r} is not a vertex with a weight",
+                place=place,
                 remedy="a line is a vertex and a weight >= 0, which is optional",
-            )  # fmt: skip
+            )
         try:
             at = matrix.vertex_index(label)
         except UsageError as error:
@@ -253,9 +255,7 @@ class PageRank(Problem):
         """This problem with these options."""
         return PageRank(filled_options(self, options))
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """``teleport``, if there is a file of it; ``chance``, if weights are asked for and there are any.
 
         Raises InputError for the file, for a weight that is negative, infinite or no number, or a matrix not
@@ -272,17 +272,11 @@ class PageRank(Problem):
                 made["chance"] = chance.astype(dtype)
         return made
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"rank": ((matrix.csr.rows,), dtype)}
 
     def oracle(
-        self,
-        matrix: Matrix,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        dtype: np.dtype[Any],
-        **_: Any,
+        self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **_: Any
     ) -> dict[str, npt.NDArray[Any]]:
         """``rank`` float64 ``[n]``; ``ended`` float64 [2], iterations and the last change; ``terms`` float64
         [1], the roundings of a step, each weighted with the rank it is made in; ``teleport`` as float64, if
@@ -315,9 +309,7 @@ class PageRank(Problem):
         """
         right = oracle["rank"]
         if output.shape != right.shape or output.dtype != dtype:
-            return CheckResult(
-                False, f"ranks are {output.dtype} {list(output.shape)}, not {dtype} {list(right.shape)}"
-            )
+            return CheckResult(False, f"ranks are {output.dtype} {list(output.shape)}, not {dtype} {list(right.shape)}")
         if not len(right):
             return CheckResult(True)
         o, d = self.values, float(self.values["damping"])
@@ -336,9 +328,12 @@ class PageRank(Problem):
         residual, total = float(off.sum()), float(rank.sum())
         distance = float(np.abs(rank - right).sum())
         told = {
-            "max_error_ratio": residual / bound, "l1_residual": residual, "l1_bound": bound, "sum": total,
+            "max_error_ratio": residual / bound,
+            "l1_residual": residual,
+            "l1_bound": bound,
+            "sum": total,
             "l1_to_float64": distance,
-        }  # fmt: skip
+        }
         if not residual <= bound:  # nor is nan
             v = int(np.argmax(np.where(np.isnan(off), np.inf, off)))
             return CheckResult(
@@ -379,16 +374,15 @@ class PageRank(Problem):
         how = ""
         if "iterations" in facts:
             change = float(facts["change"])
-            told |= {
-                "iterations": int(facts["iterations"]), "change": change,
-                "converged": change <= o["tolerance"],
-            }  # fmt: skip
+            told |= {"iterations": int(facts["iterations"]), "change": change, "converged": change <= o["tolerance"]}
             word = "converged" if told["converged"] else "not converged"
             how = f": {word} after {told['iterations']:,} (change {change:.3g})"
         goes = {
-            "jump": "goes where jumps go", "uniform": "spread over all vertices",
-            "self": "kept by themselves", "none": "lost",
-        }  # fmt: skip
+            "jump": "goes where jumps go",
+            "uniform": "spread over all vertices",
+            "self": "kept by themselves",
+            "none": "lost",
+        }
         jumps = "to every vertex alike"
         if "teleport" in inputs:
             jumps = f"to {np.count_nonzero(inputs['teleport']):,} vertices of {o['personalize']}"

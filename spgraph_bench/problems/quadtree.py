@@ -16,16 +16,7 @@ from spgraph_bench.matrix import Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 
-__all__ = [
-    "CODE_DEPTH",
-    "SHAPES",
-    "Quadtree",
-    "check_tree",
-    "draw_points",
-    "most_split",
-    "point_codes",
-    "split_nodes",
-]
+__all__ = ["CODE_DEPTH", "SHAPES", "Quadtree", "check_tree", "draw_points", "most_split", "point_codes", "split_nodes"]
 
 Points = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.uint32]
@@ -112,12 +103,7 @@ def most_split(points: int, leaf: int, depth: int) -> int:
 
 
 def check_tree(
-    nodes: npt.NDArray[Any],
-    order: npt.NDArray[Any],
-    codes: Codes,
-    split: npt.NDArray[np.int64],
-    leaf: int,
-    depth: int,
+    nodes: npt.NDArray[Any], order: npt.NDArray[Any], codes: Codes, split: npt.NDArray[np.int64], leaf: int, depth: int
 ) -> CheckResult:
     """Whether nodes and order are the quadtree of the points with these `codes` (of which there is one, up
     to the numbering of nodes and the order of points in a leaf).
@@ -181,9 +167,7 @@ def check_tree(
         fits &= (np.diff(edges, axis=1) >= 0).all(axis=1)
         if not fits.all():
             b = int(np.argmin(fits))
-            return wrong(
-                f"the children {child[b]:,} to {child[b] + 3:,} do not share the range of their node"
-            )
+            return wrong(f"the children {child[b]:,} to {child[b] + 3:,} do not share the range of their node")
         at = kin.reshape(-1)
         if reached[at].any() or len(np.unique(at)) != len(at):
             return wrong(f"a node of depth {d + 1} has two parents")
@@ -209,9 +193,7 @@ class Quadtree(Problem):
             "points": Parameter(1_000_000, "points", between=(1, 5 * 10**7)),
             "shape": Parameter("clustered", "how the points lie", choices=SHAPES),
             "leaf": Parameter(32, "points that a leaf holds at most", between=(1, 10_000)),
-            "depth": Parameter(
-                16, "depth at which a box is a leaf, whatever it holds", between=(1, CODE_DEPTH)
-            ),
+            "depth": Parameter(16, "depth at which a box is a leaf, whatever it holds", between=(1, CODE_DEPTH)),
         }
     )
     host_defaults: Mapping[str, Any] = MappingProxyType({"points": 2000})
@@ -224,9 +206,7 @@ class Quadtree(Problem):
     def configured(self, options: Mapping[str, Any]) -> Quadtree:
         return Quadtree(options)
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **_: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **_: Any) -> dict[str, npt.NDArray[Any]]:
         """See :func:`draw_points`."""
         return {"points": draw_points(seed, self.points, self.shape)}
 
@@ -239,16 +219,9 @@ class Quadtree(Problem):
         split, parents = split_nodes(codes, self.leaf, self.depth)
         return {"codes": codes, "split": split, "parents": parents}
 
-    def check(
-        self,
-        output: Any,
-        oracle: Mapping[str, npt.NDArray[Any]],
-        dtype: np.dtype[Any],
-    ) -> CheckResult:
+    def check(self, output: Any, oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]) -> CheckResult:
         """See :func:`check_tree`. Facts: depth of the deepest leaf, nodes."""
-        return check_tree(
-            output["nodes"], output["order"], oracle["codes"], oracle["split"], self.leaf, self.depth
-        )
+        return check_tree(output["nodes"], output["order"], oracle["codes"], oracle["split"], self.leaf, self.depth)
 
     def describe_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> str:
         lie = {"uniform": "uniform", "clustered": "in clusters", "line": "on a line", "equal": "all the same"}

@@ -63,9 +63,7 @@ def _spread(cell: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     return value.astype(np.float64)
 
 
-def _split(
-    fronts: npt.NDArray[np.float64], tolerance: float, cells: Cells, depth: int
-) -> npt.NDArray[np.bool_]:
+def _split(fronts: npt.NDArray[np.float64], tolerance: float, cells: Cells, depth: int) -> npt.NDArray[np.bool_]:
     """Whether the field varies by more than `tolerance` over each of `cells`, all of this depth."""
     found = np.zeros(len(cells), bool)
     for begin in range(0, len(cells), _AT_ONCE):
@@ -143,9 +141,7 @@ class Refine(Problem):
     def configured(self, options: Mapping[str, Any]) -> Refine:
         return Refine(options)
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **_: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **_: Any) -> dict[str, npt.NDArray[Any]]:
         """See :func:`draw_fronts`."""
         return {"fronts": draw_fronts(seed, self.fronts)}
 

@@ -51,18 +51,21 @@ _EDGES_AT_ONCE = 1 << 24
 SOURCE_OPTIONS: Mapping[str, Parameter] = MappingProxyType(
     {
         "source": Parameter(
-            -1, "vertex to start from, called as in the input, in place of drawn ones",
-            between=(-1, 2**31 - 2), vertex=True,
+            -1,
+            "vertex to start from, called as in the input, in place of drawn ones",
+            between=(-1, 2**31 - 2),
+            vertex=True,
         ),
         "sources": Parameter(64, "vertices to start from in turn, drawn with --seed", between=(1, 2**31 - 1)),
         "component": Parameter("largest", "component to draw sources from", choices=("largest", "any")),
         "check_seconds": Parameter(
-            20, "seconds for slow plain searches to compare with, on graphs of at most 20 M edges; 0: none. "
+            20,
+            "seconds for slow plain searches to compare with, on graphs of at most 20 M edges; 0: none. "
             "Every source is validated anyway",
             between=(0, 86400),
         ),
     }
-)  # fmt: skip
+)
 """Options of problems that start from a vertex."""
 
 
@@ -80,9 +83,7 @@ class SourceProblem(Problem):
     host_defaults: Mapping[str, Any] = MappingProxyType({"sources": 4})  # emulated kernels are slow
     options: Mapping[str, Parameter] = SOURCE_OPTIONS
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """`options`: source, sources and component, see :func:`draw_sources`; others are left out."""
         own = {k: v for k, v in options.items() if k in ("source", "sources", "component")}
         return {"sources": draw_sources(matrix.csr, seed, **own)}
@@ -195,12 +196,7 @@ def _largest_component(csr: CSR) -> npt.NDArray[np.bool_]:
 
 
 def draw_sources(
-    csr: CSR,
-    seed: int,
-    *,
-    source: int = -1,
-    sources: int = 64,
-    component: str = "largest",
+    csr: CSR, seed: int, *, source: int = -1, sources: int = 64, component: str = "largest"
 ) -> npt.NDArray[np.int32]:
     """The vertices to start from: `source`, or if that is -1 `sources` different ones.
 
@@ -224,8 +220,7 @@ def draw_sources(
         fitting &= _largest_component(csr)
         if not fitting.any():  # its vertices have in-edges only
             raise InputError(
-                "no vertex of the largest component has an edge to another one",
-                remedy="draw them from any component",
+                "no vertex of the largest component has an edge to another one", remedy="draw them from any component"
             )
     left = np.flatnonzero(fitting).astype(np.int32)
     bits = np.random.PCG64(seed)

@@ -75,9 +75,7 @@ class SpMM(Problem):
         filled = filled_options(self, options)
         return SpMM(int(filled["k"]), str(filled["layout"]))
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """``x``, uniform in [0, 1): the same for a seed on any machine and any numpy.
 
         Drawn from PCG64's raw output, since numpy keeps that stable but not its distributions.
@@ -93,18 +91,12 @@ class SpMM(Problem):
         x = flat.reshape(cols, self.k)
         return {"x": x if self.layout == "row" else np.ascontiguousarray(x.T)}
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         rows = matrix.csr.rows
         return {"y": ((rows, self.k) if self.layout == "row" else (self.k, rows), sum_type(dtype))}
 
     def oracle(
-        self,
-        matrix: Matrix,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        dtype: np.dtype[Any],
-        **options: Any,
+        self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
         """``r`` = A X and ``absax`` = |A| |X|, float64 ``[rows, k]``; ``lengths``, int64 ``[rows]``.
 
@@ -188,9 +180,11 @@ class SpMM(Problem):
             return CheckResult(True, "", details)
         ratio_of_worst, row, column, bound = worst
         details |= {
-            "worst_row": row, "worst_column": column, "worst_row_length": int(lengths[row]),
+            "worst_row": row,
+            "worst_column": column,
+            "worst_row_length": int(lengths[row]),
             "max_error_ratio": ratio_of_worst if np.isfinite(ratio_of_worst) else None,
-        }  # fmt: skip
+        }
         if not wrong:
             return CheckResult(True, "", details)
         where = f"row {row:,}, column {column} ({lengths[row]:,} nonzeros)"
@@ -206,10 +200,7 @@ class SpMM(Problem):
         return CheckResult(False, message + (f"; {unwritten:,} never written" if unwritten else ""), details)
 
     def scaled(
-        self,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        oracle: Mapping[str, npt.NDArray[Any]],
-        factor: float,
+        self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]], factor: float
     ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
         """See :class:`spgraph_bench.problems.base.Problem`."""
         x, absax = inputs["x"], oracle.get("absax", oracle["r"])
@@ -244,8 +235,7 @@ class SpMM(Problem):
                 expected = part[:, base] + part[:, -1:] * step
                 if output.dtype == np.float16 and expected.max(initial=0) > _HALF_EXACT:
                     raise SkipError(
-                        f"Y is float16, which counts exactly to {_HALF_EXACT:,}; sums reach "
-                        f"{expected.max():,.0f}"
+                        f"Y is float16, which counts exactly to {_HALF_EXACT:,}; sums reach {expected.max():,.0f}"
                     )
                 different = y[first : first + at_once] != expected
                 if different.any() and not wrong:

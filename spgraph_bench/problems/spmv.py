@@ -35,9 +35,7 @@ class SpMV(Problem):
     is_product = True
     axes: Mapping[str, tuple[str, ...]] = MappingProxyType({"x": ("cols",), "y": ("rows",)})
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """``x``, uniform in [0, 1): the same for a seed on any machine and any numpy.
 
         Drawn from PCG64's raw output, since numpy keeps that stable but not its distributions.
@@ -47,17 +45,11 @@ class SpMV(Problem):
         # Rounding to float32 can reach 1, which is outside.
         return {"x": np.minimum(x, np.nextafter(dtype.type(1), dtype.type(0)))}
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"y": ((matrix.csr.rows,), dtype)}
 
     def oracle(
-        self,
-        matrix: Matrix,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        dtype: np.dtype[Any],
-        **options: Any,
+        self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
         """``r`` = A x and ``absax`` = |A| |x|, float64 ``[rows]``; ``lengths``, int64 ``[rows]``.
 
@@ -106,9 +98,7 @@ class SpMV(Problem):
         """
         r, absax, lengths = oracle["r"], oracle["absax"], oracle["lengths"]
         if output.shape != r.shape or output.dtype != dtype:
-            return CheckResult(
-                False, f"y is {output.dtype} {list(output.shape)}, not {dtype} {list(r.shape)}"
-            )
+            return CheckResult(False, f"y is {output.dtype} {list(output.shape)}, not {dtype} {list(r.shape)}")
         found = judge(output, r, absax, lengths)
         wrong, unwritten, ratio = found.wrong, found.unwritten, found.ratio
         written = wrong & ~unwritten
@@ -136,10 +126,7 @@ class SpMV(Problem):
         return CheckResult(False, message, details)
 
     def scaled(
-        self,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        oracle: Mapping[str, npt.NDArray[Any]],
-        factor: float,
+        self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]], factor: float
     ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
         """See :class:`spgraph_bench.problems.base.Problem`."""
         x = inputs["x"]

@@ -26,24 +26,16 @@ class TransposedSpMV(SpMV):
     axes = MappingProxyType({"x": ("rows",), "y": ("cols",)})
     transposes = True
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         # Only the number of columns counts.
         shape = dataclasses.replace(matrix.csr, cols=matrix.csr.rows)
         return super().inputs(dataclasses.replace(matrix, csr=shape), dtype, seed, **options)
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"y": ((matrix.csr.cols,), dtype)}
 
     def oracle(
-        self,
-        matrix: Matrix,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        dtype: np.dtype[Any],
-        **options: Any,
+        self, matrix: Matrix, inputs: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any], **options: Any
     ) -> dict[str, npt.NDArray[Any]]:
         turned = dataclasses.replace(matrix, csr=transposed(matrix.csr))
         return super().oracle(turned, inputs, dtype, **options)

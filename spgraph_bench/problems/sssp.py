@@ -15,13 +15,7 @@ from spgraph_bench.formats.common import ranges
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called, with_labels
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, register
-from spgraph_bench.problems.sources import (
-    SOURCE_OPTIONS,
-    SourceProblem,
-    counted_edges,
-    first_answers,
-    proper_degrees,
-)
+from spgraph_bench.problems.sources import SOURCE_OPTIONS, SourceProblem, counted_edges, first_answers, proper_degrees
 from spgraph_bench.stats import row_blocks
 
 __all__ = [
@@ -66,9 +60,7 @@ _INT_FAULTS: Faults = (
     ("no whole number", lambda v: v != np.floor(v), "take --dtype float32"),
     (f"beyond {_INT32_MOST - 1:,}", lambda v: v > _INT32_MOST - 1, "take --dtype float32"),
 )
-_FLOAT_FAULTS: Faults = (
-    ("beyond float32", lambda v: v >= _INFINITE_FLOAT, "omit such edges, or scale all weights"),
-)
+_FLOAT_FAULTS: Faults = (("beyond float32", lambda v: v >= _INFINITE_FLOAT, "omit such edges, or scale all weights"),)
 
 
 def check_weights(matrix: Matrix, dtype: np.dtype[Any]) -> None:
@@ -97,8 +89,7 @@ def refuse_weights(matrix: Matrix, faults: Faults) -> None:
         place = matrix.source.text + (f":{line}" if line else "")
         more = f" ({count:,} edges in all)" if count > 1 else ""
         raise InputError(
-            f"the weight of the edge {called(ids, u)} -> {called(ids, v)} is {what}: "
-            f"{csr.values[at]:g}{more}",
+            f"the weight of the edge {called(ids, u)} -> {called(ids, v)} is {what}: {csr.values[at]:g}{more}",
             place=place,
             remedy=remedy,
         )
@@ -224,15 +215,11 @@ def _exact_lengths(
             starts = csr.row_ptr[frontier]
             lengths = csr.row_ptr[frontier + 1] - starts
             at = ranges(starts, lengths)
-            frontier = np.unique(
-                _lower(exact, csr.col_idx[at], np.repeat(exact[frontier], lengths) + weight[at])
-            )
+            frontier = np.unique(_lower(exact, csr.col_idx[at], np.repeat(exact[frontier], lengths) + weight[at]))
     return exact, real, edges
 
 
-def _lower(
-    length: npt.NDArray[Any], target: npt.NDArray[np.int32], there: npt.NDArray[Any]
-) -> npt.NDArray[np.int64]:
+def _lower(length: npt.NDArray[Any], target: npt.NDArray[np.int32], there: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Lower ``length[target]`` to `there`, in place; the targets where that was less."""
     less = np.flatnonzero(there < length[target])
     np.minimum.at(length, target[less], there[less])
@@ -243,8 +230,7 @@ def check_lengths(length: npt.NDArray[Any], right: npt.NDArray[Any]) -> CheckRes
     """Equality to the last bit with :func:`exact_lengths`."""
     if length.shape != right.shape or length.dtype != right.dtype:
         return CheckResult(
-            False,
-            f"lengths are {length.dtype} {list(length.shape)}, not {right.dtype} {list(right.shape)}",
+            False, f"lengths are {length.dtype} {list(length.shape)}, not {right.dtype} {list(right.shape)}"
         )
     wrong = np.flatnonzero(length != right)
     if not len(wrong):
@@ -270,8 +256,7 @@ def check_within(
         return CheckResult(True)
     v = int(bad[0])
     return CheckResult(
-        False,
-        f"{len(bad):,} of {len(real):,} lengths wrong, of vertex {v:,}: {length[v]}, expected {real[v]}",
+        False, f"{len(bad):,} of {len(real):,} lengths wrong, of vertex {v:,}: {length[v]}, expected {real[v]}"
     )
 
 
@@ -281,9 +266,7 @@ def _word(length: Any) -> str:
     return f"{int(length):,}" if length.dtype.kind == "i" else f"{length:.9g}"
 
 
-def predecessors(
-    csr: CSR, weights: npt.NDArray[Any], source: int, length: npt.NDArray[Any]
-) -> npt.NDArray[np.int32]:
+def predecessors(csr: CSR, weights: npt.NDArray[Any], source: int, length: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     """A tree of shortest paths from right lengths: each reached vertex's predecessor, int32 ``[n]``.
 
     The source's is itself; -1 where no path leads. An edge u -> v is tight if the length of u and its weight
@@ -338,9 +321,7 @@ def check_predecessors(
     inside = (before >= 0) & (before < n)
     if len(bad := np.flatnonzero(inside != reached)):
         v = int(bad[0])
-        return CheckResult(
-            False, f"vertex {v:,} is {_word(length[v])}, its predecessor is vertex {int(before[v]):,}"
-        )
+        return CheckResult(False, f"vertex {v:,} is {_word(length[v])}, its predecessor is vertex {int(before[v]):,}")
     held = np.zeros(n, bool)
     held[source] = True
     for block in row_blocks(csr, _EDGES_AT_ONCE):
@@ -382,11 +363,12 @@ class SSSP(SourceProblem):
         {
             **SOURCE_OPTIONS,
             "cutoff": Parameter(
-                -1.0, "longest path that is followed, what is farther is not reached; -1: no cutoff",
+                -1.0,
+                "longest path that is followed, what is farther is not reached; -1: no cutoff",
                 between=(-1.0, 1e300),
             ),
         }
-    )  # fmt: skip
+    )
 
     def __init__(self, cutoff: float = -1.0) -> None:
         self.cutoff = cutoff
@@ -394,17 +376,13 @@ class SSSP(SourceProblem):
     def configured(self, options: Mapping[str, Any]) -> SSSP:
         return SSSP(float(self.options["cutoff"].checked("cutoff", options.get("cutoff", self.cutoff))))
 
-    def inputs(
-        self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any
-    ) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """As of every problem with sources. InputError for weights that are negative, NaN or infinite, or
         that `dtype` cannot hold."""
         check_weights(matrix, dtype)
         return super().inputs(matrix, dtype, seed, **options)
 
-    def output_arrays(
-        self, matrix: Matrix, dtype: np.dtype[Any]
-    ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"distance": ((matrix.csr.rows,), np.dtype(dtype))}
 
     def oracle(
@@ -422,9 +400,12 @@ class SSSP(SourceProblem):
         kind = np.dtype(dtype)
         try:
             found = first_answers(
-                csr, inputs["sources"], lambda source: exact_lengths(csr, source, kind, self.cutoff),
-                16 * csr.rows, check_seconds,
-            )  # fmt: skip
+                csr,
+                inputs["sources"],
+                lambda source: exact_lengths(csr, source, kind, self.cutoff),
+                16 * csr.rows,
+                check_seconds,
+            )
         except InputError as error:
             error.cause = with_labels(error.cause, matrix.labels())
             raise
@@ -501,9 +482,7 @@ class SSSP(SourceProblem):
         and ``last_delta``."""
         reached = np.flatnonzero(output != unreached(output.dtype))
         far = int(reached[np.argmax(output[reached])])
-        told = {
-            "farthest": called(ids, far), "farthest_number": far, "length": output[far].item(), **facts
-        }  # fmt: skip
+        told = {"farthest": called(ids, far), "farthest_number": far, "length": output[far].item(), **facts}
         said = [
             f"from {called(ids, inputs['sources'][0])} to {len(reached):,} of {csr.rows:,} vertices; "
             f"the farthest is {told['farthest']} at {_word(output[far])}"
@@ -514,9 +493,7 @@ class SSSP(SourceProblem):
             if facts.get("splits"):
                 last = facts["last_delta"]
                 grown = "" if last == facts["delta"] else f" to {last:g}" if last else " until nothing is far"
-                line += (
-                    f", {facts['splits']:,} of them splits of the far pile (delta {facts['delta']:g}{grown})"
-                )
+                line += f", {facts['splits']:,} of them splits of the far pile (delta {facts['delta']:g}{grown})"
             if "relaxed" in facts:
                 arcs = int((csr.row_ptr[reached + 1] - csr.row_ptr[reached]).sum())
                 share = facts["relaxed"] / max(arcs, 1)

@@ -139,8 +139,7 @@ def _members(data: Input, found: Iterable[_Info]) -> list[_Info]:
     members = list(itertools.islice(found, _MOST_MEMBERS + 1))
     if len(members) > _MOST_MEMBERS:
         raise data.error(
-            f"the archive has more than {_MOST_MEMBERS:,} members",
-            remedy="unpack it and name the file that you want",
+            f"the archive has more than {_MOST_MEMBERS:,} members", remedy="unpack it and name the file that you want"
         )
     return members
 

@@ -95,19 +95,17 @@ def assemble(
     if not (order.by_row or order.by_col):
         findings.append(Finding("entries are sorted neither by row nor by column"))
     policies = Policies(
-        base=raw.base, base_from=raw.base_from, relabelled=raw.relabelled, values=options.values,
+        base=raw.base,
+        base_from=raw.base_from,
+        relabelled=raw.relabelled,
+        values=options.values,
         duplicates=how,
         bipartite=options.bipartite,
         part=options.part if _is_complex(raw.values) and options.values == "file" else None,
-    )  # fmt: skip
+    )
     triangle = raw.symmetry != "general"
     sign = _sign(raw.symmetry, policies.part)
-    if (
-        triangle
-        and order.is_canonical
-        and options.values not in ("random", "integers")
-        and not options.drop_zeros
-    ):
+    if triangle and order.is_canonical and options.values not in ("random", "integers") and not options.drop_zeros:
         policies = replace(policies, mirrored=True, explicit_zeros=_stored_zeros(row, col, values))
         # The entries of a row follow each other, and so do those of a column, which are the ones that the row
         # gets from the other triangle: a stable pass over one after the other leaves rows sorted.
@@ -143,14 +141,27 @@ def assemble(
 
 
 def _finished(
-    raw: RawEntries, rows: _Rows, name: str, source: Source, policies: Policies, findings: list[Finding],
+    raw: RawEntries,
+    rows: _Rows,
+    name: str,
+    source: Source,
+    policies: Policies,
+    findings: list[Finding],
     digest: _Digest,
-) -> Matrix:  # fmt: skip
+) -> Matrix:
     csr = CSR(raw.rows, raw.cols, rows.ptr, rows.col, rows.values)
     return Matrix(
-        name, csr, source, symmetry=raw.symmetry, weighted=csr.values is not None, policies=policies,
-        findings=tuple(findings), entries_sha256=digest.hex(), original_ids=raw.original_ids, names=raw.names,
-    )  # fmt: skip
+        name,
+        csr,
+        source,
+        symmetry=raw.symmetry,
+        weighted=csr.values is not None,
+        policies=policies,
+        findings=tuple(findings),
+        entries_sha256=digest.hex(),
+        original_ids=raw.original_ids,
+        names=raw.names,
+    )
 
 
 def _as_bipartite(raw: RawEntries, source: Source) -> RawEntries:
@@ -175,9 +186,14 @@ def _as_bipartite(raw: RawEntries, source: Source) -> RawEntries:
         f"to {vertices - 1 + base}"
     )
     return replace(
-        raw, rows=vertices, cols=vertices, col=raw.col + raw.rows, symmetry="symmetric", undirected=True,
+        raw,
+        rows=vertices,
+        cols=vertices,
+        col=raw.col + raw.rows,
+        symmetry="symmetric",
+        undirected=True,
         findings=(*raw.findings, finding),
-    )  # fmt: skip
+    )
 
 
 class _Digest:
@@ -277,9 +293,7 @@ def _check(raw: RawEntries, options: ReadOptions, source: Source) -> None:
     per_entry = 4 + (0 if raw.values is None else raw.values.itemsize)
     sides = 2 if raw.symmetry != "general" or options.symmetrize else 1
     needed = 28 * (raw.rows + raw.cols) + (1 + sides) * per_entry * len(raw.row)
-    require_memory(
-        needed, f"a matrix of {raw.rows:,} x {raw.cols:,} with {len(raw.row):,} entries", source.text
-    )
+    require_memory(needed, f"a matrix of {raw.rows:,} x {raw.cols:,} with {len(raw.row):,} entries", source.text)
 
 
 def _check_range(raw: RawEntries, index: Ints, count: int, what: str, source: Source) -> None:
@@ -332,9 +346,7 @@ def _folded(
                     place=_place(source, raw.line_of(entry)),
                 )
             count = int(np.count_nonzero(bad))
-            findings.append(
-                Finding("diagonal entries of a Hermitian matrix are not real", raw.line_of(entry), count)
-            )
+            findings.append(Finding("diagonal entries of a Hermitian matrix are not real", raw.line_of(entry), count))
     upper = row < col
     if count := int(np.count_nonzero(upper)):
         line = raw.line_of(int(np.argmax(upper)))
@@ -463,9 +475,13 @@ def _repeats(rows: _Rows) -> npt.NDArray[np.bool_]:
 
 
 _SAID = {
-    "sum": "summed", "min": "the least is kept", "max": "the largest is kept", "first": "first kept",
-    "last": "last kept", "merge": "merged",
-}  # fmt: skip
+    "sum": "summed",
+    "min": "the least is kept",
+    "max": "the largest is kept",
+    "first": "first kept",
+    "last": "last kept",
+    "merge": "merged",
+}
 _REDUCE: dict[str, Any] = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 
@@ -477,9 +493,15 @@ class _Joining:
     """
 
     def __init__(
-        self, raw: RawEntries, row: Ints, col: Ints, values: Values | None,
-        upper: npt.NDArray[np.bool_] | None, rows: _Rows, same: npt.NDArray[np.bool_],
-    ) -> None:  # fmt: skip
+        self,
+        raw: RawEntries,
+        row: Ints,
+        col: Ints,
+        values: Values | None,
+        upper: npt.NDArray[np.bool_] | None,
+        rows: _Rows,
+        same: npt.NDArray[np.bool_],
+    ) -> None:
         self.raw, self.row, self.col, self.rows, self.same = raw, row, col, rows, same
         self.merged = int(np.count_nonzero(same))
         self.two_sided = upper is not None and bool(upper.any())
@@ -541,9 +563,7 @@ class _Joining:
                 remedy="join duplicates with --duplicates sum, min, max, first or last",
                 place=_place(source, line),
             )
-        out.append(
-            Finding(f"duplicate entries ({_SAID[how]}), such as {where}", line, self.merged - self.mirrors)
-        )
+        out.append(Finding(f"duplicate entries ({_SAID[how]}), such as {where}", line, self.merged - self.mirrors))
         return out
 
     def rows_joined(self, how: str, resolve: bool, source: Source) -> _Rows:
@@ -710,17 +730,13 @@ def _symmetrized(rows: _Rows, findings: list[Finding]) -> _Rows:
         kept = np.append(np.ones(min(1, len(keys)), np.bool_), keys[1:] != keys[:-1])
         to = slice(filled, filled := filled + int(np.count_nonzero(kept)))
         out.col[to] = np.concatenate([rows.col[own], back.col[other]])[order[kept]]
-        out.ptr[begin + 1 : end + 1] = to.start + np.searchsorted(
-            keys[kept], np.arange(1, end - begin + 1) * size
-        )
+        out.ptr[begin + 1 : end + 1] = to.start + np.searchsorted(keys[kept], np.arange(1, end - begin + 1) * size)
         if rows.values is not None and back.values is not None and out.values is not None:
             values = np.concatenate([rows.values[own], back.values[other]])[order]
             out.values[to] = values[kept]
             at = np.flatnonzero(~kept)
             own_values, mirrored = values[at - 1], values[at]
-            differ += int(
-                np.count_nonzero((own_values != mirrored) & ~(np.isnan(own_values) & np.isnan(mirrored)))
-            )
+            differ += int(np.count_nonzero((own_values != mirrored) & ~(np.isnan(own_values) & np.isnan(mirrored))))
         begin = end
     if differ:
         text = "entries whose mirror is stored with another value (each keeps its own)"

@@ -85,17 +85,28 @@ def load(entry: str, name: str, source: Source) -> Matrix | None:
         with np.load(path, allow_pickle=False) as kept:
             about = json.loads(bytes(kept["about"]))
             csr = CSR(
-                about["rows"], about["cols"], kept["row_ptr"], kept["col_idx"],
+                about["rows"],
+                about["cols"],
+                kept["row_ptr"],
+                kept["col_idx"],
                 kept["values"] if about["weighted"] else None,
-            )  # fmt: skip
+            )
             original_ids = kept["original_ids"] if "original_ids" in kept.files else None
         if csr.sha256() != about["csr"]:
             return None
         matrix = Matrix(
-            name, csr, replace(source, format=about["format"]), about["symmetry"], about["weighted"],
-            Policies(**about["policies"]), tuple(Finding(**f) for f in about["findings"]), about["sha256"],
-            about["entries_sha256"], original_ids, about["names"],
-        )  # fmt: skip
+            name,
+            csr,
+            replace(source, format=about["format"]),
+            about["symmetry"],
+            about["weighted"],
+            Policies(**about["policies"]),
+            tuple(Finding(**f) for f in about["findings"]),
+            about["sha256"],
+            about["entries_sha256"],
+            original_ids,
+            about["names"],
+        )
     except Exception:  # whatever zipfile, zlib, numpy or json make of a damaged file
         return None
     with contextlib.suppress(OSError):
@@ -110,12 +121,18 @@ def store(entry: str, matrix: Matrix) -> None:
         return
     csr = matrix.csr
     about = {
-        "rows": csr.rows, "cols": csr.cols, "weighted": csr.values is not None, "symmetry": matrix.symmetry,
-        "format": matrix.source.format, "policies": asdict(matrix.policies), "sha256": matrix.sha256,
-        "csr": csr.sha256(), "findings": [asdict(f) for f in matrix.findings],
+        "rows": csr.rows,
+        "cols": csr.cols,
+        "weighted": csr.values is not None,
+        "symmetry": matrix.symmetry,
+        "format": matrix.source.format,
+        "policies": asdict(matrix.policies),
+        "sha256": matrix.sha256,
+        "csr": csr.sha256(),
+        "findings": [asdict(f) for f in matrix.findings],
         "entries_sha256": matrix.entries_sha256,
         "names": None if matrix.names is None else list(matrix.names),
-    }  # fmt: skip
+    }
     arrays: dict[str, npt.NDArray[Any]] = {"row_ptr": csr.row_ptr, "col_idx": csr.col_idx}
     if csr.values is not None:
         arrays["values"] = csr.values

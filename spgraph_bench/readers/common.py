@@ -166,12 +166,7 @@ Parse = Callable[[Input, ReadOptions, Progress], RawEntries]
 
 
 def reader(
-    name: str,
-    *,
-    title: str,
-    suffixes: tuple[str, ...],
-    sniff: Callable[[bytes, str], int],
-    binary: bool = False,
+    name: str, *, title: str, suffixes: tuple[str, ...], sniff: Callable[[bytes, str], int], binary: bool = False
 ) -> Callable[[Parse], Parse]:
     """Register the decorated function as the parser of a format and return it unchanged.
 
@@ -211,9 +206,7 @@ def line_number(data: bytes | mmap.mmap, offset: int) -> int:
 
 def is_archive(head: bytes) -> bool:
     """Whether content that begins with `head` is a tar or zip file of other files (npz holds arrays)."""
-    return head[257:262] == b"ustar" or (
-        head.startswith((b"PK\3\4", b"PK\5\6")) and b".npy" not in head[:512]
-    )
+    return head[257:262] == b"ustar" or (head.startswith((b"PK\3\4", b"PK\5\6")) and b".npy" not in head[:512])
 
 
 def without_false(

@@ -72,14 +72,21 @@ def library() -> ctypes.CDLL | None:
     pointer, count = ctypes.c_void_p, ctypes.c_int64
     found.spg_lines.argtypes, found.spg_lines.restype = [pointer, count], count
     found.spg_entries.argtypes = [
-        pointer, count, count, count, count, ctypes.c_int, pointer, pointer, pointer, ctypes.c_char,
-    ]  # fmt: skip
+        pointer,
+        count,
+        count,
+        count,
+        count,
+        ctypes.c_int,
+        pointer,
+        pointer,
+        pointer,
+        ctypes.c_char,
+    ]
     found.spg_entries.restype = ctypes.c_int
     integer = ctypes.c_int
     found.spg_count.argtypes = [pointer, pointer, count, integer, pointer]
-    found.spg_move.argtypes = [
-        pointer, pointer, pointer, count, integer, integer, pointer, pointer, pointer,
-    ]  # fmt: skip
+    found.spg_move.argtypes = [pointer, pointer, pointer, count, integer, integer, pointer, pointer, pointer]
     found.spg_count.restype = found.spg_move.restype = None
     found.spg_guard.argtypes, found.spg_guard.restype = [pointer, count], integer
     found.spg_cut.argtypes, found.spg_cut.restype = [integer], integer
@@ -162,11 +169,7 @@ def read_entries(data: bytes | mmap, begin: int, end: int, head: Header, progres
     threads = min(_most_threads(), 1 + size // _PIECE)
     _together(work.run, threads)
     line = np.frombuffer(data[last:end] + b"\n", np.uint8)
-    if (
-        not work.sound
-        or work.entries != head.count - 1
-        or not work.parse(line, 0, len(line), head.count - 1, 1)
-    ):
+    if not work.sound or work.entries != head.count - 1 or not work.parse(line, 0, len(line), head.count - 1, 1):
         return None
     return Body(work.row, work.col, work.values, True)
 
@@ -218,11 +221,18 @@ class _Work:
         values = self.values
         return bool(
             self.library.spg_entries(
-                _at(text, at), size, count, self.head.rows, self.head.cols, self.head.base,
-                _at(self.row, first), _at(self.col, first), None if values is None else _at(values, first),
+                _at(text, at),
+                size,
+                count,
+                self.head.rows,
+                self.head.cols,
+                self.head.base,
+                _at(self.row, first),
+                _at(self.col, first),
+                None if values is None else _at(values, first),
                 self.head.field[:1].encode(),
             )
-        )  # fmt: skip
+        )
 
 
 def by_row(

@@ -211,16 +211,12 @@ def _arc_lines(block: Block, vertices: int, how: _Kind) -> Ints:
     form = f"{how.letter.decode()} U V" + (" WEIGHT" if width == 4 else "")
     if block.token(at) == how.letter:
         numbers = "three numbers" if width == 4 else "two numbers"
-        raise block.error(
-            at, f"an {how.word} has {numbers} ({form}), this one has {count - 1}", "correct the line"
-        )
+        raise block.error(at, f"an {how.word} has {numbers} ({form}), this one has {count - 1}", "correct the line")
     what = f"a line that begins with {shorten(block.token(at))}"
     raise block.error(at, f"{what} among the {how.word}s ({form})", "correct or delete the line")
 
 
-def _arcs(
-    block: Block, first: Ints, vertices: int, how: _Kind
-) -> tuple[Ids, Ids, npt.NDArray[np.float64] | None]:
+def _arcs(block: Block, first: Ints, vertices: int, how: _Kind) -> tuple[Ids, Ids, npt.NDArray[np.float64] | None]:
     """0-based ends and weights of the arcs whose lines begin at the tokens `first`."""
     (u, good_u), (v, good_v) = block.integers(first + 1), block.integers(first + 2)
     w, good_w = block.numbers(first + 3) if how.width == 4 else (None, np.ones(len(first), bool))
@@ -238,9 +234,7 @@ def _bad_token(block: Block, token: int, column: int, vertices: int) -> InputErr
     if column == 3:
         return block.error(token, f"weight {shorten(text)} is not a number", "correct it")
     if parse_integer(text) is None:
-        return block.error(
-            token, f"vertex {shorten(text)} is not an integer", f"vertices are 1 to {vertices:,}"
-        )
+        return block.error(token, f"vertex {shorten(text)} is not an integer", f"vertices are 1 to {vertices:,}")
     return block.error(
         token,
         f"vertex {shorten(text)} is not in 1..{vertices:,}",

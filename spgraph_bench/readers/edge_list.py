@@ -54,19 +54,7 @@ from spgraph_bench.readers.tokens import Text, parse_integer, parse_number, shor
 
 __all__ = ["DataLine", "Head", "interpret", "scan_head", "sniff", "weight_column"]
 
-_SUFFIXES = (
-    ".txt",
-    ".edges",
-    ".edgelist",
-    ".el",
-    ".wel",
-    ".csv",
-    ".tsv",
-    ".snap",
-    ".konect",
-    ".ncol",
-    ".net",
-)
+_SUFFIXES = (".txt", ".edges", ".edgelist", ".el", ".wel", ".csv", ".tsv", ".snap", ".konect", ".ncol", ".net")
 _COMMENT = (b"#", b"%", b"//")
 _FIELD = re.compile(rb"[^\s,;]+")
 _KONECT = re.compile(rb"%\s*(sym|asym|bip|undirected|directed)\b\s*([a-z]*)", re.IGNORECASE)
@@ -173,9 +161,7 @@ def sniff(head: bytes, name: str) -> int:
     if len(edges) < len(found.lines[1:]):
         return POSSIBLE if named or sure else NO
     if edges and all(all(parse_integer(f) is not None for f in line.fields[:2]) for line in edges):
-        return (
-            LIKELY + 20 if sure else LIKELY if named else POSSIBLE // 2 if name.endswith(".mtx") else POSSIBLE
-        )
+        return LIKELY + 20 if sure else LIKELY if named else POSSIBLE // 2 if name.endswith(".mtx") else POSSIBLE
     return POSSIBLE if named or sure else NO  # so that the parser can say what is wrong
 
 
@@ -212,9 +198,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     if _is_title(lines):
         times = len(lines[0].fields) == 3 and bool(_TIME.fullmatch(lines[0].fields[2]))
         title = shorten(b" ".join(lines[0].fields))
-        findings.append(
-            Finding(f"{title} is neither a comment nor an edge: skipped", lines[0].number, warning=True)
-        )
+        findings.append(Finding(f"{title} is neither a comment nor an edge: skipped", lines[0].number, warning=True))
         lines = lines[1:]
     columns = _columns(data, lines, options)
     weight = weight_column(data, options, columns)
@@ -344,9 +328,7 @@ def weight_column(data: Input, options: ReadOptions, columns: int) -> int | None
     return options.weight_column - 1
 
 
-def _leave_out_times(
-    table: Table, head: Head, options: ReadOptions, titled: bool, findings: list[Finding]
-) -> None:
+def _leave_out_times(table: Table, head: Head, options: ReadOptions, titled: bool, findings: list[Finding]) -> None:
     """Take times off `table`: they are not meant as weights. Tell of what may be times."""
     weights = table.weights
     if options.weight_column is not None or weights is None or (head.konect and not titled):
@@ -447,9 +429,7 @@ def _size_among_edges(table: Table, first: DataLine, columns: int, findings: lis
     others_low = int(min(table.u[1:].min(), table.v[1:].min()))
     if rest in (m, 2 * m) and n >= others_high + (others_low == 0):
         table.drop_first()
-        findings.append(
-            Finding(f"{n:,} vertices, {m:,} edges: a size line, no edge", first.number, warning=True)
-        )
+        findings.append(Finding(f"{n:,} vertices, {m:,} edges: a size line, no edge", first.number, warning=True))
         return _Size(n, n, m, first.number)
     if n > others_high and (m > others_high or columns == 3):
         text = f"looks like a size line, but counts other than the {rest:,} that follow: taken for an edge"
@@ -482,12 +462,7 @@ def _end_of_edges(data: Input, findings: list[Finding]) -> int:
 
 
 def _base(
-    data: Input,
-    options: ReadOptions,
-    table: Table,
-    head: Head,
-    size: _Size | None,
-    findings: list[Finding],
+    data: Input, options: ReadOptions, table: Table, head: Head, size: _Size | None, findings: list[Finding]
 ) -> tuple[Literal[0, 1], Literal["format", "found", "option"]]:
     low = table.low()
     if options.base is not None:
@@ -512,13 +487,7 @@ def _base(
 
 
 def _shape(
-    data: Input,
-    table: Table,
-    base: int,
-    bipartite: bool,
-    head: Head,
-    size: _Size | None,
-    findings: list[Finding],
+    data: Input, table: Table, base: int, bipartite: bool, head: Head, size: _Size | None, findings: list[Finding]
 ) -> tuple[int, int]:
     """Rows and columns, from the highest ids and from what the file says itself."""
     rows, cols = int(table.u.max()) + 1 - base, int(table.v.max()) + 1 - base
@@ -530,9 +499,7 @@ def _shape(
                 f"the size line promises {size.rows:,} vertices, line {table.line_of_id(vertex):,} names "
                 f"vertex {vertex:,} ({base}-based)",
                 line=size.line,
-                remedy="correct or delete the size line"
-                + (", or give --base 1" if shifts else "")
-                + size.otherwise,
+                remedy="correct or delete the size line" + (", or give --base 1" if shifts else "") + size.otherwise,
             )
         rows, cols = size.rows, size.cols
     elif not bipartite:
@@ -544,9 +511,7 @@ def _shape(
             findings.append(Finding(f"{text}{nodes - rows:,} more without edges", line, warning=True))
             rows = cols = nodes
         else:
-            findings.append(
-                Finding(f"{text}more vertices than can be indexed are not added", line, warning=True)
-            )
+            findings.append(Finding(f"{text}more vertices than can be indexed are not added", line, warning=True))
     if head.sides is not None:
         said = head.sides if bipartite else (head.sides[0], head.sides[0])
         if said[0] < rows or said[1] < cols:

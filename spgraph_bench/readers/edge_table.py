@@ -255,11 +255,7 @@ def _ragged(block: Block, token: int, found: int, columns: int, where: str, reme
             "delete the line, or turn it into a comment with '#'",
         )
     if found > 4 >= columns:
-        return block.error(
-            token,
-            f"{found} columns where the lines {where} have {columns}",
-            remedy,
-        )
+        return block.error(token, f"{found} columns where the lines {where} have {columns}", remedy)
     return block.error(token, f"{found} columns where the lines {where} have {columns}", remedy)
 
 
@@ -268,24 +264,18 @@ def _bad_token(block: Block, token: int, is_weight: bool, largest: int) -> Input
     quoted = shorten(text)
     if is_weight:
         return block.error(
-            token,
-            f"weight {quoted} is not a number",
-            "correct it, or --weight-column none leaves the column out",
+            token, f"weight {quoted} is not a number", "correct it, or --weight-column none leaves the column out"
         )
     value = parse_integer(text)
     if value is None and parse_number(text) is not None:
         return block.error(token, f"vertex id {quoted} is not an integer", "vertex ids must be 0, 1, 2, ...")
     if value is None:
-        error = block.error(
-            token, f"vertex {quoted} is not a number", "if vertices have names: --relabel numbers them"
-        )
+        error = block.error(token, f"vertex {quoted} is not a number", "if vertices have names: --relabel numbers them")
         return VertexNameError(error.cause, remedy=error.remedy, place=error.place)
     if value < 0:
         return block.error(token, f"vertex id {quoted} is negative", "vertex ids must be 0, 1, 2, ...")
     if value >= 2**63:
-        return block.error(
-            token, f"vertex id {quoted} does not fit in 63 bits", "replace such ids by smaller ones"
-        )
+        return block.error(token, f"vertex id {quoted} does not fit in 63 bits", "replace such ids by smaller ones")
     return block.error(token, f"vertex id {quoted} is above {largest:,} (2^31 - 1)", HUGE)
 
 

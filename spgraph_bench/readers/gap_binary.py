@@ -12,16 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.matrix import Finding
-from spgraph_bench.readers.common import (
-    LIKELY,
-    NO,
-    Input,
-    Progress,
-    RawEntries,
-    ReadOptions,
-    reader,
-    require_memory,
-)
+from spgraph_bench.readers.common import LIKELY, NO, Input, Progress, RawEntries, ReadOptions, reader, require_memory
 from spgraph_bench.readers.edge_table import MAX_VERTICES, no_edges
 
 __all__: list[str] = []
@@ -69,9 +60,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     wrong = (col < 0) | (col >= vertices)
     if wrong.any():
         at = int(np.argmax(wrong))
-        raise data.error(
-            f"neighbour {int(col[at])} (edge {at}) is not one of {vertices:,} vertices", remedy=_DAMAGED
-        )
+        raise data.error(f"neighbour {int(col[at])} (edge {at}) is not one of {vertices:,} vertices", remedy=_DAMAGED)
     values = words[1::2].astype(np.float64) if weighted else None
     row = np.repeat(np.arange(vertices, dtype=np.int32), np.diff(ptr))
     kind = "directed" if directed else "undirected, each edge listed at both ends"

@@ -98,9 +98,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
             row, col = np.concatenate([row, zeros.row]), np.concatenate([col, zeros.col])
             values = np.concatenate([values, np.zeros(len(zeros.row), values.dtype)])
     except (_DamageError, zlib.error) as error:
-        raise data.error(
-            f"no MATLAB variable can be read from it ({error})", remedy="fetch the file again"
-        ) from None
+        raise data.error(f"no MATLAB variable can be read from it ({error})", remedy="fetch the file again") from None
     if values is not None and pattern and bool(np.all(values == 1)):
         values = None
     elif values is not None and values.dtype.kind not in "fc":
@@ -125,9 +123,7 @@ def _chosen(data: Input, file: _Level4 | _Level5, progress: Progress) -> tuple[_
         return file.sparse(chosen), None, False
     names = ", ".join(sorted(found)) or "none"
     what = f"{len(sparse)} sparse variables, none called A" if sparse else "no sparse matrix in it"
-    raise data.error(
-        f"{what} (variables: {names[:100]})", remedy="save one: A = sparse(A); save name.mat A -v7"
-    )
+    raise data.error(f"{what} (variables: {names[:100]})", remedy="save one: A = sparse(A); save name.mat A -v7")
 
 
 class _Level5:

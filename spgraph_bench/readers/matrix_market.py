@@ -96,10 +96,18 @@ def _entries(data: Input, head: Header, body: Body, options: ReadOptions) -> Raw
         values = _as_real(values, head, lambda k: _line_of(data, head, body.plain, k))
     if body.row is not None and body.col is not None:
         return RawEntries(
-            head.rows, head.cols, body.row, body.col, values, NAME, symmetry=head.symmetry,
-            base=head.base, base_from="format" if options.base is None else "option",
-            findings=tuple(head.findings), line_of=lambda k: _line_of(data, head, body.plain, k),
-        )  # fmt: skip
+            head.rows,
+            head.cols,
+            body.row,
+            body.col,
+            values,
+            NAME,
+            symmetry=head.symmetry,
+            base=head.base,
+            base_from="format" if options.base is None else "option",
+            findings=tuple(head.findings),
+            line_of=lambda k: _line_of(data, head, body.plain, k),
+        )
     assert values is not None
     stored = values != 0
     if head.triangle == "full" and head.symmetry != "general":
@@ -110,9 +118,16 @@ def _entries(data: Input, head: Header, body: Body, options: ReadOptions) -> Raw
         head.findings.append(Finding("array layout: zeros are not taken as entries", count=zeros))
     row, col = _positions(head, stored)
     return RawEntries(
-        head.rows, head.cols, row, col, values[stored], NAME, symmetry=head.symmetry,
-        findings=tuple(head.findings), line_of=lambda k: _line_of(data, head, body.plain, int(stored[k])),
-    )  # fmt: skip
+        head.rows,
+        head.cols,
+        row,
+        col,
+        values[stored],
+        NAME,
+        symmetry=head.symmetry,
+        findings=tuple(head.findings),
+        line_of=lambda k: _line_of(data, head, body.plain, int(stored[k])),
+    )
 
 
 class _Feed:
@@ -201,9 +216,8 @@ def _lines(text: bytes | mmap.mmap, begin: int, end: int) -> int:
 
 
 def _coordinate(
-    data: Input, head: Header, text: bytes | mmap.mmap, begin: int, end: int, progress: Progress,
-    checked: bool = False,
-) -> Body | None:  # fmt: skip
+    data: Input, head: Header, text: bytes | mmap.mmap, begin: int, end: int, progress: Progress, checked: bool = False
+) -> Body | None:
     """The entries by scipy, checked on their way unless they are `checked`."""
     from scipy.io import mmread
 

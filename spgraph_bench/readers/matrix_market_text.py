@@ -16,17 +16,7 @@ from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Finding, Symmetry
 from spgraph_bench.readers.common import Input, Progress
 
-__all__ = [
-    "BANNER",
-    "Body",
-    "Header",
-    "Triangle",
-    "lines",
-    "miscounted",
-    "read_body",
-    "read_header",
-    "text_end",
-]
+__all__ = ["BANNER", "Body", "Header", "Triangle", "lines", "miscounted", "read_body", "read_header", "text_end"]
 
 Text = bytes | mmap.mmap
 Triangle = Literal["full", "lower", "strict"]
@@ -35,16 +25,25 @@ Field = Literal["real", "integer", "complex", "pattern"]
 BANNER = re.compile(rb"\s*%+\s*MatrixMarket\b", re.IGNORECASE)
 _LAYOUTS: dict[str, Literal["coordinate", "array"]] = {"coordinate": "coordinate", "array": "array"}
 _FIELDS: dict[str, Field] = {
-    "real": "real", "double": "real", "integer": "integer", "unsigned-integer": "integer",
-    "complex": "complex", "pattern": "pattern",
-}  # fmt: skip
+    "real": "real",
+    "double": "real",
+    "integer": "integer",
+    "unsigned-integer": "integer",
+    "complex": "complex",
+    "pattern": "pattern",
+}
 _SYMMETRIES: dict[str, Symmetry] = {
-    "general": "general", "symmetric": "symmetric", "skew-symmetric": "skew-symmetric",
+    "general": "general",
+    "symmetric": "symmetric",
+    "skew-symmetric": "skew-symmetric",
     "hermitian": "hermitian",
-}  # fmt: skip
+}
 _VALUES: dict[Field, tuple[str, ...]] = {
-    "real": ("value",), "integer": ("value",), "complex": ("real", "imaginary"), "pattern": (),
-}  # fmt: skip
+    "real": ("value",),
+    "integer": ("value",),
+    "complex": ("real", "imaginary"),
+    "pattern": (),
+}
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,30}")
 _REAL = re.compile(
     rb"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:(?:([ed])([+-]?[0-9]+))|([+-][0-9]{3}))?"
@@ -138,9 +137,7 @@ def read_header(data: Input, base: Literal[0, 1] | None = None) -> Header:
             layout, field, symmetry = _read_banner(data, number, line)
             standard = number == 1 and data.data[:15] == b"%%MatrixMarket "
             if number > 1 or not line.startswith(b"%%M"):
-                findings.append(
-                    Finding("the banner is not a first line of the form %%MatrixMarket …", number)
-                )
+                findings.append(Finding("the banner is not a first line of the form %%MatrixMarket …", number))
         elif line and not line.startswith(b"%"):
             size, body = number, after
             break
@@ -174,22 +171,28 @@ def read_header(data: Input, base: Literal[0, 1] | None = None) -> Header:
         if declared is not None:
             findings.append(Finding("the size line of an array has a count", size))
     return Header(
-        layout, field, symmetry, rows, cols, count or 0, size, body, standard, findings,
-        1 if base is None else base, triangle,
-    )  # fmt: skip
+        layout,
+        field,
+        symmetry,
+        rows,
+        cols,
+        count or 0,
+        size,
+        body,
+        standard,
+        findings,
+        1 if base is None else base,
+        triangle,
+    )
 
 
-def _read_banner(
-    data: Input, number: int, line: bytes
-) -> tuple[Literal["coordinate", "array"], Field, Symmetry]:
+def _read_banner(data: Input, number: int, line: bytes) -> tuple[Literal["coordinate", "array"], Field, Symmetry]:
     words = BANNER.sub(b"", line, count=1).decode("utf-8", "replace").lower().split()
     kinds = {"object": ("matrix",), "layout": _LAYOUTS, "field": _FIELDS, "symmetry": _SYMMETRIES}
     for at, (kind, known) in enumerate(kinds.items()):
         if at >= len(words) or words[at] not in known:
             said = f"{words[at][:40]!r} is not known" if at < len(words) else "is missing"
-            raise data.error(
-                f"the banner's {kind} {said}", line=number, remedy=f"it is one of: {', '.join(known)}"
-            )
+            raise data.error(f"the banner's {kind} {said}", line=number, remedy=f"it is one of: {', '.join(known)}")
     layout, field, symmetry = _LAYOUTS[words[1]], _FIELDS[words[2]], _SYMMETRIES[words[3]]
     if field == "pattern" and (layout == "array" or symmetry in ("skew-symmetric", "hermitian")):
         raise data.error(
@@ -333,11 +336,7 @@ class _Careful:
             raise self.error(
                 f"{what} {number + base} is beyond the declared {count} {what}s{last}",
                 "correct the index or the size line"
-                + (
-                    ""
-                    if base == 0
-                    else f"; if line {self.head.size_line} is an edge: --input-format edge-list"
-                ),
+                + ("" if base == 0 else f"; if line {self.head.size_line} is an edge: --input-format edge-list"),
             )
         return number
 
@@ -345,8 +344,7 @@ class _Careful:
         if not _INTEGER.fullmatch(word):
             if _REAL.fullmatch(word):
                 raise self.error(
-                    f"{quote(word)} is not an integer, but the banner's field is integer",
-                    "declare the field real",
+                    f"{quote(word)} is not an integer, but the banner's field is integer", "declare the field real"
                 )
             raise self.error(f"{quote(word)} is not an integer")
         number = int(word)

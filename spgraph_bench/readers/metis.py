@@ -177,13 +177,7 @@ def _header(data: Input) -> _Header:
     require_memory(24 * vertices, f"a graph of {vertices:,} vertices", data.place)
     constraints = more[1] if len(more) > 1 else 1
     return _Header(
-        line,
-        begin,
-        vertices,
-        edges,
-        digits[0] == "1",
-        constraints if digits[1] == "1" else 0,
-        digits[2] == "1",
+        line, begin, vertices, edges, digits[0] == "1", constraints if digits[1] == "1" else 0, digits[2] == "1"
     )
 
 

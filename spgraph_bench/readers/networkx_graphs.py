@@ -31,8 +31,7 @@ from spgraph_bench.readers.edge_table import no_edges
 __all__: list[str] = []
 
 _GML = re.compile(
-    rb"\s*(?:#[^\n]*\n\s*|(?:creator|version|comment|label|directed)\b[^\n\[]*\n\s*)*graph\s*\[",
-    re.IGNORECASE,
+    rb"\s*(?:#[^\n]*\n\s*|(?:creator|version|comment|label|directed)\b[^\n\[]*\n\s*)*graph\s*\[", re.IGNORECASE
 )
 _GRAPH = re.compile(r"\bgraph\s*\[", re.IGNORECASE)
 _PLACE = re.compile(r"\((\d+), \d+\)")
@@ -90,9 +89,7 @@ def _parse(
     progress(f"reading {kind}", None)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # of types that are not declared: what is not a number is found below
+            warnings.simplefilter("ignore")  # of types that are not declared: what is not a number is found below
             graph = read(networkx)
     except MemoryError:
         raise
@@ -115,15 +112,20 @@ def _parse(
     directed = bool(graph.is_directed())
     n = len(vertices)
     return RawEntries(
-        n, n, u, v, _weights(data, edges, names, number, findings), kind,
-        symmetry="general" if directed else "symmetric", undirected=not directed, names=names,
+        n,
+        n,
+        u,
+        v,
+        _weights(data, edges, names, number, findings),
+        kind,
+        symmetry="general" if directed else "symmetric",
+        undirected=not directed,
+        names=names,
         findings=tuple(findings),
-    )  # fmt: skip
+    )
 
 
-def _weights(
-    data: Input, edges: list[Any], names: list[str], number: dict[Any, int], findings: list[Finding]
-) -> Any:
+def _weights(data: Input, edges: list[Any], names: list[str], number: dict[Any, int], findings: list[Finding]) -> Any:
     """The weights of all edges, or None where none has any."""
     for attribute in ("weight", "value"):
         found = [about.get(attribute) for _, _, about in edges]
@@ -148,6 +150,4 @@ def _told(data: Input, kind: str, error: Exception) -> InputError:
     position = getattr(error, "position", None)  # of an XML parser
     place = _PLACE.search(reason)
     line = position[0] if position else int(place[1]) if place else None
-    return data.error(
-        f"no graph can be read from it ({reason})", line=line, remedy=f"correct the {kind} file"
-    )
+    return data.error(f"no graph can be read from it ({reason})", line=line, remedy=f"correct the {kind} file")

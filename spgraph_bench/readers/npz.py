@@ -67,8 +67,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         raise
     except Exception as error:  # zip, zlib, numpy and scipy each have their own for a damaged file
         raise data.error(
-            f"no sparse matrix can be read from it ({_first_line(error)})",
-            remedy="write it with scipy.sparse.save_npz",
+            f"no sparse matrix can be read from it ({_first_line(error)})", remedy="write it with scipy.sparse.save_npz"
         ) from None
     row, col, values = coo.row, coo.col, coo.data
     findings: tuple[Finding, ...] = ()
@@ -88,11 +87,7 @@ def _of_other_precision(arrays: Any) -> Any:
     data = arrays["data"]
     if data.dtype.kind != "f" or data.dtype.itemsize in (4, 8):
         return None
-    form, shape, data = (
-        bytes(arrays["format"].item()).decode("ascii"),
-        arrays["shape"],
-        data.astype(np.float64),
-    )
+    form, shape, data = (bytes(arrays["format"].item()).decode("ascii"), arrays["shape"], data.astype(np.float64))
     if form == "dia":
         return sp.dia_array((data, arrays["offsets"]), shape=shape)
     if form == "coo":

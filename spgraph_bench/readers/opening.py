@@ -19,15 +19,7 @@ import numpy as np
 from spgraph_bench.errors import ISSUES, InputError, SpgraphError
 from spgraph_bench.matrix import Matrix, Source
 from spgraph_bench.memory import available_memory, require_memory
-from spgraph_bench.readers.common import (
-    NO,
-    Input,
-    Progress,
-    RawEntries,
-    Reader,
-    ReadOptions,
-    is_archive,
-)
+from spgraph_bench.readers.common import NO, Input, Progress, RawEntries, Reader, ReadOptions, is_archive
 from spgraph_bench.units import human_bytes
 
 __all__ = ["choose", "matrix_name", "open_input", "parse", "read_input", "unknown_format"]
@@ -39,9 +31,7 @@ _PIECE = 1 << 23
 _TELLING = 1 << 26  # so many bytes decompressed tell the rate
 _SURELY = 2  # by so much the estimate must be beyond what there is
 _COMPRESSIONS = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "xz": b"\xfd7zXZ\x00"}
-_COMPRESSED_SUFFIXES = {
-    ".gz": "", ".bz2": "", ".xz": "", ".tgz": ".tar", ".tbz2": ".tar", ".txz": ".tar",
-}  # fmt: skip
+_COMPRESSED_SUFFIXES = {".gz": "", ".bz2": "", ".xz": "", ".tgz": ".tar", ".tbz2": ".tar", ".txz": ".tar"}
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _UTF8_BOM = b"\xef\xbb\xbf"
 
@@ -53,9 +43,7 @@ def read_input(path: str, options: ReadOptions, progress: Progress, readers: Map
 
     if options.input_format is not None and options.input_format not in readers:
         raise unknown_format(options.input_format, readers)
-    kind, place, file_name = (
-        ("stdin", STDIN, "stdin") if path == "-" else ("file", path, os.path.basename(path))
-    )
+    kind, place, file_name = ("stdin", STDIN, "stdin") if path == "-" else ("file", path, os.path.basename(path))
     start = time.perf_counter()
     try:
         raw_bytes = _load(path, progress)
@@ -203,11 +191,7 @@ def matrix_name(file_name: str, readers: Mapping[str, Reader]) -> str:
 
 def _without_compression(name: str) -> str:
     stem, suffix = os.path.splitext(name)
-    return (
-        stem + _COMPRESSED_SUFFIXES[suffix.lower()]
-        if stem and suffix.lower() in _COMPRESSED_SUFFIXES
-        else name
-    )
+    return stem + _COMPRESSED_SUFFIXES[suffix.lower()] if stem and suffix.lower() in _COMPRESSED_SUFFIXES else name
 
 
 def _load(path: str, progress: Progress) -> bytes | mmap.mmap:

@@ -15,16 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from spgraph_bench.matrix import Finding
-from spgraph_bench.readers.common import (
-    CERTAIN,
-    NO,
-    Input,
-    Progress,
-    RawEntries,
-    ReadOptions,
-    reader,
-    require_memory,
-)
+from spgraph_bench.readers.common import CERTAIN, NO, Input, Progress, RawEntries, ReadOptions, reader, require_memory
 from spgraph_bench.readers.edge_table import MAX_VERTICES, no_edges
 from spgraph_bench.readers.tokens import parse_integer, parse_number, shorten, with_line_feeds
 
@@ -72,9 +63,7 @@ class _Network:
         vertex = parse_integer(word)
         if vertex is None:
             raise self.data.error(
-                f"vertex {shorten(word)} is not an integer",
-                line=number,
-                remedy="vertices are called 1, 2, 3, ...",
+                f"vertex {shorten(word)} is not an integer", line=number, remedy="vertices are called 1, 2, 3, ..."
             )
         if not 1 <= vertex <= self.vertices:
             raise self.data.error(
@@ -96,9 +85,7 @@ class _Network:
         sizes = [parse_integer(word) for word in words]
         if not 1 <= len(words) <= 2 or any(s is None or s < 0 for s in sizes):
             raise self.data.error(
-                f"{shorten(line)} is not '*Vertices N'",
-                line=number,
-                remedy="write how many vertices there are",
+                f"{shorten(line)} is not '*Vertices N'", line=number, remedy="write how many vertices there are"
             )
         self.vertices = sizes[0] or 0
         if self.vertices > MAX_VERTICES:
@@ -112,9 +99,7 @@ class _Network:
     def named(self, line: bytes, number: int) -> None:
         found = _VERTEX.match(line)
         if found is None:
-            raise self.data.error(
-                f"{shorten(line)} is not 'number \"name\"'", line=number, remedy="correct the line"
-            )
+            raise self.data.error(f"{shorten(line)} is not 'number \"name\"'", line=number, remedy="correct the line")
         vertex = self.vertex(found[1], number)
         name = found[2] if found[2] is not None else found[3]
         if name is not None:
@@ -127,9 +112,7 @@ class _Network:
             return
         if len(words) < 2:
             raise self.data.error(
-                f"one vertex ({shorten(words[0])}) where a line needs two",
-                line=number,
-                remedy="correct the line",
+                f"one vertex ({shorten(words[0])}) where a line needs two", line=number, remedy="correct the line"
             )
         directed = section.startswith("arcs")
         u = self.vertex(words[0], number)
@@ -144,9 +127,7 @@ class _Network:
                 weight, self.weighted = value, True
             elif not (words[2][:1].isalpha() or words[2][:1] in b'["'):  # else the name of an attribute
                 raise self.data.error(
-                    f"weight {shorten(words[2])} is not a number",
-                    line=number,
-                    remedy="correct it or omit it",
+                    f"weight {shorten(words[2])} is not a number", line=number, remedy="correct it or omit it"
                 )
         self.link(u, self.vertex(words[1], number), weight, number, directed)
 
@@ -224,6 +205,16 @@ def _entries(data: Input, network: _Network) -> RawEntries:
         names = [network.names.get(k, str(k + 1)) for k in range(network.vertices)]
     n = network.vertices
     return RawEntries(
-        n, n, u, v, values, NAME, symmetry="symmetric" if undirected else "general", undirected=undirected,
-        base=1, names=names, findings=tuple(findings), line_of=lambda entry: int(line[entry]),
-    )  # fmt: skip
+        n,
+        n,
+        u,
+        v,
+        values,
+        NAME,
+        symmetry="symmetric" if undirected else "general",
+        undirected=undirected,
+        base=1,
+        names=names,
+        findings=tuple(findings),
+        line_of=lambda entry: int(line[entry]),
+    )

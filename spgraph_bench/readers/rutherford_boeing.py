@@ -28,8 +28,12 @@ _SUFFIXES = (".rb", ".hb", ".rua", ".rsa", ".rra", ".rza", ".pua", ".psa", ".pra
 _TYPE = re.compile(rb"\s*([rcipqx])([suhzr])([ae])\b", re.IGNORECASE)
 _FORMAT = re.compile(r"\((\d{0,6})\(?(?:\d{0,6}P,?)?(\d{0,6})([IEDFG])(\d{1,6})(?!\d)", re.IGNORECASE)
 _SYMMETRIES: dict[str, Symmetry] = {
-    "s": "symmetric", "u": "general", "h": "hermitian", "z": "skew-symmetric", "r": "general",
-}  # fmt: skip
+    "s": "symmetric",
+    "u": "general",
+    "h": "hermitian",
+    "z": "skew-symmetric",
+    "r": "general",
+}
 _GLUED = re.compile(rb"(?<=[0-9.])([+-])(?=[0-9]{3}$)")
 _LONGEST_LINE = 4096  # Fortran's own limit was 80; a format that promises more would only cost memory
 _FORTRAN = bytes.maketrans(b"dDqQ", b"eeee")
@@ -121,18 +125,24 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
             values = values.view(np.complex128)
     col = np.repeat(np.arange(cols, dtype=np.int64), np.diff(ptr))
     return RawEntries(
-        rows, cols, row, col, values, NAME, symmetry=_SYMMETRIES[shape], base=1, findings=tuple(findings),
+        rows,
+        cols,
+        row,
+        col,
+        values,
+        NAME,
+        symmetry=_SYMMETRIES[shape],
+        base=1,
+        findings=tuple(findings),
         line_of=indices.line_of,
-    )  # fmt: skip
+    )
 
 
 def _integers(data: Input, lines: list[bytes], number: int, start: int, least: int) -> list[int]:
     words = lines[number - 1][start:].split()
     found = [value for word in words if (value := parse_integer(word)) is not None]
     if len(found) != len(words) or len(found) < least:
-        raise data.error(
-            f"header line {number} holds no {least} numbers", line=number, remedy="fetch the file again"
-        )
+        raise data.error(f"header line {number} holds no {least} numbers", line=number, remedy="fetch the file again")
     return found
 
 
@@ -146,9 +156,7 @@ def _formats(data: Input, line: bytes, needed: int) -> list[tuple[int, int]]:
             found.append((int(outer or 1) * int(inner or 1), int(width)))
     if len(found) < needed or not all(0 < per_line * width <= _LONGEST_LINE for per_line, width in found):
         raise data.error(
-            f"{needed} Fortran formats such as (10I8) are expected here",
-            line=4,
-            remedy="fetch the file again",
+            f"{needed} Fortran formats such as (10I8) are expected here", line=4, remedy="fetch the file again"
         )
     return found
 
@@ -203,18 +211,14 @@ def _by_blanks(section: list[bytes], fields: _Fields, dtype: type[Any]) -> npt.N
     counts = [min(fields.per_line, fields.count - at) for at in range(0, fields.count, fields.per_line)]
     if [len(line) for line in words] != counts:
         return None
-    translated = [
-        word.translate(_FORTRAN) if dtype is np.float64 else word for line in words for word in line
-    ]
+    translated = [word.translate(_FORTRAN) if dtype is np.float64 else word for line in words for word in line]
     values = [_value(word, dtype) for word in translated]
     return None if any(value is None for value in values) else np.array(values, dtype)
 
 
 def _no_number(data: Input, word: bytes, fields: _Fields, k: int) -> InputError:
     if not word:
-        return data.error(
-            f"the {fields.what} end too early", line=fields.line_of(k), remedy="fetch the file again"
-        )
+        return data.error(f"the {fields.what} end too early", line=fields.line_of(k), remedy="fetch the file again")
     return data.error(
         f"{word.decode('utf-8', 'replace')!r} among the {fields.what} is not a number",
         line=fields.line_of(k),

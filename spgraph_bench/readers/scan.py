@@ -93,9 +93,7 @@ def _fills_lines(raw: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], widt
     return bool((starts[width - 1 :: width] < ends).all() and (starts[width::width] > ends[:-1]).all())
 
 
-def _are_numbers(
-    codes: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], width: int, indices: int
-) -> bool:
+def _are_numbers(codes: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], width: int, indices: int) -> bool:
     """Whether tokens of sound pairs are numbers, the first `indices` of `width` in a line of digits alone."""
 
     def tokens(at: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

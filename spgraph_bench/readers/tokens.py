@@ -23,17 +23,7 @@ import numpy.typing as npt
 from spgraph_bench.errors import InputError
 from spgraph_bench.readers.common import Input, line_number
 
-__all__ = [
-    "BLOCK",
-    "Block",
-    "Ints",
-    "Text",
-    "blocks",
-    "parse_integer",
-    "parse_number",
-    "shorten",
-    "with_line_feeds",
-]
+__all__ = ["BLOCK", "Block", "Ints", "Text", "blocks", "parse_integer", "parse_number", "shorten", "with_line_feeds"]
 
 BLOCK = 1 << 20
 """Bytes per block: small enough for its arrays to stay in cache."""
@@ -47,9 +37,7 @@ Bools = npt.NDArray[np.bool_]
 Which = slice | Ints
 
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
-_NUMBER = re.compile(
-    rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
-)
+_NUMBER = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE)
 _LONGEST = 40
 """Longer tokens are converted one by one: real ones have at most 25 bytes."""
 
@@ -104,9 +92,7 @@ class Block:
     Raises InputError for control characters and for fields that are empty between commas.
     """
 
-    def __init__(
-        self, data: Input, begin: int, end: int, *, commas: bool = False, comments: bool = False
-    ) -> None:
+    def __init__(self, data: Input, begin: int, end: int, *, commas: bool = False, comments: bool = False) -> None:
         raw = data.data[begin:end]
         open_end = not raw.endswith(b"\n")
         buf = np.full(_PAD + len(raw) + open_end, 10, np.uint8)

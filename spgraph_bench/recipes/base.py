@@ -22,9 +22,7 @@ from spgraph_bench.readers.common import Progress, require_memory
 from spgraph_bench.recipes.values import entry_values, integer_values, stencil_values
 from spgraph_bench.stats import diagonal_entries
 
-__all__ = [
-    "Pattern", "Recipe", "Size", "make", "names", "parse", "recipe", "recipes",
-]  # fmt: skip
+__all__ = ["Pattern", "Recipe", "Size", "make", "names", "parse", "recipe", "recipes"]
 
 
 @dataclass(frozen=True)
@@ -152,18 +150,14 @@ def parse(text: str) -> tuple[Recipe, dict[str, Any]]:
     head, colon, rest = text.strip().partition(":")
     known = recipes()
     if head not in known:
-        raise InputError(
-            f"there is no recipe {head!r}", place=text, remedy=_nearest(head, known, "recipes are")
-        )
+        raise InputError(f"there is no recipe {head!r}", place=text, remedy=_nearest(head, known, "recipes are"))
     found = known[head]
     given: dict[str, Any] = {}
     for item in rest.split(",") if colon else ():
         name, equals, value = (part.strip() for part in item.partition("="))
         if not (name and equals and value):
             raise InputError(
-                f"{item.strip()!r} is not NAME=VALUE",
-                place=text,
-                remedy=f"e.g. {found.name}:{_example(found)}",
+                f"{item.strip()!r} is not NAME=VALUE", place=text, remedy=f"e.g. {found.name}:{_example(found)}"
             )
         if name not in found.parameters:
             raise InputError(
@@ -177,9 +171,7 @@ def parse(text: str) -> tuple[Recipe, dict[str, Any]]:
             given[name] = found.parameters[name].parse(value)
         except ValueError as error:
             p = found.parameters[name]
-            raise InputError(
-                f"{name} {error}", place=text, remedy=f"{name} takes {p.domain} ({p.about})"
-            ) from None
+            raise InputError(f"{name} {error}", place=text, remedy=f"{name} takes {p.domain} ({p.about})") from None
     values: dict[str, Any] = {}
     for name, p in found.parameters.items():
         values[name] = given[name] if name in given else p.default_in(values)
@@ -233,9 +225,7 @@ def make(text: str, progress: Progress | None = None) -> Matrix:
         source=Source("recipe", canonical, "recipe"),
         symmetry="symmetric" if symmetric else "general",
         weighted=weighted,
-        policies=Policies(
-            duplicates="first", duplicates_found=pattern.merged, self_loops=diagonal_entries(csr)
-        ),
+        policies=Policies(duplicates="first", duplicates_found=pattern.merged, self_loops=diagonal_entries(csr)),
     )
 
 

@@ -15,9 +15,7 @@ def _star_size(n: int) -> Size:
 
 @recipe(
     "star",
-    {
-        "n": Parameter(1_000_000, "vertices, the hub included", between=(1, MAX_INDEX)),
-    },
+    {"n": Parameter(1_000_000, "vertices, the hub included", between=(1, MAX_INDEX))},
     about="star graph, undirected: vertex 0 is linked to all others",
     short="star-{n}",
     size=_star_size,
@@ -37,9 +35,7 @@ def _arrow_size(n: int) -> Size:
 
 @recipe(
     "arrow",
-    {
-        "n": Parameter(100_000, "rows and columns", between=(1, MAX_INDEX)),
-    },
+    {"n": Parameter(100_000, "rows and columns", between=(1, MAX_INDEX))},
     about="full first row, full first column, full diagonal: ELL's worst case",
     short="arrow-{n}",
     size=_arrow_size,

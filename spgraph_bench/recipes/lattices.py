@@ -34,9 +34,7 @@ def _poisson2d_size(n: int) -> Size:
 
 @recipe(
     "poisson2d",
-    {
-        "n": Parameter(2048, "points along each side", between=(1, MAX_INDEX)),
-    },
+    {"n": Parameter(2048, "points along each side", between=(1, MAX_INDEX))},
     about="5-point Poisson operator on an n x n grid, Dirichlet boundaries",
     short="poisson2d-{n}",
     size=_poisson2d_size,
@@ -53,9 +51,7 @@ def _poisson3d_size(n: int) -> Size:
 
 @recipe(
     "poisson3d",
-    {
-        "n": Parameter(128, "points along each side", between=(1, MAX_INDEX)),
-    },
+    {"n": Parameter(128, "points along each side", between=(1, MAX_INDEX))},
     about="7-point Poisson operator on an n x n x n grid, Dirichlet boundaries",
     short="poisson3d-{n}",
     size=_poisson3d_size,
@@ -133,9 +129,7 @@ def _grid_size(n: int) -> Size:
 
 @recipe(
     "grid",
-    {
-        "n": Parameter(1000, "vertices along each side", between=(1, MAX_INDEX)),
-    },
+    {"n": Parameter(1000, "vertices along each side", between=(1, MAX_INDEX))},
     about="n x n grid graph, undirected: 2 n - 1 levels from a corner, no hubs",
     short="grid-{n}",
     size=_grid_size,
@@ -151,9 +145,7 @@ def _chain_size(n: int) -> Size:
 
 @recipe(
     "chain",
-    {
-        "n": Parameter(10_000, "vertices", between=(1, MAX_INDEX)),
-    },
+    {"n": Parameter(10_000, "vertices", between=(1, MAX_INDEX))},
     about="path graph, undirected: the most levels a traversal can have",
     short="chain-{n}",
     size=_chain_size,

@@ -13,14 +13,7 @@ from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.recipes.base import Pattern, Size, recipe
 from spgraph_bench.recipes.draw import AliasTable, Words
-from spgraph_bench.recipes.patterns import (
-    CHUNK,
-    WORKING_BYTES,
-    chunks,
-    drawn_columns,
-    from_sorted_keys,
-    on_all_cores,
-)
+from spgraph_bench.recipes.patterns import CHUNK, WORKING_BYTES, chunks, drawn_columns, from_sorted_keys, on_all_cores
 
 # Streams of words; a recipe uses each for one thing.
 _PERMUTATION, _LENGTHS, _COLUMNS, _EDGES = range(4)
@@ -33,9 +26,7 @@ def _rmat_size(scale: int, edgefactor: int, a: Fraction, b: Fraction, c: Fractio
     if a + b + c > 1:
         raise ValueError("a + b + c is more than 1")
     edges = (edgefactor << scale) * (1 + symmetrize)
-    return Size(
-        1 << scale, 1 << scale, edges, scratch=8 * edges + (24 << scale) + min(WORKING_BYTES, 100 * edges)
-    )
+    return Size(1 << scale, 1 << scale, edges, scratch=8 * edges + (24 << scale) + min(WORKING_BYTES, 100 * edges))
 
 
 @recipe(
@@ -53,17 +44,14 @@ def _rmat_size(scale: int, edgefactor: int, a: Fraction, b: Fraction, c: Fractio
     size=_rmat_size,
 )
 def rmat(
-    scale: int, edgefactor: int, a: Fraction, b: Fraction, c: Fraction, symmetrize: int, seed: int,
-    progress: Progress,
-) -> Pattern:  # fmt: skip
+    scale: int, edgefactor: int, a: Fraction, b: Fraction, c: Fraction, symmetrize: int, seed: int, progress: Progress
+) -> Pattern:
     """R-MAT (Chakrabarti, Zhan and Faloutsos 2004) without noise, several of its levels per draw."""
     vertices, edges = 1 << scale, edgefactor << scale
     keys64 = Words(seed, _PERMUTATION).take(vertices)
     renamed = np.argsort(keys64, kind="stable").astype(np.uint64)
     del keys64
-    groups = [_LEVELS_AT_ONCE] * (scale // _LEVELS_AT_ONCE) + [scale % _LEVELS_AT_ONCE] * (
-        scale % _LEVELS_AT_ONCE > 0
-    )
+    groups = [_LEVELS_AT_ONCE] * (scale // _LEVELS_AT_ONCE) + [scale % _LEVELS_AT_ONCE] * (scale % _LEVELS_AT_ONCE > 0)
     tables = {levels: AliasTable(_quarter_weights(levels, a, b, c)) for levels in set(groups)}
     keys = np.empty(edges * (1 + symmetrize), np.uint64)
 
@@ -90,9 +78,7 @@ def rmat(
     progress("sorting edges", None)
     keys.sort()
     made = from_sorted_keys(keys[:kept], vertices)
-    return Pattern(
-        vertices, vertices, made.row_ptr, made.col_idx, merged=made.merged, symmetric=bool(symmetrize)
-    )
+    return Pattern(vertices, vertices, made.row_ptr, made.col_idx, merged=made.merged, symmetric=bool(symmetrize))
 
 
 def _quarter_weights(levels: int, a: Fraction, b: Fraction, c: Fraction) -> list[int]:
@@ -163,7 +149,7 @@ def _powerlaw_size(n: int, exponent: Fraction, max_degree: int) -> Size:
     about="row lengths from a power law, columns uniform, duplicates merged: skew without structure",
     short="powerlaw-{n}",
     size=_powerlaw_size,
-)  # fmt: skip
+)
 def powerlaw(n: int, exponent: Fraction, max_degree: int, seed: int, progress: Progress) -> Pattern:
     table = AliasTable(_power_weights(exponent, max_degree))
     words = Words(seed, _LENGTHS)
@@ -195,6 +181,5 @@ def _power_weights(exponent: Fraction, longest: int) -> list[int]:
         power[k] = context.power(Decimal(p), minus) if p == k else context.multiply(power[p], power[k // p])
     unit = Decimal(2**96)
     return [
-        int(context.multiply(power[k], unit).to_integral_value(ROUND_FLOOR, context))
-        for k in range(1, longest + 1)
+        int(context.multiply(power[k], unit).to_integral_value(ROUND_FLOOR, context)) for k in range(1, longest + 1)
     ]

@@ -46,9 +46,7 @@ def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else line[: max(0, width - 4)].rstrip() + " ..."
 
 
-def _grid(
-    rows: Sequence[tuple[str, Sequence[str]]], head: tuple[str, Sequence[str]], width: int
-) -> list[str]:
+def _grid(rows: Sequence[tuple[str, Sequence[str]]], head: tuple[str, Sequence[str]], width: int) -> list[str]:
     """Labelled rows of cells below a head, cut on the right where they do not fit."""
     label = max(len(name) for name, _ in (head, *rows))
     count = max((len(cells) for _, cells in (head, *rows)), default=0)
@@ -73,17 +71,10 @@ def _entries(col: npt.NDArray[Any], val: npt.NDArray[Any] | None, places: Sequen
 
 
 def _segments(
-    pointer: npt.NDArray[Any],
-    col: npt.NDArray[Any],
-    val: npt.NDArray[Any] | None,
-    what: str,
-    most: int,
-    width: int,
+    pointer: npt.NDArray[Any], col: npt.NDArray[Any], val: npt.NDArray[Any] | None, what: str, most: int, width: int
 ) -> list[str]:
     count = min(len(pointer) - 1, most)
-    rows = [
-        (f"{what} {i}", _entries(col, val, range(int(pointer[i]), int(pointer[i + 1])))) for i in range(count)
-    ]
+    rows = [(f"{what} {i}", _entries(col, val, range(int(pointer[i]), int(pointer[i + 1])))) for i in range(count)]
     return _grid(rows, (f"{what}", ["entries"]), width)
 
 
@@ -107,9 +98,7 @@ def _coo(a: Arrays, meta: Mapping[str, Any], rows: int, most: int, width: int) -
     return [_cut(f"{name:>3}  {_first(a[name])}", width) for name in names]
 
 
-def _slots(
-    col: npt.NDArray[Any], val: npt.NDArray[Any] | None, names: Sequence[str], width: int
-) -> list[str]:
+def _slots(col: npt.NDArray[Any], val: npt.NDArray[Any] | None, names: Sequence[str], width: int) -> list[str]:
     """Slot-major arrays ``[slots][rows]``, drawn with rows going down."""
     slots = col.shape[0]
     body = [
@@ -123,10 +112,7 @@ def _ell(a: Arrays, meta: Mapping[str, Any], rows: int, most: int, width: int) -
     shown = min(rows, most)
     col, val = a["col"].reshape(-1, rows)[:, :shown], a.get("val")
     return _slots(
-        col,
-        None if val is None else val.reshape(-1, rows)[:, :shown],
-        [f"row {i}" for i in range(shown)],
-        width,
+        col, None if val is None else val.reshape(-1, rows)[:, :shown], [f"row {i}" for i in range(shown)], width
     )
 
 
@@ -148,10 +134,7 @@ def _jds(a: Arrays, meta: Mapping[str, Any], rows: int, most: int, width: int) -
     for p in range(min(rows, most)):
         places = [int(start[k]) + p for k in range(len(widths)) if p < widths[k]]
         body.append((f"row {int(perm[p])}", _entries(a["col"], val, places)))
-    return [
-        "rows by length, longest first",
-        *_grid(body, ("", [f"slot {k}" for k in range(len(widths))]), width),
-    ]
+    return ["rows by length, longest first", *_grid(body, ("", [f"slot {k}" for k in range(len(widths))]), width)]
 
 
 def _sell(a: Arrays, meta: Mapping[str, Any], rows: int, most: int, width: int) -> list[str]:
@@ -212,10 +195,7 @@ def _bsr(a: Arrays, meta: Mapping[str, Any], rows: int, most: int, width: int) -
 
     def body() -> Iterator[tuple[str, Sequence[tuple[int, npt.NDArray[Any]]]]]:
         for i in range(min(len(start) - 1, max(1, most // r))):
-            yield (
-                f"block row {i}",
-                [(int(a["block_col"][k]), values[k]) for k in range(start[i], start[i + 1])],
-            )
+            yield (f"block row {i}", [(int(a["block_col"][k]), values[k]) for k in range(start[i], start[i + 1])])
 
     return _blocks(body(), c, width)
 
@@ -251,9 +231,7 @@ _BY_ARRAYS: tuple[tuple[frozenset[str], Draw], ...] = (
 """What draws a format, by the arrays it has; the first that fits."""
 
 
-def draw_arrays(
-    arrays: Arrays, meta: Mapping[str, Any], rows: int, *, most: int = 16, width: int = 100
-) -> list[str]:
+def draw_arrays(arrays: Arrays, meta: Mapping[str, Any], rows: int, *, most: int = 16, width: int = 100) -> list[str]:
     """The picture of a packed matrix, its first `most` rows; no lines for a layout without one (bins).
 
     Parameters

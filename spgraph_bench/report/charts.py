@@ -101,33 +101,42 @@ def bars(rows: Rows) -> str:
         high = [rows[i]["high_ms"] if rows[i]["high_ms"] is not None else times[i] for i in mine]
         data.append(
             {
-                "type": "bar", "orientation": "h", "name": kind, "marker": {"color": colour},
-                "x": [times[i] for i in mine], "y": [names[i] for i in mine],
+                "type": "bar",
+                "orientation": "h",
+                "name": kind,
+                "marker": {"color": colour},
+                "x": [times[i] for i in mine],
+                "y": [names[i] for i in mine],
                 "error_x": {
-                    "type": "data", "symmetric": False,
+                    "type": "data",
+                    "symmetric": False,
                     "array": [h - times[i] for h, i in zip(high, mine, strict=True)],
                     "arrayminus": [times[i] - lo for lo, i in zip(low, mine, strict=True)],
                 },
                 "customdata": [[lo, h] for lo, h in zip(low, high, strict=True)],
                 "hovertemplate": "%{y}: %{x:.4g} ms (%{customdata[0]:.4g} to %{customdata[1]:.4g})<extra></extra>",
             }
-        )  # fmt: skip
+        )
     x: dict[str, Any] = {"title": {"text": "ms, log scale" if wide else "ms"}}
     if wide:
         x |= {"type": "log", "dtick": "D2"}
     else:
         x |= {"rangemode": "tozero"}
     y = {"categoryorder": "array", "categoryarray": names[::-1]}
-    return _figure(data, 90 + 22 * len(rows), x, y, bargap=0.3, barmode="overlay", showlegend=len(data) > 1,
-                   legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"})  # fmt: skip
+    return _figure(
+        data,
+        90 + 22 * len(rows),
+        x,
+        y,
+        bargap=0.3,
+        barmode="overlay",
+        showlegend=len(data) > 1,
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"},
+    )
 
 
 def _style(index: int) -> dict[str, Any]:
-    return {
-        "color": _LINES[index % len(_LINES)],
-        "dash": _DASHES[index // len(_LINES) % len(_DASHES)],
-        "width": 2,
-    }
+    return {"color": _LINES[index % len(_LINES)], "dash": _DASHES[index // len(_LINES) % len(_DASHES)], "width": 2}
 
 
 def profile_chart(profile: Profile, most: float = 10.0) -> str:
@@ -137,14 +146,24 @@ def profile_chart(profile: Profile, most: float = 10.0) -> str:
         factors, shares = profile.steps(name, most)
         data.append(
             {
-                "type": "scatter", "mode": "lines", "name": _text(name), "x": factors, "y": [100 * s for s in shares],
-                "line": {**_style(index), "shape": "hv"}, "visible": True if index < _MOST_LINES else "legendonly",
+                "type": "scatter",
+                "mode": "lines",
+                "name": _text(name),
+                "x": factors,
+                "y": [100 * s for s in shares],
+                "line": {**_style(index), "shape": "hv"},
+                "visible": True if index < _MOST_LINES else "legendonly",
                 "hovertemplate": "%{fullData.name}: within %{x:.3g}x on %{y:.0f} %<extra></extra>",
             }
-        )  # fmt: skip
+        )
     ticks = [t for t in (1, 1.1, 1.25, 1.5, 2, 3, 5, 10) if t <= most]
-    x = {"type": "log", "title": {"text": "time over that of the fastest"}, "range": [0, math.log10(most)],
-         "tickvals": ticks, "ticktext": [f"{t:g}" for t in ticks]}  # fmt: skip
+    x = {
+        "type": "log",
+        "title": {"text": "time over that of the fastest"},
+        "range": [0, math.log10(most)],
+        "tickvals": ticks,
+        "ticktext": [f"{t:g}" for t in ticks],
+    }
     return _figure(data, 420, x, {"title": {"text": "% of matrices"}, "range": [0, 102]})
 
 
@@ -165,14 +184,21 @@ def sweep_chart(sweep: Sweep, cache: Cache) -> str | None:
     curves.sort(key=lambda curve: (-max(curve[1]), curve[1][max(curve[1])]["median_ms"]))
     data = [
         {
-            "type": "scatter", "mode": "lines+markers", "name": _text(name), "line": _style(index), "x": list(by),
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": _text(name),
+            "line": _style(index),
+            "x": list(by),
             "y": [row["rate" if rated else "median_ms"] for row in by.values()],
             "visible": True if index < _MOST_LINES else "legendonly",
-            "hovertemplate": "%{fullData.name}, " + _text(sweep.parameter) + " %{x}: %{y:.4g} " + _text(unit)
+            "hovertemplate": "%{fullData.name}, "
+            + _text(sweep.parameter)
+            + " %{x}: %{y:.4g} "
+            + _text(unit)
             + "<extra></extra>",
         }
         for index, (name, by) in enumerate(curves)
-    ]  # fmt: skip
+    ]
     values = list(sweep.tables)
     wide = values[0] > 0 and values[-1] >= 8 * values[0]
     x = {"type": "log" if wide else "linear", "title": {"text": _text(sweep.parameter)}}
@@ -201,23 +227,35 @@ def roofline(rows: Rows, records: Sequence[Record]) -> str | None:
     low, high = min(p[0] for p in points) / 1.5, max(p[0] for p in points) * 1.5
     data: list[dict[str, Any]] = [
         {
-            "type": "scatter", "mode": "lines", "name": f"{gbs:,.0f} GB/s measured", "x": [low, high],
-            "y": [low * gbs * scale, high * gbs * scale], "line": {"color": "#D55E00", "width": 2}, "hoverinfo": "name",
+            "type": "scatter",
+            "mode": "lines",
+            "name": f"{gbs:,.0f} GB/s measured",
+            "x": [low, high],
+            "y": [low * gbs * scale, high * gbs * scale],
+            "line": {"color": "#D55E00", "width": 2},
+            "hoverinfo": "name",
         }
-    ]  # fmt: skip
+    ]
     for kind, symbol in (("spgraph", "circle"), ("GPU library", "diamond-open")):
         mine = [p for p in points if _kind(p[2]) == kind]
         data.append(
             {
-                "type": "scatter", "mode": "markers", "name": kind, "x": [p[0] for p in mine],
+                "type": "scatter",
+                "mode": "markers",
+                "name": kind,
+                "x": [p[0] for p in mine],
                 "y": [p[1] for p in mine],
                 "marker": {"color": _KINDS[kind], "symbol": symbol, "size": 7},
                 "text": [_text(f"{p[2]['variant']} on {p[2]['matrix']}") for p in mine],
                 "hovertemplate": "%{text}: %{y:.3g} " + _text(unit) + "<extra></extra>",
             }
-        )  # fmt: skip
-    return _figure(data, 420, {"type": "log", "title": {"text": "operations per compulsory byte"}},
-                   {"type": "log", "title": {"text": _text(unit)}})  # fmt: skip
+        )
+    return _figure(
+        data,
+        420,
+        {"type": "log", "title": {"text": "operations per compulsory byte"}},
+        {"type": "log", "title": {"text": _text(unit)}},
+    )
 
 
 def levels(records: Sequence[Record]) -> str | None:
@@ -230,27 +268,45 @@ def levels(records: Sequence[Record]) -> str | None:
     numbers = list(range(len(longest.trace)))
     data: list[dict[str, Any]] = [
         {
-            "type": "bar", "name": "edges of the frontier", "x": numbers,
-            "y": [level["edges"] for level in longest.trace], "yaxis": "y2",
+            "type": "bar",
+            "name": "edges of the frontier",
+            "x": numbers,
+            "y": [level["edges"] for level in longest.trace],
+            "yaxis": "y2",
             "marker": {"color": "#8a8f98", "opacity": 0.35},
         }
-    ]  # fmt: skip
+    ]
     for index, record in enumerate(r for r in traced if any(level.get("ms") for level in r.trace)):
         data.append(
             {
-                "type": "scatter", "mode": "lines+markers", "name": _text(record.variant), "line": _style(index),
-                "x": list(range(len(record.trace))), "y": [level.get("ms") for level in record.trace],
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": _text(record.variant),
+                "line": _style(index),
+                "x": list(range(len(record.trace))),
+                "y": [level.get("ms") for level in record.trace],
                 "text": [_text(level.get("how", "")) for level in record.trace],
                 "visible": True if index < _MOST_LINES else "legendonly",
                 "hovertemplate": "%{fullData.name}, level %{x}: %{y:.3g} ms, %{text}<extra></extra>",
             }
-        )  # fmt: skip
+        )
     return _figure(
-        data, 420, {"title": {"text": "level"}}, {"type": "log", "title": {"text": "ms"}, "dtick": 1},
-        yaxis2={"type": "log", "overlaying": "y", "side": "right", "showgrid": False, "title": {"text": "edges"},
-                "dtick": 1, "exponentformat": "power"},
-        legend={"x": 1.12}, margin={"l": 60, "r": 60, "t": 32, "b": 50},
-    )  # fmt: skip
+        data,
+        420,
+        {"title": {"text": "level"}},
+        {"type": "log", "title": {"text": "ms"}, "dtick": 1},
+        yaxis2={
+            "type": "log",
+            "overlaying": "y",
+            "side": "right",
+            "showgrid": False,
+            "title": {"text": "edges"},
+            "dtick": 1,
+            "exponentformat": "power",
+        },
+        legend={"x": 1.12},
+        margin={"l": 60, "r": 60, "t": 32, "b": 50},
+    )
 
 
 def total_time(rows: Rows, most: int = 1_000_000) -> str | None:
@@ -270,11 +326,19 @@ def total_time(rows: Rows, most: int = 1_000_000) -> str | None:
     shown = list(cheapest.values())
     data = [
         {
-            "type": "scatter", "mode": "lines", "name": name, "line": _style(index), "x": counts,
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "line": _style(index),
+            "x": counts,
             "y": [row["setup_ms"] + n * row["median_ms"] for n in counts],
             "hovertemplate": "%{fullData.name}: %{x:,} runs take %{y:.4g} ms<extra></extra>",
         }
         for index, (name, row) in enumerate(zip(labels(shown), shown, strict=True))
-    ]  # fmt: skip
-    return _figure(data, 360, {"type": "log", "title": {"text": "runs"}, "dtick": 1},
-                   {"type": "log", "title": {"text": "ms, setup included"}, "dtick": 1})  # fmt: skip
+    ]
+    return _figure(
+        data,
+        360,
+        {"type": "log", "title": {"text": "runs"}, "dtick": 1},
+        {"type": "log", "title": {"text": "ms, setup included"}, "dtick": 1},
+    )

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["comparison_json", "comparison_markdown", "comparison_table", "conclusion"]
 
 _STYLE: dict[str, str] = {
-    "slower": "red", "broken": "bold red", "lost": "yellow", "faster": "green", "repaired": "green", "unsure": "yellow",
-}  # fmt: skip
-_ORDER: tuple[Verdict, ...] = (
-    "broken", "slower", "lost", "unsure", "faster", "repaired", "same", "not timed",
-)  # fmt: skip
+    "slower": "red",
+    "broken": "bold red",
+    "lost": "yellow",
+    "faster": "green",
+    "repaired": "green",
+    "unsure": "yellow",
+}
+_ORDER: tuple[Verdict, ...] = ("broken", "slower", "lost", "unsure", "faster", "repaired", "same", "not timed")
 _COLUMNS = ("variant", "matrix", "dtype", "base ms", "new ms", "change", "95 % interval", "verdict")
 
 
@@ -39,10 +42,7 @@ def _sorted(comparison: Comparison) -> list[Cell]:
     """Worst first."""
     return sorted(
         comparison.cells,
-        key=lambda c: (
-            _ORDER.index(c.verdict),
-            -abs(math.log(c.times.value)) if c.times and c.times.value > 0 else 0,
-        ),
+        key=lambda c: (_ORDER.index(c.verdict), -abs(math.log(c.times.value)) if c.times and c.times.value > 0 else 0),
     )
 
 
@@ -55,9 +55,15 @@ def _name(record: Record) -> str:
 def _cells(cell: Cell) -> tuple[str, ...]:
     reason = f": {cell.new.reason}" if cell.verdict in ("broken", "lost") else ""
     return (
-        _name(cell.new), clean(cell.new.matrix.get("name", "-")), cell.new.dtype, milliseconds(cell.base_ms),
-        milliseconds(cell.new_ms), _change(cell), _interval(cell), clean(cell.verdict + reason)[:120],
-    )  # fmt: skip
+        _name(cell.new),
+        clean(cell.new.matrix.get("name", "-")),
+        cell.new.dtype,
+        milliseconds(cell.base_ms),
+        milliseconds(cell.new_ms),
+        _change(cell),
+        _interval(cell),
+        clean(cell.verdict + reason)[:120],
+    )
 
 
 def conclusion(comparison: Comparison) -> str:
@@ -73,9 +79,7 @@ def conclusion(comparison: Comparison) -> str:
 def _notes(comparison: Comparison) -> list[str]:
     notes = [f"{_name(cell.new)}: {clean(note)}" for cell in comparison.cells for note in cell.notes]
     for side, records in (("base", comparison.only_base), ("new", comparison.only_new)):
-        notes += [
-            f"only in {side}: {_name(r)} on {clean(r.matrix.get('name', '-'))}, {r.dtype}" for r in records
-        ]
+        notes += [f"only in {side}: {_name(r)} on {clean(r.matrix.get('name', '-'))}, {r.dtype}" for r in records]
     return list(dict.fromkeys(notes))
 
 
@@ -92,13 +96,7 @@ def comparison_table(comparison: Comparison, width: int, terminal: bool) -> str:
     if rows:
         keep = (9, 5, 4, 6, 6, 9, 8, 9)
         columns = [
-            Column(
-                title,
-                [row[i] for row in rows],
-                "left" if i in (0, 1, 2, 7) else "right",
-                keep[i],
-                fold=i == 0,
-            )
+            Column(title, [row[i] for row in rows], "left" if i in (0, 1, 2, 7) else "right", keep[i], fold=i == 0)
             for i, title in enumerate(_COLUMNS)
         ]
         parts.append(fit(columns, [_STYLE.get(cell.verdict, "") for cell in cells], width, terminal))
@@ -127,14 +125,7 @@ def comparison_markdown(comparison: Comparison) -> str:
         lines += [f"<details><summary>{len(rest)} cells without a change</summary>", "", *head]
         lines += [*(_markdown_row(_cells(c)) for c in rest), "", "</details>", ""]
     if notes := _notes(comparison):
-        lines += [
-            "<details><summary>Notes</summary>",
-            "",
-            *(f"- {note}" for note in notes),
-            "",
-            "</details>",
-            "",
-        ]
+        lines += ["<details><summary>Notes</summary>", "", *(f"- {note}" for note in notes), "", "</details>", ""]
     return "\n".join(lines)
 
 
@@ -143,18 +134,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
     def cell_of(record: Record) -> dict[str, Any]:
         plain = record.to_json()
-        names = (
-            "problem",
-            "variant",
-            "format",
-            "where",
-            "dtype",
-            "offsets",
-            "reorder",
-            "params",
-            "options",
-            "status",
-        )
+        names = ("problem", "variant", "format", "where", "dtype", "offsets", "reorder", "params", "options", "status")
         return {name: plain[name] for name in names} | {
             "matrix": plain["matrix"].get("name"),
             "sha256": plain["matrix"].get("sha256"),

@@ -27,9 +27,21 @@ __all__ = [
 
 _WHOLE = {"rows", "cols", "nnz", "samples", "rank", "stored_bytes"}
 _NUMBERS = {
-    "median_ms", "low_ms", "high_ms", "q1_ms", "q3_ms", "rate", "gbs", "ceiling_share", "to_best", "to_best_low",
-    "to_best_high", "to_library", "setup_ms", "pays_after",
-}  # fmt: skip
+    "median_ms",
+    "low_ms",
+    "high_ms",
+    "q1_ms",
+    "q3_ms",
+    "rate",
+    "gbs",
+    "ceiling_share",
+    "to_best",
+    "to_best_low",
+    "to_best_high",
+    "to_library",
+    "setup_ms",
+    "pays_after",
+}
 
 
 def csv_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
@@ -57,12 +69,8 @@ def parquet_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
             return pa.int64()
         return pa.float64() if name in _NUMBERS else pa.bool_() if name == "tied" else pa.string()
 
-    rows = [
-        {k: clean(v) if isinstance(v, str) else v for k, v in row.items()} for row in tidy(records, cache)
-    ]
-    schema = pa.schema(
-        [pa.field(name, type_of(name), metadata={"about": about}) for name, about in COLUMNS.items()]
-    )
+    rows = [{k: clean(v) if isinstance(v, str) else v for k, v in row.items()} for row in tidy(records, cache)]
+    schema = pa.schema([pa.field(name, type_of(name), metadata={"about": about}) for name, about in COLUMNS.items()])
     out = io.BytesIO()
     parquet.write_table(pa.Table.from_pylist(rows, schema), out)
     return out.getvalue()
@@ -101,11 +109,7 @@ SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
     "library": lambda r: times(r["to_library"]),
     "setup ms": lambda r: milliseconds(r["setup_ms"]),
     "pays after": lambda r: (
-        "-"
-        if r["pays_after"] is None
-        else "never"
-        if r["pays_after"] == float("inf")
-        else f"{r['pays_after']:,.0f}"
+        "-" if r["pays_after"] is None else "never" if r["pays_after"] == float("inf") else f"{r['pays_after']:,.0f}"
     ),
 }
 """Column of a page -> what it shows of a tidy row."""
@@ -120,8 +124,12 @@ def _page(table: Sequence[Record], cache: Cache) -> tuple[list[str], list[list[s
     unit = next((r["rate_unit"] for r in timed if r["rate_unit"]), "rate")
     kept = [t for t, column in cells.items() if t in TEXTS or any(c not in ("", "-") for c in column)]
     header = [clean(unit) if t == "rate" else t for t in kept]
-    rest = [f"{r['status'] if r['status'] != 'ok' else 'checked, not timed'}: {clean(r['variant'])}"
-            + (f" ({clean(r['reason'])})" if r["reason"] else "") for r in rows if r["median_ms"] is None]  # fmt: skip
+    rest = [
+        f"{r['status'] if r['status'] != 'ok' else 'checked, not timed'}: {clean(r['variant'])}"
+        + (f" ({clean(r['reason'])})" if r["reason"] else "")
+        for r in rows
+        if r["median_ms"] is None
+    ]
     return header, [list(line) for line in zip(*(cells[t] for t in kept), strict=True)], rest
 
 
@@ -141,19 +149,20 @@ def markdown_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
             lines += ["| " + " | ".join(map(_markdown, cells)) + " |" for cells in rows]
             lines.append("")
         if rest:
-            lines += [
-                f"<details><summary>{len(rest)} not timed</summary>",
-                "",
-                *(f"- {_markdown(r)}" for r in rest),
-            ]
+            lines += [f"<details><summary>{len(rest)} not timed</summary>", "", *(f"- {_markdown(r)}" for r in rest)]
             lines += ["", "</details>", ""]
     return "\n".join(lines).encode("utf-8", "backslashreplace")
 
 
 _LATEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
-    ">": r"\textgreater{}", "|": r"\textbar{}", **{c: f"\\{c}" for c in "&%$#_{}"},
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+}
 
 
 def _latex(text: str) -> str:

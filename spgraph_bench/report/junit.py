@@ -46,21 +46,14 @@ def junit_xml(suites: Iterable[Suite], properties: Mapping[str, str], name: str 
             for key, value in properties.items():
                 ElementTree.SubElement(held, "property", name=_clean(key), value=_clean(value))
         counts = dict.fromkeys(totals, 0)
-        for title, kind, reason in (
-            *map(_outcome, suite.records),
-            *(("input", "failed", f) for f in suite.failures),
-        ):
-            case = ElementTree.SubElement(
-                element, "testcase", classname=_clean(suite.name), name=_clean(title)
-            )
+        for title, kind, reason in (*map(_outcome, suite.records), *(("input", "failed", f) for f in suite.failures)):
+            case = ElementTree.SubElement(element, "testcase", classname=_clean(suite.name), name=_clean(title))
             counts["tests"] += 1
             if kind == "skipped":
                 ElementTree.SubElement(case, "skipped", message=_clean(reason))
                 counts["skipped"] += 1
             elif kind != "ok":
-                ElementTree.SubElement(case, "failure", type=kind, message=_clean(reason)).text = _clean(
-                    reason
-                )
+                ElementTree.SubElement(case, "failure", type=kind, message=_clean(reason)).text = _clean(reason)
                 counts["failures"] += 1
         for key, count in counts.items():
             element.set(key, str(count))

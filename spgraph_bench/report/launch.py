@@ -95,18 +95,13 @@ class LaunchGroup(Group):
         columns = [
             Column("children at a time", [f"{each['children']:,}" for each in measured]),
             Column("pay from us", [significant(each["us"]) for each in measured]),
-            Column(
-                "95 % interval", [f"{significant(e['low_us'])} {significant(e['high_us'])}" for e in measured]
-            ),
+            Column("95 % interval", [f"{significant(e['low_us'])} {significant(e['high_us'])}" for e in measured]),
             Column("us an empty child", [significant(each["child_us"]) for each in measured], keep=7),
             Column("logarithmic", _log_bars([each["us"] for each in measured]), "left", fold=True),
         ]
         return [
             "",
-            Text(
-                "break-even work of a task (one thread): with more work, launching a child is faster",
-                style="bold",
-            ),
+            Text("break-even work of a task (one thread): with more work, launching a child is faster", style="bold"),
             fit(columns, [""] * len(measured), self.width, self.terminal),
         ]
 
@@ -145,8 +140,7 @@ def _bars(found: Sequence[tuple[str, Cost]], count: int) -> list[RenderableType]
     width = max(len(name) for name, _ in shown)
     bars = _log_bars([us for _, us in shown])
     return [
-        Text(clean(f"{name:<{width}}  {bar} {significant(us)}"))
-        for (name, us), bar in zip(shown, bars, strict=True)
+        Text(clean(f"{name:<{width}}  {bar} {significant(us)}")) for (name, us), bar in zip(shown, bars, strict=True)
     ]
 
 

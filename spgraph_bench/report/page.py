@@ -27,10 +27,17 @@ __all__ = ["html_bytes", "tables_html"]
 
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _SORTED_BY = {
-    "#": "rank", "ms": "median_ms", "95 % interval": "low_ms", "rate": "rate", "GB/s": "gbs",
-    "ceiling": "ceiling_share", "best": "to_best", "library": "to_library", "setup ms": "setup_ms",
+    "#": "rank",
+    "ms": "median_ms",
+    "95 % interval": "low_ms",
+    "rate": "rate",
+    "GB/s": "gbs",
+    "ceiling": "ceiling_share",
+    "best": "to_best",
+    "library": "to_library",
+    "setup ms": "setup_ms",
     "pays after": "pays_after",
-}  # fmt: skip
+}
 """Column -> the figure that it is sorted by; texts sort by themselves."""
 _HINTS = {
     "#": "1 + the number of variants that are clearly faster; =: tied with another",
@@ -74,9 +81,7 @@ class _Page:
         if not timed:
             return
         shown: dict[str, Callable[[dict[str, Any]], str]] = {
-            t: show
-            for t, show in SHOWN.items()
-            if t in TEXTS or any(show(dict(r)) not in ("", "-") for r in timed)
+            t: show for t, show in SHOWN.items() if t in TEXTS or any(show(dict(r)) not in ("", "-") for r in timed)
         }
         unit = next((r["rate_unit"] for r in timed if r["rate_unit"]), "rate")
 
@@ -87,9 +92,7 @@ class _Page:
             text = _esc(unit if title == "rate" else title)
             return f'<button type="button">{text}</button>' if sortable else text
 
-        head = "".join(
-            f'<th scope="col"{css(t)} title="{_esc(_HINTS.get(t, ""))}">{name(t)}</th>' for t in shown
-        )
+        head = "".join(f'<th scope="col"{css(t)} title="{_esc(_HINTS.get(t, ""))}">{name(t)}</th>' for t in shown)
         lines = []
         for row in timed:
             cells = []
@@ -136,9 +139,10 @@ class _Page:
         self.table(rows)
         self.rest(rows)
         self.chart(
-            "Levels of the search", "What each level took; bars are the edges of its frontier. From the first source.",
+            "Levels of the search",
+            "What each level took; bars are the edges of its frontier. From the first source.",
             charts.levels(table),
-        )  # fmt: skip
+        )
         self.chart(
             "Setup and break-even",
             "Setup and N runs together, of the variants that are the cheapest for some N. Where two lines cross, the "
@@ -153,9 +157,7 @@ class _Page:
         if figure is None:
             return
         self.parts.append(f"<section><h2>{_esc(sweep.title)}: along {_esc(sweep.parameter)}</h2>")
-        about = (
-            f"{len(sweep.tables)} values, everything else being equal. The legend switches curves on and off."
-        )
+        about = f"{len(sweep.tables)} values, everything else being equal. The legend switches curves on and off."
         self.chart("Swept parameter", about, figure)
         self.parts.append("</section>")
 
@@ -187,8 +189,7 @@ def _titles(tables: Sequence[Sequence[Record]]) -> list[str]:
             values.setdefault((table[0].problem, name), set()).add(str(value))
     differing = {key for key, seen in values.items() if len(seen) > 1}
     return [
-        table_title(table, {name for problem, name in differing if problem == table[0].problem})
-        for table in tables
+        table_title(table, {name for problem, name in differing if problem == table[0].problem}) for table in tables
     ]
 
 
@@ -205,13 +206,20 @@ def _environments(records: Sequence[Record]) -> list[dict[str, str]]:
         device, env = r.device, r.environment
         memory = device.get("memory_bytes")
         facts = {
-            "device": device.get("name"), "architecture": device.get("arch"), "driver": device.get("driver"),
-            "toolkit": device.get("toolkit"), "memory": human_bytes(memory) if memory else None, "cpu": env.get("cpu"),
-            "cores": env.get("cores"), "os": f"{env.get('os', '')} {env.get('kernel', '')}".strip(),
-            "python": env.get("python"), "numpy": env.get("numpy"), "scipy": env.get("scipy"),
+            "device": device.get("name"),
+            "architecture": device.get("arch"),
+            "driver": device.get("driver"),
+            "toolkit": device.get("toolkit"),
+            "memory": human_bytes(memory) if memory else None,
+            "cpu": env.get("cpu"),
+            "cores": env.get("cores"),
+            "os": f"{env.get('os', '')} {env.get('kernel', '')}".strip(),
+            "python": env.get("python"),
+            "numpy": env.get("numpy"),
+            "scipy": env.get("scipy"),
             "libraries": ", ".join(f"{k} {v}" for k, v in sorted((env.get("libraries") or {}).items())),
             "spgraph": f"{env.get('spgraph', '')} {env.get('git_commit', '')}".strip(),
-        }  # fmt: skip
+        }
         found[tuple((k, str(v)) for k, v in facts.items() if v)] = None
     return [dict(facts) for facts in found]
 
@@ -254,9 +262,7 @@ def html_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
     if bad:
         items = "".join(f"<li>{_esc(text)}</li>" for text in bad)
         page.parts.append(f'<p class="bad">{len(bad)} wrong or failed:</p><ul>{items}</ul>')
-    page.parts.append(
-        "<ul>" + "".join(f"<li>{_esc(text)}</li>" for text in summary(found, cache)) + "</ul></section>"
-    )
+    page.parts.append("<ul>" + "".join(f"<li>{_esc(text)}</li>" for text in summary(found, cache)) + "</ul></section>")
     if len(found) > 1:
         links = "".join(f'<li><a href="#t{i}">{_esc(title)}</a></li>' for i, title in enumerate(titles))
         page.parts.append(f'<nav><ul>{links}<li><a href="#environment">Environment</a></li></ul></nav>')

@@ -53,9 +53,12 @@ def save_picture(
     if rows and cols:
         grid = density_grid(row_ptr, col_idx, rows, cols)
         drawn = spy.imshow(
-            np.ma.masked_equal(grid, 0), norm=LogNorm(1, max(2, int(grid.max()))), cmap="viridis_r",
-            extent=(0, cols, rows, 0), interpolation="nearest",
-        )  # fmt: skip
+            np.ma.masked_equal(grid, 0),
+            norm=LogNorm(1, max(2, int(grid.max()))),
+            cmap="viridis_r",
+            extent=(0, cols, rows, 0),
+            interpolation="nearest",
+        )
         figure.colorbar(drawn, ax=spy, label="nonzeros per cell", shrink=0.8)
     # A row without entries has no place on a logarithmic axis: it gets a line of its own.
     filled = lengths > 0
@@ -65,7 +68,5 @@ def save_picture(
         histogram.set(xscale="log", yscale="log")
     empty = int(counts[~filled].sum())
     if empty:
-        histogram.text(
-            0.98, 0.96, f"{empty:,} empty rows", ha="right", va="top", transform=histogram.transAxes
-        )
+        histogram.text(0.98, 0.96, f"{empty:,} empty rows", ha="right", va="top", transform=histogram.transAxes)
     figure.savefig(path, dpi=150)

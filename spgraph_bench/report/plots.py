@@ -143,9 +143,7 @@ def _shades(counts: npt.NDArray[np.int64], ramp: str) -> list[str]:
     if most <= 1:
         level = np.where(counts > 0, steps, 0)
     else:
-        level = np.where(
-            counts > 0, 1 + np.rint(np.log(np.maximum(counts, 1)) / np.log(most) * (steps - 1)), 0
-        )
+        level = np.where(counts > 0, 1 + np.rint(np.log(np.maximum(counts, 1)) / np.log(most) * (steps - 1)), 0)
     return ["".join(ramp[int(i)] for i in line) for line in level]
 
 

@@ -19,11 +19,7 @@ __all__ = ["render"]
 
 
 def render(
-    records: Sequence[Record],
-    *,
-    width: int = WIDEST,
-    terminal: bool = False,
-    cache: Literal["cold", "hot"] = "cold",
+    records: Sequence[Record], *, width: int = WIDEST, terminal: bool = False, cache: Literal["cold", "hot"] = "cold"
 ) -> str:
     """The tables of `records`, one for each problem, matrix, dtype, device and run; ranked by `cache`."""
     width = max(40, min(width, WIDEST))

@@ -88,9 +88,7 @@ def _steps(steps: Sequence[Mapping[str, Any]], width: int, terminal: bool) -> li
 
 def _bars(values: Sequence[Any]) -> list[str]:
     """The least positive value is a sliver, the largest is full."""
-    logs = [
-        math.log(v) if isinstance(v, int | float) and v > 0 and math.isfinite(v) else None for v in values
-    ]
+    logs = [math.log(v) if isinstance(v, int | float) and v > 0 and math.isfinite(v) else None for v in values]
     known = [x for x in logs if x is not None]
     if not known:
         return ["" for _ in values]

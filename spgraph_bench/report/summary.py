@@ -37,9 +37,7 @@ def counts(tables: Sequence[Sequence[Record]]) -> str:
 def failures(tables: Sequence[Sequence[Record]]) -> list[str]:
     """A sentence for each cell that was wrong or failed."""
     return [
-        clean(
-            f"{r.problem} {r.variant} on {r.matrix.get('name', '?')}, {r.dtype}: {r.status}. {r.reason}".strip()
-        )
+        clean(f"{r.problem} {r.variant} on {r.matrix.get('name', '?')}, {r.dtype}: {r.status}. {r.reason}".strip())
         for table in tables
         for r in table
         if r.status in ("wrong", "failed")
@@ -51,15 +49,9 @@ def by_problem(tables: Sequence[Sequence[Record]], cache: Cache = "cold") -> dic
     found: dict[str, list[dict[str, Any]]] = {}
     for table in tables:
         first = table[0]
-        options = [
-            f"{name} {value}"
-            for name, value in first.options.items()
-            if first.format != "none" and value != ""
-        ]
+        options = [f"{name} {value}" for name, value in first.options.items() if first.format != "none" and value != ""]
         parts = [first.problem, first.dtype, *(options if first.problem == "spmm" else [])]
-        found.setdefault(clean(f"{', '.join(parts)} on {first.device.get('name', '?')}"), []).extend(
-            tidy(table, cache)
-        )
+        found.setdefault(clean(f"{', '.join(parts)} on {first.device.get('name', '?')}"), []).extend(tidy(table, cache))
     return found
 
 
@@ -144,10 +136,6 @@ def summary(tables: Sequence[Sequence[Record]], cache: Cache = "cold") -> list[s
     if not overall:  # few tables: each has its sentence
         for table in tables[:10]:
             first = table[0]
-            name = (
-                first.problem
-                if first.format == "none"
-                else f"{first.problem} on {first.matrix.get('name', '?')}"
-            )
+            name = first.problem if first.format == "none" else f"{first.problem} on {first.matrix.get('name', '?')}"
             said.append(clean(f"{name}, {first.dtype}: {conclusion(tidy(table, cache))}"))
     return said + overall

@@ -10,15 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from spgraph_bench.report.text import (
-    Column,
-    clean,
-    fit,
-    milliseconds,
-    percent,
-    significant,
-    times,
-)
+from spgraph_bench.report.text import Column, clean, fit, milliseconds, percent, significant, times
 from spgraph_bench.report.verdict import Timed, child_verdict
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.statistics import FLOORS, Row, compare
@@ -43,9 +35,7 @@ _COUNTERS = (
 class Group:
     """One table."""
 
-    def __init__(
-        self, records: Sequence[Record], width: int, terminal: bool, cache: Literal["cold", "hot"]
-    ) -> None:
+    def __init__(self, records: Sequence[Record], width: int, terminal: bool, cache: Literal["cold", "hot"]) -> None:
         self.rows = compare(records, cache)
         self.first = records[0]
         self.width, self.terminal, self.cache = width, terminal, cache
@@ -121,9 +111,7 @@ class Group:
             told = [("matrix", f"{shape}, {m.get('symmetry', 'general')}{kind}, {digest}")]
         if isinstance(source, Mapping) and not self.generated:
             said = [str(s) for s in m.get("said", ())]
-            told.append(
-                ("read", "; ".join([f"{source.get('text', '')} ({source.get('format', '')})", *said]))
-            )
+            told.append(("read", "; ".join([f"{source.get('text', '')} ({source.get('format', '')})", *said])))
         told += [_finding(f) for f in m.get("findings", ())]
         versions = [
             f"{word}{d[key]}"
@@ -178,11 +166,7 @@ class Group:
         """The columns that say which row it is; `keep`: that of the format (see Column)."""
         return [
             Column("variant", [self._name(r) for r in rows], "left", fold=True),
-            *(
-                []
-                if self.generated
-                else [Column("format", [clean(r.record.format) for r in rows], "left", keep=keep)]
-            ),
+            *([] if self.generated else [Column("format", [clean(r.record.format) for r in rows], "left", keep=keep)]),
         ]
 
     def _timed_table(self) -> RenderableType:
@@ -209,11 +193,7 @@ class Group:
             Column(f"{self.cache} ms", cells(lambda r: milliseconds(r.main.median if r.main else None))),
             Column("±" if self.terminal else "+-", cells(_precision), keep=4 if made else 7),
             Column(f"{other} ms", cells(other_ms), keep=3),
-            Column(
-                clean(self.first.rate_unit or "rate"),
-                cells(lambda r: significant(r.rate)),
-                keep=8 if made else 5,
-            ),
+            Column(clean(self.first.rate_unit or "rate"), cells(lambda r: significant(r.rate)), keep=8 if made else 5),
             *self._iterations(rows),
             Column("GB/s", cells(lambda r: significant(r.gbs)), keep=2 if made else 4),
             Column("ceil", cells(share), keep=2 if made else 7),
@@ -243,8 +223,7 @@ class Group:
         if not any(counts):
             return []
         each = [
-            r.main.median / n if r.main and r.main.median and n else None
-            for r, n in zip(rows, counts, strict=True)
+            r.main.median / n if r.main and r.main.median and n else None for r, n in zip(rows, counts, strict=True)
         ]
         return [
             Column("iterations", [f"{n:,}" if n else "-" for n in counts], keep=6),
@@ -266,11 +245,7 @@ class Group:
             columns += [
                 Column("children", [shown(c["launched"] if c else None) for c in children], keep=6),
                 # Of those that are timed none may be lost; the reason of the others has the figures.
-                Column(
-                    "lost",
-                    [shown(c["refused"] + c.get("failed", 0) if c else None) for c in children],
-                    keep=5,
-                ),
+                Column("lost", [shown(c["refused"] + c.get("failed", 0) if c else None) for c in children], keep=5),
             ]
         if self.generated:
             memory = [human_bytes(r.record.bytes.get("device") or None) for r in rows]
@@ -349,8 +324,7 @@ class Group:
             said.append(f"hidden columns (--json has all): {', '.join(_unique(self.dropped))}")
         if any(r.record.for_matrix for r in self.timed + self.untimed):
             said.append(
-                "m  compiled for this matrix only: compiling is part of setup, even if the kernel "
-                "came from the cache"
+                "m  compiled for this matrix only: compiling is part of setup, even if the kernel came from the cache"
             )
         orders = _unique(r.record.reorder for r in self.rows if r.record.reorder != "none")
         if orders:
@@ -360,9 +334,7 @@ class Group:
             )
         read = next((n for r in self.timed if (n := r.record.bytes.get("gathered"))), None)
         if read is not None:
-            said.append(
-                f"gathered: {human_bytes(read)} of x read in each run if nothing is cached; not in GB/s"
-            )
+            said.append(f"gathered: {human_bytes(read)} of x read in each run if nothing is cached; not in GB/s")
         if any(r.pays_after is not None for r in self.timed):
             both = orders and any(r.record.reorder == "none" for r in self.timed)
             said.append(
@@ -388,13 +360,15 @@ class Group:
         return child_verdict(
             [
                 Timed(
-                    self._name(r), r.record, r.main.median,
+                    self._name(r),
+                    r.record,
+                    r.main.median,
                     *((r.main.interval.low, r.main.interval.high) if r.main.interval else ()),
                 )
                 for r in self.timed
                 if r.main is not None
             ]
-        )  # fmt: skip
+        )
 
     def _verdict(self) -> str:
         """Our best kernel against the best routine of a library (of one on the GPU, if there is any)."""
@@ -497,9 +471,7 @@ def _legend(rows: Sequence[Row]) -> list[str]:
         said.append(f"cache  cache-resident ({'; '.join(whys)}): its GB/s is not memory bandwidth")
     if any(r.near_floor for r in rows):
         floor = next(r.record.ceiling.floor_ms for r in rows if r.near_floor and r.record.ceiling)
-        said.append(
-            f"f  under {FLOORS} times the empty kernel ({significant(floor * 1e3)} us): mostly launch latency"
-        )
+        said.append(f"f  under {FLOORS} times the empty kernel ({significant(floor * 1e3)} us): mostly launch latency")
     stops = _unique(r.main.samples.stopped for r in rows if r.main is not None and _unstable(r))
     if stops:
         said.append(f"t  stopped early; median uncertain ({', '.join(stops)})")

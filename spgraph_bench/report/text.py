@@ -15,17 +15,7 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.table import Table
 
-__all__ = [
-    "Column",
-    "clean",
-    "console_class",
-    "fit",
-    "milliseconds",
-    "percent",
-    "significant",
-    "times",
-    "to_text",
-]
+__all__ = ["Column", "clean", "console_class", "fit", "milliseconds", "percent", "significant", "times", "to_text"]
 
 
 def clean(text: object) -> str:
@@ -138,9 +128,7 @@ def console_class() -> type[Console]:
     from rich.segment import Segment
 
     class Printable(Console):
-        def render(
-            self, renderable: RenderableType, options: ConsoleOptions | None = None
-        ) -> Iterable[Segment]:
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
                 shown = segment.text if segment.control else printable(segment.text)
                 yield segment if shown == segment.text else Segment(shown, segment.style)
@@ -157,9 +145,15 @@ def to_text(parts: Sequence[RenderableType], width: int, terminal: bool) -> str:
 
     out = StringIO()
     console = console_class()(
-        file=out, width=width, force_terminal=terminal, highlight=False, markup=False, emoji=False,
-        legacy_windows=False, color_system="auto" if terminal else None,
-    )  # fmt: skip
+        file=out,
+        width=width,
+        force_terminal=terminal,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        color_system="auto" if terminal else None,
+    )
     for part in parts:
         console.print(part)
     return "".join(line.rstrip(" ") + "\n" for line in out.getvalue().splitlines())

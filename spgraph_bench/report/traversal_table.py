@@ -37,9 +37,7 @@ def _count(value: int | None) -> str:
 class TraversalGroup(Group):
     """One table of records with sources."""
 
-    def __init__(
-        self, records: Sequence[Record], width: int, terminal: bool, cache: Literal["cold", "hot"]
-    ) -> None:
+    def __init__(self, records: Sequence[Record], width: int, terminal: bool, cache: Literal["cold", "hot"]) -> None:
         super().__init__(records, width, terminal, cache)
         self.compared = [t for t in compare_traversals(records, cache) if t.record.status == "ok"]
         self.row_of = {id(row.record): row for row in self.rows}
@@ -85,14 +83,10 @@ class TraversalGroup(Group):
             Column(f"{self.cache} ms", cells(lambda t: milliseconds(t.median))),
             Column("quartiles", cells(lambda t: f"{significant(t.q1)} {significant(t.q3)}"), keep=4),
             Column("GTEPS", cells(lambda t: significant(t.gteps))),
-            Column(
-                "quartiles", cells(lambda t: f"{significant(t.gteps_q1)} {significant(t.gteps_q3)}"), keep=3
-            ),
+            Column("quartiles", cells(lambda t: f"{significant(t.gteps_q1)} {significant(t.gteps_q3)}"), keep=3),
             Column("+-", cells(lambda t: percent(t.cycle.half_width) if t.cycle else "?"), keep=2),
             *self._common(rows),
-            Column(
-                "atomics", cells(lambda t: _count((t.record.counters or {}).get("global_atomics"))), keep=6
-            ),
+            Column("atomics", cells(lambda t: _count((t.record.counters or {}).get("global_atomics"))), keep=6),
             Column("best", cells(lambda t: times(t.to_best)), keep=8),
             Column("CPU", cells(lambda t: times(t.to_cpu)), keep=7),
             Column("!", cells(lambda t: self._signs(t)), "left"),
@@ -113,7 +107,7 @@ class TraversalGroup(Group):
                 Column(name, [_count((t.record.counters or {}).get(key)) for t in rows], keep=keep)
                 for key, name, _, keep in _EVENTS
             ),
-        ]  # fmt: skip
+        ]
         title = "checked, not timed (levels of all sources; edges inspected and events of the first)"
         known = {key for t in rows for key in (t.record.counters or {})}
         told = [f"{name}: {what}" for key, name, what, _ in _EVENTS if key in known]
@@ -127,9 +121,7 @@ class TraversalGroup(Group):
             count = max(1, len(t.record.cases))
             return (t.cycle.low / count, t.cycle.high / count) if t.cycle else (None, None)
 
-        return child_verdict(
-            [Timed(self._mode(t), t.record, t.mean, *ends(t)) for t in self.compared if t.mean]
-        )
+        return child_verdict([Timed(self._mode(t), t.record, t.mean, *ends(t)) for t in self.compared if t.mean])
 
     def _verdict(self) -> str:
         said = []
@@ -142,9 +134,7 @@ class TraversalGroup(Group):
             how += [f"{compared:,} between modes only"] if compared else []
             said.append(f"checked from {count:,} source{'s' * (count != 1)}: {', '.join(how)}")
         most = max((len(t.record.cases) for t in self.compared), default=0)
-        if fewer := [
-            f"{self._mode(t)} {len(t.record.cases):,}" for t in self.compared if len(t.record.cases) < most
-        ]:
+        if fewer := [f"{self._mode(t)} {len(t.record.cases):,}" for t in self.compared if len(t.record.cases) < most]:
             said.append(f"from fewer sources because slow: {', '.join(fewer)}")
         if any(t.median is not None for t in self.compared):
             said.append(
@@ -288,9 +278,7 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         Column("us", cells(us)),
         Column(
             "fastest",
-            ["..." if k is None else _said(fastest[k]) for k in rows]
-            if len(rivals) > 1
-            else [""] * len(rows),
+            ["..." if k is None else _said(fastest[k]) for k in rows] if len(rivals) > 1 else [""] * len(rows),
             "left",
         ),
         Column("edges of the frontier (log)", cells(lambda x: _bar(x["edges"], most)), "left", fold=True),
@@ -314,19 +302,13 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
     total = sum(level["ms"] or 0.0 for level in trace)
     looked = sum(level["inspected"] for level in trace)
     if total:
-        parts.append(
-            Text(f"in all {significant(total)} ms (watched; not the measured time), {looked:,} edges")
-        )
+        parts.append(Text(f"in all {significant(total)} ms (watched; not the measured time), {looked:,} edges"))
     ideal = sum(found[1] for found in fastest if found)
     if len(rivals) > 1 and total and ideal:
         regret = total / ideal - 1
-        parts.append(
-            Text(f"taking the fastest mode in each level: {significant(ideal)} ms; regret {percent(regret)}")
-        )
+        parts.append(Text(f"taking the fastest mode in each level: {significant(ideal)} ms; regret {percent(regret)}"))
     if len(rivals) > 1 and not total:
-        parts.append(
-            Text(f"{len(rivals) - 1} other modes watched; which is fastest shows on a GPU (--json has them)")
-        )
+        parts.append(Text(f"{len(rivals) - 1} other modes watched; which is fastest shows on a GPU (--json has them)"))
     if dark := [clean(r.variant) for r in others if not r.trace and r not in lost]:
         parts.append(Text(f"cannot be watched level by level: {', '.join(dark)}"))
     parts += [Text(f"{r.status}: {clean(r.variant)}: {clean(r.reason)}", style="red") for r in lost]
@@ -378,16 +360,11 @@ def render_tuning(
         Column("ms", [milliseconds(ms) for _, ms in tried]),
         Column("regret", [percent(r) for r in regret]),
         Column("", marks, "left", fold=True),
-        Column(
-            "", ["" if not r else "#" * max(1, round(_BAR / 2 * r / most)) for r in regret], "left", keep=5
-        ),
+        Column("", ["" if not r else "#" * max(1, round(_BAR / 2 * r / most)) for r in regret], "left", keep=5),
     ]
     styles = ["bold green" if k == first else "" for k in range(len(tried))]
     long = [tunable for tunable in swept if _short(tunable) != tunable]
-    parts: list[RenderableType] = [
-        Text(f"{name}: settings tried", style="bold"),
-        fit(columns, styles, width, terminal),
-    ]
+    parts: list[RenderableType] = [Text(f"{name}: settings tried", style="bold"), fit(columns, styles, width, terminal)]
     if long:
         parts.append(Text(f"{', '.join(map(_short, long))}: {', '.join(long)}"))
     return to_text(parts, width, terminal)

@@ -67,9 +67,7 @@ def child_verdict(rows: Sequence[Timed]) -> str:
         )
     elif best.chain:
         each = best.ms * 1e3 / best.launches
-        parts.append(
-            f"{best.launches:,} tail launches, one after another, {significant(each)} us each with their work"
-        )
+        parts.append(f"{best.launches:,} tail launches, one after another, {significant(each)} us each with their work")
     else:
         parts.append("from how much work per child launches pay was not measured")
     if without:

@@ -69,9 +69,7 @@ def traversal(record: Record, cache: Literal["cold", "hot"]) -> Traversal:
         return Traversal(record)
     medians = case_medians(samples, count)
     q1, median, q3 = _quartiles(sorted(medians))
-    out = Traversal(
-        record, median, q1, q3, cycle=median_interval(cycles(samples, count)), mean=sum(medians) / count
-    )
+    out = Traversal(record, median, q1, q3, cycle=median_interval(cycles(samples, count)), mean=sum(medians) / count)
     rates = sorted(
         case["edges"] / ms / 1e6  # launches have tasks, not edges
         for case, ms in zip(record.cases, medians, strict=True)
@@ -106,6 +104,5 @@ def compare_traversals(records: Sequence[Record], cache: Literal["cold", "hot"] 
         out.append(row)
     states = ("ok", "wrong", "failed", "skipped")
     return sorted(
-        out,
-        key=lambda r: (states.index(r.record.status), r.mean is None, r.mean if r.mean is not None else 0.0),
+        out, key=lambda r: (states.index(r.record.status), r.mean is None, r.mean if r.mean is not None else 0.0)
     )

@@ -18,16 +18,7 @@ from spgraph_bench.results.interval import SMALLEST, median_interval
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.results.statistics import Ratio, ratio
 
-__all__ = [
-    "ALLOWED",
-    "Cell",
-    "Comparison",
-    "Verdict",
-    "compare_records",
-    "difference",
-    "regressed",
-    "verdict_of",
-]
+__all__ = ["ALLOWED", "Cell", "Comparison", "Verdict", "compare_records", "difference", "regressed", "verdict_of"]
 
 Verdict = Literal["faster", "slower", "same", "unsure", "broken", "repaired", "lost", "not timed"]
 """broken: ok before, wrong or failed now; repaired: the other way round; lost: ok before, skipped now."""
@@ -76,9 +67,16 @@ def _key(record: Record) -> tuple[str, ...]:
     """What a cell is, its parameters left out."""
     options = json.dumps(record.to_json()["options"], sort_keys=True)
     return (
-        str(record.matrix.get("sha256")), record.problem, record.variant, record.where, record.dtype, record.offsets,
-        record.reorder, options, str(record.seed),
-    )  # fmt: skip
+        str(record.matrix.get("sha256")),
+        record.problem,
+        record.variant,
+        record.where,
+        record.dtype,
+        record.offsets,
+        record.reorder,
+        options,
+        str(record.seed),
+    )
 
 
 def _params(record: Record) -> str:
@@ -150,9 +148,7 @@ def _cases(runs: Sequence[Record]) -> tuple[Any, ...]:
     return tuple(case.get("source") for case in runs[-1].cases)
 
 
-def difference(
-    base: Sequence[Record], new: Sequence[Record], cache: str
-) -> tuple[Ratio | None, float, float]:
+def difference(base: Sequence[Record], new: Sequence[Record], cache: str) -> tuple[Ratio | None, float, float]:
     """Time of `new` over `base` (runs of one cell each) with its interval, and both medians in ms.
 
     One case: the ratio of the medians of all samples (see :func:`spgraph_bench.results.statistics.ratio`). Several
@@ -162,10 +158,7 @@ def difference(
     before, after = _series(base, cache), _series(new, cache)
     count = len(base[-1].cases)
     if count < SMALLEST:
-        flat = [
-            [t for s in side for t in (cycles(s, count) if count > 1 else s.times_ms)]
-            for side in (before, after)
-        ]
+        flat = [[t for s in side for t in (cycles(s, count) if count > 1 else s.times_ms)] for side in (before, after)]
         spans = [median_interval(times) for times in flat]
         medians = [_median(times) / max(count, 1) for times in flat]
         if spans[0] is None or spans[1] is None:

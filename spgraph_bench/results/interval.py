@@ -76,9 +76,7 @@ def median_of_sorted(rising: Sequence[float]) -> float:
     return rising[n // 2] if n % 2 else (rising[n // 2 - 1] + rising[n // 2]) / 2
 
 
-def median_interval(
-    values: Sequence[float], confidence: float = 0.95, *, is_sorted: bool = False
-) -> Interval | None:
+def median_interval(values: Sequence[float], confidence: float = 0.95, *, is_sorted: bool = False) -> Interval | None:
     """Median of `values` with its interval; None for fewer samples than `confidence` needs (6 for 95 %)."""
     ranks = interval_ranks(len(values), confidence)
     if ranks is None:

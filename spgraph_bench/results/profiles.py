@@ -40,9 +40,7 @@ class Profile:
         """Variants by the area under their curves over log(factor) up to 10, the largest first."""
 
         def area(variant: str) -> float:
-            return sum(
-                max(0.0, 1 - math.log10(max(r, 1.0))) for r in self.ratios[variant] if math.isfinite(r)
-            )
+            return sum(max(0.0, 1 - math.log10(max(r, 1.0))) for r in self.ratios[variant] if math.isfinite(r))
 
         return sorted(self.ratios, key=lambda v: (-area(v), v))
 
@@ -58,8 +56,5 @@ def profile(rows: Sequence[Mapping[str, Any]]) -> Profile:
             of = times.setdefault(row["sha256"] or row["matrix"], {})
             of[row["variant"]] = min(row["median_ms"], of.get(row["variant"], math.inf))
     names = dict.fromkeys(name for of in times.values() for name in of)
-    ratios = {
-        name: tuple(sorted(of.get(name, math.inf) / min(of.values()) for of in times.values()))
-        for name in names
-    }
+    ratios = {name: tuple(sorted(of.get(name, math.inf) / min(of.values()) for of in times.values())) for name in names}
     return Profile(tuple(times), ratios)

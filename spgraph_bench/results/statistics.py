@@ -146,9 +146,7 @@ def compare(records: Sequence[Record], cache: Literal["cold", "hot"] = "cold") -
     spans = [span for _, span in timed]
     best = spans[0] if spans else None
     libraries = [(r, span) for r, span in timed if r.record.library]
-    library = next(
-        (span for _, span in sorted(libraries, key=lambda pair: pair[0].record.where != "gpu")), None
-    )
+    library = next((span for _, span in sorted(libraries, key=lambda pair: pair[0].record.where != "gpu")), None)
     plain = [r for r, _ in timed if r.record.where == "gpu" and r.record.format == "csr"]
     csr = next((r for r in plain if r.record.reorder == "none"), plain[0] if plain else None)
     out = []

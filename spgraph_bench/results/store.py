@@ -37,9 +37,7 @@ def _without_names(value: Any) -> Any:
             return without_names(value)
         case dict():
             return {key: _without_names(item) for key, item in value.items()}
-        case list() | tuple() if not value or not isinstance(
-            value[0], int | float
-        ):  # samples, by the thousand
+        case list() | tuple() if not value or not isinstance(value[0], int | float):  # samples, by the thousand
             return [_without_names(item) for item in value]
         case _:
             return value
@@ -65,9 +63,7 @@ class RecordFile:
     A file that got no record is removed when closed.
     """
 
-    def __init__(
-        self, folder: str | os.PathLike[str], problem: str, matrix: str, now: datetime | None = None
-    ) -> None:
+    def __init__(self, folder: str | os.PathLike[str], problem: str, matrix: str, now: datetime | None = None) -> None:
         stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         stem = f"{_slug(problem)}-{_slug(matrix)}-{stamp}"
         self._count = 0
@@ -129,8 +125,7 @@ class RecordFile:
 
 
 def read_records(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    warn: Callable[[str], None] = lambda message: None,
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], warn: Callable[[str], None] = lambda message: None
 ) -> list[Record]:
     """All records of the files `paths`, in order; a folder stands for its ``*.jsonl`` (not those below it).
 

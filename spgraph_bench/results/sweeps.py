@@ -57,19 +57,10 @@ def sweeps(tables: Sequence[Table]) -> list[Sweep]:
             if value is None or name == "check_seconds":
                 continue
             others = tuple(sorted((k, v) for k, v in settings.items() if k not in (name, "check_seconds")))
-            shared = (
-                first.problem,
-                settings.get("recipe", ""),
-                first.dtype,
-                str(first.device.get("name", "?")),
-            )
+            shared = (first.problem, settings.get("recipe", ""), first.dtype, str(first.device.get("name", "?")))
             found.setdefault((*shared, name, others), {})[value] = table
     return [
-        Sweep(
-            ", ".join(filter(None, map(str, key[:4]))),
-            str(key[4]).removeprefix("recipe "),
-            dict(sorted(by.items())),
-        )
+        Sweep(", ".join(filter(None, map(str, key[:4]))), str(key[4]).removeprefix("recipe "), dict(sorted(by.items())))
         for key, by in found.items()
         if len(by) >= FEWEST
     ]

@@ -63,9 +63,15 @@ Cache = Literal["cold", "hot"]
 def table_key(record: Record) -> tuple[Any, ...]:
     """What the records of one table share; the first five name its header: run, problem, matrix, device."""
     return (
-        record.run, record.problem, record.matrix.get("sha256"), record.device.get("uuid"), record.device.get("name"),
-        record.dtype, record.offsets, tuple(record.options.items()),
-    )  # fmt: skip
+        record.run,
+        record.problem,
+        record.matrix.get("sha256"),
+        record.device.get("uuid"),
+        record.device.get("name"),
+        record.dtype,
+        record.offsets,
+        tuple(record.options.items()),
+    )
 
 
 def tables(records: Iterable[Record]) -> list[list[Record]]:
@@ -112,9 +118,25 @@ def paired(records: Sequence[Record], cache: Cache = "cold") -> list[tuple[Recor
 
 
 _DERIVED = (
-    "where", "median_ms", "low_ms", "high_ms", "q1_ms", "q3_ms", "rank", "tied", "rate", "rate_unit", "gbs",
-    "ceiling_share", "to_best", "to_best_low", "to_best_high", "to_library", "setup_ms", "pays_after",
-)  # fmt: skip
+    "where",
+    "median_ms",
+    "low_ms",
+    "high_ms",
+    "q1_ms",
+    "q3_ms",
+    "rank",
+    "tied",
+    "rate",
+    "rate_unit",
+    "gbs",
+    "ceiling_share",
+    "to_best",
+    "to_best_low",
+    "to_best_high",
+    "to_library",
+    "setup_ms",
+    "pays_after",
+)
 
 
 def derived(records: Sequence[Record]) -> list[dict[str, Any]]:

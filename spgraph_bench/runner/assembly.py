@@ -46,18 +46,17 @@ def generated_matrix(problem: Problem, options: Mapping[str, Any]) -> Matrix:
     Its hash and what it was made from follow when the inputs are made. Raises UsageError for a bad option.
     """
     filled = filled_options(problem, options)
-    name = "-".join([problem.name, *(f"{name}-{value:g}" if isinstance(value, float) else f"{name}-{value}"
-                                     for name, value in filled.items())])  # fmt: skip
+    name = "-".join(
+        [
+            problem.name,
+            *(f"{name}-{value:g}" if isinstance(value, float) else f"{name}-{value}" for name, value in filled.items()),
+        ]
+    )
     return Matrix(name, NO_MATRIX, Source("options", "", "generated"), weighted=False)
 
 
 def assemble(
-    matrix: Matrix,
-    problem: Problem,
-    settings: Settings,
-    progress: Callable[[str], None],
-    *,
-    keep_answer: bool,
+    matrix: Matrix, problem: Problem, settings: Settings, progress: Callable[[str], None], *, keep_answer: bool
 ) -> Assembled:
     """Make all arrays of a run. Raises InputError for a matrix that the problem cannot take, or that memory
     does not suffice for, UsageError for an order that it has not."""
@@ -112,9 +111,7 @@ def _reordered(matrix: Matrix, order: str) -> tuple[ReorderedMatrix, float]:
     return ReorderedMatrix(csr, new.row_order, new.col_order), new.ms
 
 
-def _named_after_inputs(
-    matrix: Matrix, problem: Problem, settings: Settings
-) -> tuple[Matrix, dict[str, Arrays]]:
+def _named_after_inputs(matrix: Matrix, problem: Problem, settings: Settings) -> tuple[Matrix, dict[str, Arrays]]:
     """What stands for the matrix, with the hash of the inputs and what they are; and these, by type."""
     dtype = problem.dtypes[0]  # whatever types are run, so that the same inputs have the same hash
     inputs = problem.inputs(matrix, np.dtype(dtype), settings.seed, **settings.options)
@@ -127,11 +124,7 @@ def _named_after_inputs(
 
 
 def _inputs_and_oracles(
-    matrix: Matrix,
-    problem: Problem,
-    settings: Settings,
-    progress: Callable[[str], None],
-    made: Mapping[str, Arrays],
+    matrix: Matrix, problem: Problem, settings: Settings, progress: Callable[[str], None], made: Mapping[str, Arrays]
 ) -> tuple[dict[str, Arrays], dict[str, Arrays]]:
     """Both by type; inputs of `made` are not made again."""
     inputs: dict[str, Arrays] = {}
@@ -148,8 +141,7 @@ def _inputs_and_oracles(
 def _task(matrix: Matrix, problem: Problem, settings: Settings, keep_answer: bool) -> Task:
     outputs = {
         dtype: {
-            name: (shape, str(kind))
-            for name, (shape, kind) in problem.output_arrays(matrix, np.dtype(dtype)).items()
+            name: (shape, str(kind)) for name, (shape, kind) in problem.output_arrays(matrix, np.dtype(dtype)).items()
         }
         for dtype in settings.dtypes
     }

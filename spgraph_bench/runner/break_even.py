@@ -93,8 +93,7 @@ def measure_break_even(
             break
         told(f"{tasks:,} children at a time")
         inline, child = (
-            _Way(_prepared(device, name, tasks, sizes), cases, clock)
-            for name in ("inline", "fire-and-forget")
+            _Way(_prepared(device, name, tasks, sizes), cases, clock) for name in ("inline", "fire-and-forget")
         )
         bracket = _bracket(inline, child, sizes, at)
         if bracket is not None:
@@ -114,9 +113,7 @@ def measure_break_even(
                     spans.append((done, launched))
             if (us := crossing(spans, _middle(inline.times(0, _FEWEST)))) is not None:
                 empty = _middle(child.times(0, _FEWEST)) * 1e3 / tasks
-                found.append(
-                    {"children": tasks, "us": us[0], "low_us": us[1], "high_us": us[2], "child_us": empty}
-                )
+                found.append({"children": tasks, "us": us[0], "low_us": us[1], "high_us": us[2], "child_us": empty})
         if (lost := children_of(child.prepared.job)) is not None:
             lost.must_be_whole({}, {"pending_launches": pending_launches})
     return tuple(found)

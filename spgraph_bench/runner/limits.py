@@ -50,9 +50,7 @@ def limited(
         if lack := refuse({k: v for k, v in needs[name].items() if k not in asked}):
             refused[name] = f"it needs {lack}"
     kept = [need for name, need in needs.items() if name not in refused]
-    limits = {
-        limit: max(default, *(need[limit] for need in kept), 0) for limit, default in DEFAULT_LIMITS.items()
-    }
+    limits = {limit: max(default, *(need[limit] for need in kept), 0) for limit, default in DEFAULT_LIMITS.items()}
     return dataclasses.replace(task, needs=needs, limits={**limits, **asked}), refused
 
 
@@ -64,10 +62,6 @@ def _bound(variant: Variant, task: Task, payload: Payload) -> Limits:
     for dtype in payload.inputs:
         if dtype not in variant.dtypes:
             continue
-        bound = variant.limits(
-            Sizes(payload.csr, payload.inputs[dtype], payload.oracles[dtype], params, task.options)
-        )
-        most = Limits(
-            max(most.pending_launches, bound.pending_launches), max(most.heap_bytes, bound.heap_bytes)
-        )
+        bound = variant.limits(Sizes(payload.csr, payload.inputs[dtype], payload.oracles[dtype], params, task.options))
+        most = Limits(max(most.pending_launches, bound.pending_launches), max(most.heap_bytes, bound.heap_bytes))
     return most

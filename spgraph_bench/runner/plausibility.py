@@ -31,14 +31,10 @@ def impossible(
     problems need not read all of their graph, or read it again from the cache."""
     if not problem.is_product:
         return None
-    written = sum(
-        math.prod(shape) * np.dtype(kind).itemsize for shape, kind in task.outputs[cell.dtype].values()
-    )
+    written = sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in task.outputs[cell.dtype].values())
     cold, compulsory = next(s for s in samples if s.cache == "cold"), outcome.bytes["compulsory"]
     spared = min(written, info.l2_bytes)
-    if below_floor(
-        cold, compulsory, spared, ceiling, info.l2_bytes
-    ):  # only then a look at all columns is due
+    if below_floor(cold, compulsory, spared, ceiling, info.l2_bytes):  # only then a look at all columns is due
         spared += _unread_bytes(problem, payload, cell.dtype)
     return below_floor(cold, compulsory, spared, ceiling, info.l2_bytes)
 

@@ -165,9 +165,7 @@ def prepare(
     if variant.where == "gpu":
         arrays = upload_packed(device, packed) if arrays is None else arrays
         buffers.update({name: device.upload(array) for name, array in inputs.items()})
-        buffers.update(
-            {name: output_buffer(device, shape, dtype) for name, (shape, dtype) in outputs.items()}
-        )
+        buffers.update({name: output_buffer(device, shape, dtype) for name, (shape, dtype) in outputs.items()})
     job = Job(
         device=device,
         variant=variant,

@@ -115,14 +115,7 @@ class Recorder:
         if self.ceiling is None or self._variants[cell.variant].where != "gpu":
             return None
         return impossible(
-            cell,
-            outcome,
-            samples,
-            self._problem,
-            self._task,
-            self._assembled.payload,
-            self._info,
-            self.ceiling,
+            cell, outcome, samples, self._problem, self._task, self._assembled.payload, self._info, self.ceiling
         )
 
     def record_interrupted(self, cell: Cell) -> None:
@@ -137,9 +130,7 @@ class Recorder:
             self.record(cell, checked, ended)
             return
         when = "before it was timed" if checked else "before it was checked"
-        outcome = dataclasses.replace(
-            checked or Outcome("skipped"), status="skipped", reason=f"interrupted {when}"
-        )
+        outcome = dataclasses.replace(checked or Outcome("skipped"), status="skipped", reason=f"interrupted {when}")
         self.record(cell, outcome)
 
     def record(self, cell: Cell, outcome: Outcome, samples: tuple[Samples, ...] = ()) -> None:

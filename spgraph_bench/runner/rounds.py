@@ -100,9 +100,8 @@ class _Group:
         pending, records = self._pending, self._records
         try:
             self._contact.call(
-                "time", list(pending.values()), self._rule, self._seed, dict(records.taken),
-                on_message=self._hear,
-            )  # fmt: skip
+                "time", list(pending.values()), self._rule, self._seed, dict(records.taken), on_message=self._hear
+            )
             return [(cell, "the worker did not time it") for cell in pending.values()]
         except GONE as error:
             self._contact.drop()

@@ -58,16 +58,38 @@ SMOKE_CASES: tuple[SmokeCase, ...] = (
     SmokeCase(
         "spmv",
         "poisson2d:n=32",
-        ("csr-scalar", "csr-vector", "csr-subwarp", "csr-16", "dia", "ell", "sell", "cusparse-csr*", "cusparse-sell",
-         "scipy", "mkl"),
+        (
+            "csr-scalar",
+            "csr-vector",
+            "csr-subwarp",
+            "csr-16",
+            "dia",
+            "ell",
+            "sell",
+            "cusparse-csr*",
+            "cusparse-sell",
+            "scipy",
+            "mkl",
+        ),
         ("csr-*", "dia", "ell", "sell"),
         from_file=True,
     ),
     SmokeCase(
         "spmv",
         "rmat:scale=9",
-        ("coo-*", "csr-adaptive", "csr-segmented", "csr-merge", "hyb", "jds", "binned*", "csc-scatter",
-         "cusparse-coo*", "cusparse-csc*", "scipy"),
+        (
+            "coo-*",
+            "csr-adaptive",
+            "csr-segmented",
+            "csr-merge",
+            "hyb",
+            "jds",
+            "binned*",
+            "csc-scatter",
+            "cusparse-coo*",
+            "cusparse-csc*",
+            "scipy",
+        ),
         ("coo-*", "csr-*", "hyb", "jds", "binned*", "csc-scatter"),
         "float64",
     ),
@@ -101,7 +123,7 @@ SMOKE_CASES: tuple[SmokeCase, ...] = (
     SmokeCase("bezier", required=("flattened", "child-launch*")),
     SmokeCase("quadtree", required=("flattened", "child-launch", "hybrid")),
     SmokeCase("refine", required=("flattened", "child-launch")),
-)  # fmt: skip
+)
 """In the order run. tests/test_smoke.py holds that problems, kernels and families of recipes are all among them."""
 
 
@@ -177,9 +199,7 @@ def unmet(case: SmokeCase, records: list[Record]) -> list[str]:
         found = [there[name] for name in there if fnmatchcase(name, glob)]
         if not found:
             missing.append(f"no variant {glob} ran")
-        missing += [
-            f"{r.variant} must run, but was skipped: {r.reason}" for r in found if r.status == "skipped"
-        ]
+        missing += [f"{r.variant} must run, but was skipped: {r.reason}" for r in found if r.status == "skipped"]
     if not any(r.status == "ok" for r in records):
         missing.append("nothing ran")
     return list(dict.fromkeys(missing))

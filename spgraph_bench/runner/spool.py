@@ -108,9 +108,7 @@ def _remove_if_left(path: Path) -> None:
     names = set(os.listdir(path))
     if not {_LOCK, _BOOT} <= names or not all(stat.S_ISREG((path / name).lstat().st_mode) for name in names):
         return
-    if (path / _BOOT).read_bytes() != _boot() or not all(
-        name.endswith(".npy") for name in names - {_LOCK, _BOOT}
-    ):
+    if (path / _BOOT).read_bytes() != _boot() or not all(name.endswith(".npy") for name in names - {_LOCK, _BOOT}):
         return
     lock = FileLock(path / _LOCK, timeout=0, mode=0o600)
     try:

@@ -46,9 +46,7 @@ def trace_variant(
     """
     problem = get_problem(variant.problem)
     if variant.where != "gpu" or variant.source is None:
-        raise UsageError(
-            f"{variant.name} has no kernel of its own", remedy="profile one of spgraph's kernels"
-        )
+        raise UsageError(f"{variant.name} has no kernel of its own", remedy="profile one of spgraph's kernels")
     if not problem.needs_matrix:
         raise UsageError(
             f"{variant.name} is of {variant.problem}, which has no matrix",
@@ -116,6 +114,45 @@ def _moved(kernels: Sequence[KernelTrace]) -> Counts:
     return added(_by_line(kernels, "load", "store").values())
 
 
+def _scattered(moved: Counts, sectors: float, place: tuple[str, int], worst: Counts) -> tuple[float, Advice]:
+    share = (moved.sectors - moved.ideal) / sectors
+    words = (
+        f"Scattered accesses cost most: {place[0]}:{place[1]} moves {worst.sectors_per_request:.1f} sectors a "
+        f"request where {worst.ideal_per_request:.1f} could hold what is asked for, since neighbouring lanes ask "
+        f"for addresses that are apart. Of all sectors moved, {share:.0%} are not needed."
+    )
+    return share, Advice("scattered", words)
+
+
+def _idle(moved: Counts) -> tuple[float, Advice]:
+    words = (
+        f"Idle lanes cost most: {moved.lanes_per_request:.1f} of {_WARP} lanes take part in an access, the others "
+        f"wait or have no work."
+    )
+    return 0.8 * (1 - moved.lanes / (_WARP * moved.requests)), Advice("idle", words)
+
+
+def _crowded(moved: Counts, atomics: Counts) -> tuple[float, Advice]:
+    crowd = atomics.lanes_per_address
+    turns = atomics.lanes if crowd > 1.5 else atomics.requests  # lanes at one address take turns
+    meet = "most at addresses of their own"
+    if crowd > 1.5:
+        meet = (
+            f"on average {crowd:.1f} lanes of a warp meet at one address, at most {atomics.most}, and those are done "
+            f"one after another"
+        )
+    return turns / (moved.requests + turns), Advice("atomics", f"Atomics cost most: {atomics.lanes:,} in all; {meet}.")
+
+
+def _conflicting(moved: Counts, shared: Counts) -> tuple[float, Advice]:
+    times = shared.passes / shared.ideal_passes
+    words = (
+        f"Bank conflicts cost most: an access to shared memory takes {times:.1f} times the passes it would take if "
+        f"lanes asked for different banks."
+    )
+    return (shared.passes - shared.ideal_passes) / (shared.passes + moved.requests), Advice("banks", words)
+
+
 def _worst(kernels: Sequence[KernelTrace]) -> Advice:
     moved, loads = _moved(kernels), _by_line(kernels, "load", "store")
     atomics = added(_by_line(kernels, "atomic").values())
@@ -126,42 +163,19 @@ def _worst(kernels: Sequence[KernelTrace]) -> Advice:
     causes: list[tuple[float, Advice]] = []
     if loads:
         (place, _), worst = max(loads.items(), key=lambda item: item[1].sectors - item[1].ideal)
-        share = (moved.sectors - moved.ideal) / sectors
-        causes.append((share, Advice("scattered", (
-            f"Scattered accesses cost most: {place[0]}:{place[1]} moves {worst.sectors_per_request:.1f} sectors a "
-            f"request where {worst.ideal_per_request:.1f} could hold what is asked for, since neighbouring lanes ask "
-            f"for addresses that are apart. Of all sectors moved, {share:.0%} are not needed."
-        ))))  # fmt: skip
-        idle = 1 - moved.lanes / (_WARP * moved.requests)
-        causes.append((0.8 * idle, Advice("idle", (
-            f"Idle lanes cost most: {moved.lanes_per_request:.1f} of {_WARP} lanes take part in an access, the others "
-            f"wait or have no work."
-        ))))  # fmt: skip
+        causes += [_scattered(moved, sectors, place, worst), _idle(moved)]
     if atomics.requests:
-        crowd = atomics.lanes_per_address
-        turns = atomics.lanes if crowd > 1.5 else atomics.requests  # lanes at one address take turns
-        meet = (
-            f"on average {crowd:.1f} lanes of a warp meet at one address, at most {atomics.most}, and those are done "
-            f"one after another"
-            if crowd > 1.5
-            else "most at addresses of their own"
-        )
-        words = f"Atomics cost most: {atomics.lanes:,} in all; {meet}."
-        causes.append((turns / (moved.requests + turns), Advice("atomics", words)))
+        causes.append(_crowded(moved, atomics))
     if shared.ideal_passes:
-        extra = shared.passes - shared.ideal_passes
-        causes.append((extra / (shared.passes + moved.requests), Advice("banks", (
-            f"Bank conflicts cost most: an access to shared memory takes "
-            f"{shared.passes / shared.ideal_passes:.1f} times the passes it would take if lanes asked for different "
-            f"banks."
-        ))))  # fmt: skip
+        causes.append(_conflicting(moved, shared))
     weight, advice = max(causes, key=lambda c: c[0])
     if weight >= 0.2:
         return advice
-    return Advice("", (
+    words = (
         f"Nothing stands out: {moved.sectors_per_request:.1f} sectors a request where {moved.ideal_per_request:.1f} "
         f"would do, {moved.lanes_per_request:.1f} of {_WARP} lanes. What remains is the number of bytes."
-    ))  # fmt: skip
+    )
+    return Advice("", words)
 
 
 def _measure(cause: str, kernels: Sequence[KernelTrace]) -> float:
@@ -178,12 +192,7 @@ def _measure(cause: str, kernels: Sequence[KernelTrace]) -> float:
 
 
 def advise(
-    variant: Variant,
-    kernels: Sequence[KernelTrace],
-    matrix: Matrix,
-    dtype: str | None = None,
-    *,
-    seed: int = 1,
+    variant: Variant, kernels: Sequence[KernelTrace], matrix: Matrix, dtype: str | None = None, *, seed: int = 1
 ) -> Advice:
     """What costs most in `kernels`, the trace of `variant` on `matrix`, and which variant avoids it.
 
@@ -192,11 +201,7 @@ def advise(
     found = _worst(kernels)
     if not found.cause:
         return found
-    known = {
-        v.name: v
-        for v in variants(variant.problem)
-        if v.where == "gpu" and v.source and v.name != variant.name
-    }
+    known = {v.name: v for v in variants(variant.problem) if v.where == "gpu" and v.source and v.name != variant.name}
     names = _CANDIDATES.get((variant.problem, found.cause), tuple(known)[:4])
     before, sectors = _measure(found.cause, kernels), _moved(kernels).sectors
     best: tuple[float, str, list[KernelTrace]] | None = None
@@ -220,6 +225,5 @@ def advise(
     else:
         evidence = f"{moved.lanes_per_request:.1f} lanes an access"
     return dataclasses.replace(
-        found, instead=best[1],
-        evidence=f"{evidence}, {moved.sectors:,} sectors in place of {sectors:,} on this matrix",
-    )  # fmt: skip
+        found, instead=best[1], evidence=f"{evidence}, {moved.sectors:,} sectors in place of {sectors:,} on this matrix"
+    )

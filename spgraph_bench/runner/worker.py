@@ -186,11 +186,7 @@ class ProcessWorker:
     """
 
     def __init__(
-        self,
-        device: str,
-        options: dict[str, Any],
-        watchdog: float = 60.0,
-        early: Sequence[Callable[[], object]] = (),
+        self, device: str, options: dict[str, Any], watchdog: float = 60.0, early: Sequence[Callable[[], object]] = ()
     ) -> None:
         self._watchdog = watchdog
         child = _spare.pop() if _spare else _Process()

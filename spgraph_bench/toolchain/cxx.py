@@ -36,7 +36,5 @@ def chosen_sanitizers() -> tuple[str, ...]:
             remedy="use address, race or undefined, or one of the first two and undefined",
         )
     if "address" in chosen and "race" in chosen:
-        raise DeviceError(
-            "SPGRAPH_HOST_SANITIZE cannot be both address and race", remedy="run once with each of them"
-        )
+        raise DeviceError("SPGRAPH_HOST_SANITIZE cannot be both address and race", remedy="run once with each of them")
     return chosen

@@ -223,12 +223,7 @@ def compiler_identity(command: str) -> str:
     def ask() -> str:
         try:
             answer = subprocess.run(
-                [*words, "--version"],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=True,
-                env=_environment(),
+                [*words, "--version"], capture_output=True, text=True, timeout=60, check=True, env=_environment()
             )
         except (OSError, subprocess.SubprocessError) as error:
             status = getattr(error, "returncode", None)
@@ -272,10 +267,7 @@ _ERRORS = (
     # g++, clang++:  file:12:5: error: text
     re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.+)$", re.M),
     # nvcc, cicc, NVRTC:  file(12): error: text,  file(12): error #20014-D: text
-    re.compile(
-        r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.+)$",
-        re.M,
-    ),
+    re.compile(r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.+)$", re.M),
 )
 _PLACELESS = re.compile(
     r"^(?:ptxas|nvlink|nvcc|cicc|fatbinary|[^\s:]*(?:ld|g\+\+|gcc|clang|cc1plus|collect2)(?:-[\d.]+)?)(?=[\s:])"
@@ -321,9 +313,15 @@ def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = 
     words = [str(word) for word in command]
     try:
         with subprocess.Popen(
-            words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", env=_environment(),
-        ) as process:  # fmt: skip
+            words,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=_environment(),
+        ) as process:
             try:
                 log = process.communicate(timeout=COMPILE_SECONDS)[0].strip()
             except BaseException as error:
@@ -341,21 +339,13 @@ def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = 
         return log
     program = Path(words[0]).name
     if _FULL in log:  # the linker says it, and then that it failed
-        raise CompileError(
-            f"{program}: {_FULL}", place=source, remedy="make room in SPGRAPH_CACHE and TMPDIR"
-        )
+        raise CompileError(f"{program}: {_FULL}", place=source, remedy="make room in SPGRAPH_CACHE and TMPDIR")
     first = first_error(log)
     if first is None:
-        ended = (
-            f"killed by signal {-process.returncode}"
-            if process.returncode < 0
-            else f"status {process.returncode}"
-        )
+        ended = f"killed by signal {-process.returncode}" if process.returncode < 0 else f"status {process.returncode}"
         last = log.splitlines()[-1] if log else "no output"
         raise CompileError(f"{program} failed ({ended}): {last}", place=source)
-    raise CompileError(
-        f"{program}: {first.text}", place=source_place(first.file, first.line) if first.file else source
-    )
+    raise CompileError(f"{program}: {first.text}", place=source_place(first.file, first.line) if first.file else source)
 
 
 # ---- the cache -------------------------------------------------------------------------------------------
@@ -376,9 +366,7 @@ def _valid(artifact: Path, note: Path) -> bool:
     if not (trusted(artifact) and trusted(note)):
         return False
     try:
-        return bool(
-            json.loads(note.read_bytes())["sha256"] == hashlib.sha256(artifact.read_bytes()).hexdigest()
-        )
+        return bool(json.loads(note.read_bytes())["sha256"] == hashlib.sha256(artifact.read_bytes()).hexdigest())
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
@@ -490,9 +478,7 @@ def build(request: Request) -> Path:
 
 
 def build_all(
-    requests: Iterable[Request],
-    jobs: int | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    requests: Iterable[Request], jobs: int | None = None, progress: Callable[[int, int, str], None] | None = None
 ) -> list[Path | SpgraphError]:
     """Build many requests in parallel; each result stands where its request stood.
 

@@ -26,9 +26,7 @@ def frames_of(places: Iterable[str]) -> dict[str, list[Frame]]:
     for library, offsets in by_library.items():
         ask = ["addr2line", "-a", "-i", "-e", library]
         try:
-            said = subprocess.run(
-                ask, input="\n".join(offsets), capture_output=True, text=True, timeout=60
-            ).stdout
+            said = subprocess.run(ask, input="\n".join(offsets), capture_output=True, text=True, timeout=60).stdout
         except (OSError, subprocess.SubprocessError):
             continue
         at: list[Frame] = []

@@ -198,9 +198,7 @@ class Validator:
     bytes_per_vertex: ClassVar[int] = 32
     """Device memory beside the graph, at most."""
 
-    def __init__(
-        self, graph: Graph, problem: Problem, dtype: np.dtype[Any], inputs: Mapping[str, Array]
-    ) -> None:
+    def __init__(self, graph: Graph, problem: Problem, dtype: np.dtype[Any], inputs: Mapping[str, Array]) -> None:
         self.graph, self.problem, self.dtype, self.inputs = graph, problem, dtype, inputs
 
     @classmethod
@@ -228,9 +226,7 @@ def told(rules: Sequence[Rule], faults: Faults, *columns: Array) -> CheckResult:
         return CheckResult(True)
     rule, count, vertex = found
     more = f"; {count:,} such errors" if count > 1 else ""
-    return CheckResult(
-        False, rules[rule].said(vertex, *columns) + more, {"faults": count, "worst_vertex": vertex}
-    )
+    return CheckResult(False, rules[rule].said(vertex, *columns) + more, {"faults": count, "worst_vertex": vertex})
 
 
 _VALIDATORS: dict[str, type[Validator]] = {}
@@ -262,9 +258,13 @@ def kernels(problem: str, dtype: npt.DTypeLike) -> list[tuple[str, dict[str, str
 
 
 def make_validator(
-    problem: Problem, csr: CSR, device: Device, dtype: npt.DTypeLike, inputs: Mapping[str, Array],
+    problem: Problem,
+    csr: CSR,
+    device: Device,
+    dtype: npt.DTypeLike,
+    inputs: Mapping[str, Array],
     graph: Graph | None = None,
-) -> Validator | None:  # fmt: skip
+) -> Validator | None:
     """The validator of `problem`, None where it has none.
 
     Kernels run on a GPU that has room for the graph; elsewhere, and on the host device, numpy does it.

@@ -98,9 +98,12 @@ def find_faults(csr: CSR, source: int, dependency: Floats) -> Found:
         faults.add(EQUATION, vertex[number & inside & ~(np.abs(dependency - right) <= one * right)])
         total = float(dependency.sum())
     return Found(
-        faults, total, int((level[inside] - 1).sum(dtype=np.int64)), all_of_them,
+        faults,
+        total,
+        int((level[inside] - 1).sum(dtype=np.int64)),
+        all_of_them,
         _facts(csr, depth, found.reached, arcs),
-    )  # fmt: skip
+    )
 
 
 def _on_device(graph: Graph, source: int, dependency: Floats) -> Found:
@@ -113,18 +116,39 @@ def _on_device(graph: Graph, source: int, dependency: Floats) -> Found:
     faults, arcs = DeviceFaults(graph.device, len(_RULES)), graph.zeros(1, np.uint64)
     sums, pairs = graph.zeros(1, np.float64), graph.zeros(1, np.uint64)
     graph.per_row(
-        graph.kernel("bc", "check_bc_edges"), graph.n, graph.row_ptr, graph.col, found.level, found.paths,
-        graph.upload(found.scale), given, right, successors, arcs,
-    )  # fmt: skip
+        graph.kernel("bc", "check_bc_edges"),
+        graph.n,
+        graph.row_ptr,
+        graph.col,
+        found.level,
+        found.paths,
+        graph.upload(found.scale),
+        given,
+        right,
+        successors,
+        arcs,
+    )
     one, all_of_them = _tolerances(found.predecessors, int(graph.download(successors)[0]), depth, n)
     graph.strided(
-        graph.kernel("bc", "check_bc_vertices"), graph.n, np.int32(source), found.level, given, right,
-        np.float64(one), faults.counts, faults.least, sums, pairs,
-    )  # fmt: skip
+        graph.kernel("bc", "check_bc_vertices"),
+        graph.n,
+        np.int32(source),
+        found.level,
+        given,
+        right,
+        np.float64(one),
+        faults.counts,
+        faults.least,
+        sums,
+        pairs,
+    )
     return Found(
-        faults.read(), float(graph.download(sums)[0]), int(graph.download(pairs)[0]), all_of_them,
+        faults.read(),
+        float(graph.download(sums)[0]),
+        int(graph.download(pairs)[0]),
+        all_of_them,
         _facts(graph.csr, depth, found.reached, int(graph.download(arcs)[0])),
-    )  # fmt: skip
+    )
 
 
 @validates
@@ -166,7 +190,6 @@ class BCValidator(Validator):
         result = told(_RULES, found.faults, output)
         if result.ok and not abs(found.total - found.pairs) <= found.tolerance * found.pairs:
             result = CheckResult(
-                False,
-                f"the dependencies add up to {found.total!r}, distances less one to {found.pairs:,}",
+                False, f"the dependencies add up to {found.total!r}, distances less one to {found.pairs:,}"
             )
         return Checked(result, found.facts)

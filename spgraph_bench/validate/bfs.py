@@ -56,11 +56,7 @@ _RULES = (
     Rule(lambda v, level, parent: f"{_is(v, level)}, yet no edge leads to it from {_above(v, level)}"),
     Rule(lambda v, level, parent: f"the source {v:,} has parent {int(parent[v]):,}, not itself"),
     Rule(lambda v, level, parent: f"{_is(v, level)} and has parent {int(parent[v]):,}"),
-    Rule(
-        lambda v, level, parent: (
-            f"{_is(v, level)} and has parent {int(parent[v]):,} {_level(level[parent[v]])}"
-        )
-    ),
+    Rule(lambda v, level, parent: f"{_is(v, level)} and has parent {int(parent[v]):,} {_level(level[parent[v]])}"),
     Rule(lambda v, level, parent: f"vertex {v:,} has parent {int(parent[v]):,}, which has no edge to it"),
 )
 
@@ -94,9 +90,7 @@ def find_faults(csr: CSR, source: int, level: Words, parent: Words | None) -> Fa
             faults.add(STEEP, cols[bad])
         supported[cols[live & (step == 1)]] = True
         if parent is not None:
-            adopted[cols[live & (parent[cols] == np.repeat(vertex[block.first : block.last], lengths))]] = (
-                True
-            )
+            adopted[cols[live & (parent[cols] == np.repeat(vertex[block.first : block.last], lengths))]] = True
     inner = vertex != source
     faults.add(UNSUPPORTED, vertex[inner & (clean > 0) & ~supported])
     if parent is not None:
@@ -115,12 +109,17 @@ def _on_device(graph: Graph, source: int, level: Words, parent: Words | None) ->
     report = (faults.counts, faults.least)
     graph.per_vertex(graph.kernel("bfs", "check_bfs_vertices"), graph.n, start, found, tree, *report)
     graph.per_row(
-        graph.kernel("bfs", "check_bfs_edges"), graph.n, graph.row_ptr, graph.col, found, tree, supported,
-        adopted, *report,
-    )  # fmt: skip
-    graph.per_vertex(
-        graph.kernel("bfs", "check_bfs_support"), graph.n, start, found, tree, supported, adopted, *report
+        graph.kernel("bfs", "check_bfs_edges"),
+        graph.n,
+        graph.row_ptr,
+        graph.col,
+        found,
+        tree,
+        supported,
+        adopted,
+        *report,
     )
+    graph.per_vertex(graph.kernel("bfs", "check_bfs_support"), graph.n, start, found, tree, supported, adopted, *report)
     return faults.read()
 
 
@@ -155,16 +154,12 @@ class BFSValidator(Validator):
         """`output`: levels int32 ``[n]``, or levels and parents as two rows."""
         n = self.graph.csr.rows
         if output.dtype != np.int32 or output.shape not in ((n,), (2, n)):
-            return Checked(
-                CheckResult(False, f"levels are {output.dtype} {list(output.shape)}, not int32 [{n}]")
-            )
+            return Checked(CheckResult(False, f"levels are {output.dtype} {list(output.shape)}, not int32 [{n}]"))
         level, parent = (output[0], output[1]) if output.ndim == 2 else (output, None)
         result = told(_RULES, self.faults(source, level, parent), level, output[-1])
         if result.ok and int(level.max()) < _MOST_LEVELS:
             reached = int(np.count_nonzero(level >= 0))
             right = reached_from(self.graph, source)
             if reached != right:
-                result = CheckResult(
-                    False, f"{reached:,} vertices are reached, a plain search reaches {right:,}"
-                )
+                result = CheckResult(False, f"{reached:,} vertices are reached, a plain search reaches {right:,}")
         return Checked(result)

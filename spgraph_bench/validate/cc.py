@@ -123,9 +123,7 @@ class CCValidator(Validator):
         """`output`: labels int32 ``[n]``."""
         n = self.graph.csr.rows
         if output.dtype != np.int32 or output.shape != (n,):
-            return Checked(
-                CheckResult(False, f"labels are {output.dtype} {list(output.shape)}, not int32 [{n}]")
-            )
+            return Checked(CheckResult(False, f"labels are {output.dtype} {list(output.shape)}, not int32 [{n}]"))
         if not n:
             return Checked(CheckResult(True))
         faults, named = self.faults(output)

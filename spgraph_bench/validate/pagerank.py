@@ -60,9 +60,7 @@ def _shares(csr: CSR, weight: Vector | None) -> tuple[Vector, Vector | None]:
     largest, total = np.zeros(csr.rows), np.zeros(csr.rows)
     if len(filled):
         largest[filled] = np.maximum.reduceat(weight, csr.row_ptr[filled])
-    part = np.divide(
-        weight, np.repeat(largest, degree), out=np.zeros(csr.nnz), where=np.repeat(largest > 0, degree)
-    )
+    part = np.divide(weight, np.repeat(largest, degree), out=np.zeros(csr.nnz), where=np.repeat(largest > 0, degree))
     if len(filled):
         total[filled] = np.add.reduceat(part, csr.row_ptr[filled])
     return total, part
@@ -108,19 +106,41 @@ def one_step_on_device(graph: Graph, walk: Walk, rank: Vector) -> Step:
         graph.per_row(kernel, graph.n, graph.row_ptr, weight, largest)
     total, in_degree = graph.zeros(n, np.float64), graph.zeros(n, np.int32)
     graph.per_row(
-        graph.kernel("pagerank", "check_pagerank_totals"), graph.n, graph.row_ptr, graph.col, weight, largest,
-        total, in_degree,
-    )  # fmt: skip
+        graph.kernel("pagerank", "check_pagerank_totals"),
+        graph.n,
+        graph.row_ptr,
+        graph.col,
+        weight,
+        largest,
+        total,
+        in_degree,
+    )
     graph.per_vertex(graph.kernel("pagerank", "check_pagerank_loose"), graph.n, total, given, sums)
     graph.per_row(
-        graph.kernel("pagerank", "check_pagerank_edges"), graph.n, graph.row_ptr, graph.col, weight, largest,
-        total, given, got,
-    )  # fmt: skip
+        graph.kernel("pagerank", "check_pagerank_edges"),
+        graph.n,
+        graph.row_ptr,
+        graph.col,
+        weight,
+        largest,
+        total,
+        given,
+        got,
+    )
     graph.strided(
-        graph.kernel("pagerank", "check_pagerank_change"), graph.n, np.float64(walk.damping),
-        np.int32(_DANGLING[walk.dangling]), np.float64(_DEPTH), np.float64(_ROUNDINGS), jump, total,
-        in_degree, given, got, sums,
-    )  # fmt: skip
+        graph.kernel("pagerank", "check_pagerank_change"),
+        graph.n,
+        np.float64(walk.damping),
+        np.int32(_DANGLING[walk.dangling]),
+        np.float64(_DEPTH),
+        np.float64(_ROUNDINGS),
+        jump,
+        total,
+        in_degree,
+        given,
+        got,
+        sums,
+    )
     _, change, before, terms = graph.download(sums).tolist()
     return Step(change, before, terms, got)
 
@@ -195,19 +215,23 @@ class PageRankValidator(Validator):
         adding = 1e-12 + n * 2.0**-53
         bound = d * allowed + rho + adding
         details: dict[str, Any] = {
-            "max_error_ratio": step.change / bound, "l1_residual": step.change, "l1_bound": bound,
+            "max_error_ratio": step.change / bound,
+            "l1_residual": step.change,
+            "l1_bound": bound,
             "sum": step.total,
-        }  # fmt: skip
+        }
         slack = rho / (1 - d) + adding
         if step.total > 1 + slack or (values["dangling"] != "none" and step.total < 1 - slack):
             return Checked(CheckResult(False, f"the ranks add up to {step.total:.9g}, not 1", details))
         if not step.change <= bound:
             after = step.after if self.graph.device is None else self.graph.download(step.after)
             v = int(np.argmax(np.abs(after - rank)))
-            return Checked(CheckResult(
-                False,
-                f"one more float64 step changes the ranks by {step.change:.3g} (L1), more than {bound:.3g}; "
-                f"vertex {v:,} has {rank[v]:.6g}, the step gives {after[v]:.6g}",
-                {**details, "worst_vertex": v},
-            ))  # fmt: skip
+            return Checked(
+                CheckResult(
+                    False,
+                    f"one more float64 step changes the ranks by {step.change:.3g} (L1), more than {bound:.3g}; "
+                    f"vertex {v:,} has {rank[v]:.6g}, the step gives {after[v]:.6g}",
+                    {**details, "worst_vertex": v},
+                )
+            )
         return Checked(CheckResult(True, "", details))

@@ -91,23 +91,16 @@ def count_paths(csr: CSR, source: int) -> Paths:
     return Paths(level, paths, np.array(scales), most, int(np.count_nonzero(level >= 0)))
 
 
-def _search(
-    graph: Graph, source: int, paths: Buffer | None
-) -> tuple[int, Buffer, list[float], Buffer | None]:
+def _search(graph: Graph, source: int, paths: Buffer | None) -> tuple[int, Buffer, list[float], Buffer | None]:
     """The search on the device: how many vertices it reaches, levels, scales and predecessors."""
     device, csr = graph.device, graph.csr
     assert device is not None
-    level, queue, tail = (
-        device.empty(csr.rows, np.int32),
-        device.empty(csr.rows, np.int32),
-        graph.zeros(1, np.int32),
-    )
+    level, queue, tail = (device.empty(csr.rows, np.int32), device.empty(csr.rows, np.int32), graph.zeros(1, np.int32))
     predecessors = None if paths is None else device.empty(csr.rows, np.int32)
     largest = None if paths is None else graph.zeros(1, np.uint64)
     graph.per_vertex(
-        graph.kernel("search", "check_search_begin"), graph.n, np.int32(source), level, paths, predecessors,
-        queue, tail,
-    )  # fmt: skip
+        graph.kernel("search", "check_search_begin"), graph.n, np.int32(source), level, paths, predecessors, queue, tail
+    )
     step = graph.kernel("search", "check_search_level")
     first, last = 0, 1
     scales: list[float] = []
@@ -117,9 +110,21 @@ def _search(
         if largest is not None:
             device.fill(largest, 0)
         graph.per_row(
-            step, np.int32(first), np.int32(last), graph.row_ptr, graph.col, np.int32(len(scales) - 1),
-            np.float64(scales[-1]), level, paths, predecessors, queue, tail, largest, rows=last - first,
-        )  # fmt: skip
+            step,
+            np.int32(first),
+            np.int32(last),
+            graph.row_ptr,
+            graph.col,
+            np.int32(len(scales) - 1),
+            np.float64(scales[-1]),
+            level,
+            paths,
+            predecessors,
+            queue,
+            tail,
+            largest,
+            rows=last - first,
+        )
         first, last = last, int(device.download(tail)[0])
         if largest is not None:
             estimate = float(device.download(largest).view(np.float64)[0]) * scales[-1]

@@ -59,9 +59,7 @@ def _are_lengths(length: Array) -> npt.NDArray[np.bool_]:
     return (length >= 0) & (length < (_MOST if length.dtype.kind == "i" else np.inf))
 
 
-def find_faults(
-    csr: CSR, source: int, length: Array, weight: Array | None, cutoff: float | None = None
-) -> Faults:
+def find_faults(csr: CSR, source: int, length: Array, weight: Array | None, cutoff: float | None = None) -> Faults:
     """The numpy form: one pass over the edges, and a search along those that neither shorten nor lengthen.
 
     Parameters
@@ -125,9 +123,8 @@ def _spread(grounded: Array, fits: Array, start: Array, end: Array) -> npt.NDArr
 
 
 def _on_device(
-    graph: Graph, source: int, length: Array, weight: Buffer | None, kind: np.dtype[Any],
-    cutoff: float | None = None,
-) -> Faults:  # fmt: skip
+    graph: Graph, source: int, length: Array, weight: Buffer | None, kind: np.dtype[Any], cutoff: float | None = None
+) -> Faults:
     """The same by kernels; `kind`: the type of the weights."""
     device = graph.device
     assert device is not None
@@ -140,9 +137,14 @@ def _on_device(
     whole = _MOST if length.dtype.kind == "i" else np.inf
     limit = (np.int32(cutoff is not None), most(whole if cutoff is None else cutoff))
     graph.per_vertex(
-        graph.kernel("sssp", "check_sssp_vertices", **defines), graph.n, np.int32(source), *limit, found, grounded,
+        graph.kernel("sssp", "check_sssp_vertices", **defines),
+        graph.n,
+        np.int32(source),
+        *limit,
+        found,
+        grounded,
         *report,
-    )  # fmt: skip
+    )
     graph.per_row(graph.kernel("sssp", "check_sssp_edges", **defines), graph.n, *limit, *edges, *report)
     count = graph.kernel("sssp", "check_sssp_ungrounded", **defines)
     left = graph.zeros(1, np.uint64)
@@ -153,9 +155,7 @@ def _on_device(
         graph.per_row(spread, np.int32(1), np.int32(0), graph.n, *edges, queue, tail)
         first, last = 0, int(device.download(tail)[0])
         while last > first:
-            graph.per_row(
-                spread, np.int32(0), np.int32(first), np.int32(last), *edges, queue, tail, rows=last - first
-            )
+            graph.per_row(spread, np.int32(0), np.int32(first), np.int32(last), *edges, queue, tail, rows=last - first)
             first, last = last, int(device.download(tail)[0])
         graph.per_vertex(count, graph.n, found, grounded, left, *report)
     return faults.read()

@@ -4,17 +4,7 @@ What a module of variants needs is here; what else is shared lies beside ``base`
 ``defines`` (-D), ``searches`` (levels of traversals), ``cusparse_library`` and ``mkl_library``.
 """
 
-from spgraph_bench.variants.base import (
-    Job,
-    Launch,
-    Limits,
-    Sizes,
-    Variant,
-    get_variant,
-    select,
-    variant,
-    variants,
-)
+from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, Variant, get_variant, select, variant, variants
 from spgraph_bench.variants.grids import BLOCK, blocks_for
 
 __all__ = [

@@ -191,9 +191,7 @@ class Job:
             raise ValueError(f"{self.variant.name} is not declared as compiled for one matrix")
         return self._kernel(name, None, defines, for_matrix=True)
 
-    def _kernel(
-        self, name: str, source: str | None, defines: Mapping[str, str], *, for_matrix: bool
-    ) -> Kernel:
+    def _kernel(self, name: str, source: str | None, defines: Mapping[str, str], *, for_matrix: bool) -> Kernel:
         path = source or self.variant.source
         assert path is not None, f"{self.variant.name} has no source"
         module = self.device.compile(path, {**self.defines, **defines})
@@ -331,11 +329,22 @@ def variant(
     def enter(prepare: Callable[[Job], Launch]) -> Callable[[Job], Launch]:
         register(
             Variant(
-                problem, name, format, source, about, prepare, where, library,
-                MappingProxyType(dict(tunables or {})), tuple(dtypes), missing, limits, len(_VARIANTS),
+                problem,
+                name,
+                format,
+                source,
+                about,
+                prepare,
+                where,
+                library,
+                MappingProxyType(dict(tunables or {})),
+                tuple(dtypes),
+                missing,
+                limits,
+                len(_VARIANTS),
                 for_matrix,
             )
-        )  # fmt: skip
+        )
         return prepare
 
     return enter
@@ -393,9 +402,7 @@ def variants(problem: str | None = None) -> list[Variant]:
         load_files()
         _loaded = True
     chosen = [v for v in _VARIANTS.values() if problem is None or v.problem == problem]
-    return sorted(
-        chosen, key=lambda v: (v.problem, v.library is not None, v.where == "cpu", _place(v), v.order)
-    )
+    return sorted(chosen, key=lambda v: (v.problem, v.library is not None, v.where == "cpu", _place(v), v.order))
 
 
 def get_variant(problem: str, name: str) -> Variant:

@@ -85,11 +85,18 @@ def csr(job: Job) -> Callable[[Any], int]:
         offsets = int(getattr(cusparse.IndexType, OFFSET_TYPES[arrays["row_ptr"].dtype]))
         return int(
             cusparse.create_csr(
-                a.rows, a.cols, a.nnz, arrays["row_ptr"].ptr, arrays["col"].ptr, arrays["val"].ptr,
-                offsets, int(cusparse.IndexType.INDEX_32I), int(cusparse.IndexBase.ZERO),
+                a.rows,
+                a.cols,
+                a.nnz,
+                arrays["row_ptr"].ptr,
+                arrays["col"].ptr,
+                arrays["val"].ptr,
+                offsets,
+                int(cusparse.IndexType.INDEX_32I),
+                int(cusparse.IndexBase.ZERO),
                 VALUE_TYPES[a.dtype],
             )
-        )  # fmt: skip
+        )
 
     return create
 
@@ -101,9 +108,16 @@ def coo(job: Job) -> Callable[[Any], int]:
     def create(cusparse: Any) -> int:
         return int(
             cusparse.create_coo(
-                a.rows, a.cols, a.nnz, arrays["row"].ptr, arrays["col"].ptr, arrays["val"].ptr,
-                int(cusparse.IndexType.INDEX_32I), int(cusparse.IndexBase.ZERO), VALUE_TYPES[a.dtype],
+                a.rows,
+                a.cols,
+                a.nnz,
+                arrays["row"].ptr,
+                arrays["col"].ptr,
+                arrays["val"].ptr,
+                int(cusparse.IndexType.INDEX_32I),
+                int(cusparse.IndexBase.ZERO),
+                VALUE_TYPES[a.dtype],
             )
-        )  # fmt: skip
+        )
 
     return create

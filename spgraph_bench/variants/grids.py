@@ -26,12 +26,8 @@ BLOCK = {"block": Parameter(256, "threads per block", (64, 128, 256, 512, 1024))
 """The tunable of a kernel that can be run with blocks of any size."""
 
 GRID = {
-    "block": Parameter(
-        0, "threads per block; 0: 1024, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)
-    ),
-    "blocks_per_multiprocessor": Parameter(
-        0, "blocks that a multiprocessor gets; 0: as many as fit", between=(0, 64)
-    ),
+    "block": Parameter(0, "threads per block; 0: 1024, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)),
+    "blocks_per_multiprocessor": Parameter(0, "blocks that a multiprocessor gets; 0: as many as fit", between=(0, 64)),
 }
 _EMULATED_BLOCKS = 4
 """More would only make the host device slower."""
@@ -106,6 +102,4 @@ class Stamps:
         if len(there) and words[there[0], 1] < 0:  # the end comes first: steps go down
             there = there[::-1]
         ms = np.diff(words[there, 0]) / 1e6
-        return [
-            (int(k), int(words[k, 1]), None if emulated else float(ms[i])) for i, k in enumerate(there[:-1])
-        ]
+        return [(int(k), int(words[k, 1]), None if emulated else float(ms[i])) for i, k in enumerate(there[:-1])]

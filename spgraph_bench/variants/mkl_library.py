@@ -21,17 +21,7 @@ from spgraph_bench.errors import LaunchError, SkipError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.variants.base import version_of
 
-__all__ = [
-    "CALLS",
-    "GENERAL",
-    "NOT_TRANSPOSED",
-    "TRANSPOSED",
-    "Matrix",
-    "address",
-    "checked",
-    "missing",
-    "version",
-]
+__all__ = ["CALLS", "GENERAL", "NOT_TRANSPOSED", "TRANSPOSED", "Matrix", "address", "checked", "missing", "version"]
 
 NOT_TRANSPOSED, TRANSPOSED = 10, 11
 _ZERO_BASED = 0
@@ -122,9 +112,8 @@ class Matrix:
         self._arrays = (row_ptr, col, val)
         ends = ctypes.c_void_p(row_ptr.ctypes.data + row_ptr.itemsize)
         created = self.routine("create_csr")(
-            ctypes.byref(self.pointer), _ZERO_BASED, a.rows, a.cols, address(row_ptr), ends, address(col),
-            address(val),
-        )  # fmt: skip
+            ctypes.byref(self.pointer), _ZERO_BASED, a.rows, a.cols, address(row_ptr), ends, address(col), address(val)
+        )
         checked(created, "create_csr")
 
     def routine(self, name: str) -> Any:

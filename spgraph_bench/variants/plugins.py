@@ -34,15 +34,11 @@ def load_files() -> None:
 def _load_file(path: str, number: int) -> None:
     spec = importlib.util.spec_from_file_location(f"spgraph_plugin_{number}", path)
     if spec is None or spec.loader is None:
-        raise UsageError(
-            f"{PLUGINS}: {path} is not a Python file", remedy=f"unset {PLUGINS}, or name .py files"
-        )
+        raise UsageError(f"{PLUGINS}: {path} is not a Python file", remedy=f"unset {PLUGINS}, or name .py files")
     try:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
     except (Exception, SystemExit) as error:
-        own = [
-            f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == os.path.abspath(path)
-        ]
+        own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == os.path.abspath(path)]
         number_of_line = error.lineno if isinstance(error, SyntaxError) else own[-1] if own else None
         line = f":{number_of_line}" if number_of_line else ""
         raise UsageError(_fault(error), place=f"{path}{line}", remedy=f"fix it, or unset {PLUGINS}") from None

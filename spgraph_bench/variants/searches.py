@@ -15,19 +15,9 @@ from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, LevelTime
 from spgraph_bench.variants.grids import cooperative_shape, threads_for
 
-__all__ = [
-    "EDGE_BITS",
-    "PARENTS",
-    "Levels",
-    "Trace",
-    "check_tally",
-    "cooperative",
-    "per_level",
-]
+__all__ = ["EDGE_BITS", "PARENTS", "Levels", "Trace", "check_tally", "cooperative", "per_level"]
 
-PARENTS = {
-    "parents": Parameter(0, "1: find a parent for every vertex too, in a pass after the levels", (0, 1))
-}
+PARENTS = {"parents": Parameter(0, "1: find a parent for every vertex too, in a pass after the levels", (0, 1))}
 
 EDGE_BITS = 33
 """Bits of a tally that count the edges of a frontier; the others count vertices (graph/frontier.cuh)."""
@@ -116,21 +106,38 @@ class Levels:
             self._parents.append(begin.bind(grid, block, self.n, self.source, old, self.parent))
             if "row_ptr" in arrays:
                 adopt = job.kernel("parents_rows", "graph/results.cu").bind(
-                    -(-32 * packed.rows // block), block, self.n, arrays["row_ptr"], arrays["col"],
-                    self.level, old, self.parent,
-                )  # fmt: skip
+                    -(-32 * packed.rows // block),
+                    block,
+                    self.n,
+                    arrays["row_ptr"],
+                    arrays["col"],
+                    self.level,
+                    old,
+                    self.parent,
+                )
             else:
                 adopt = job.kernel("parents_edges", "graph/results.cu").bind(
-                    -(-packed.nnz // block), block, packed.offsets.type(packed.nnz), arrays["row"],
-                    arrays["col"], self.level, old, self.parent,
-                )  # fmt: skip
+                    -(-packed.nnz // block),
+                    block,
+                    packed.offsets.type(packed.nnz),
+                    arrays["row"],
+                    arrays["col"],
+                    self.level,
+                    old,
+                    self.parent,
+                )
             self._parents.append(adopt)
         self._after += self._parents
 
     def launch(
-        self, run: Callable[[], None], *, operations: int, gated: bool = True,
-        trace: Callable[[], list[LevelTime]] | None = None, every_level: str = "",
-    ) -> Launch:  # fmt: skip
+        self,
+        run: Callable[[], None],
+        *,
+        operations: int,
+        gated: bool = True,
+        trace: Callable[[], list[LevelTime]] | None = None,
+        every_level: str = "",
+    ) -> Launch:
         """A Launch of `run` and the passes after it."""
         after = self._after
 
@@ -143,9 +150,7 @@ class Levels:
             self.device.write(self.source, self._sources[case : case + 1].astype(np.int32))
 
         def reset() -> None:
-            for buffer in {
-                id(b): b for b in (self.level, self.result, self.parent) if b is not None
-            }.values():
+            for buffer in {id(b): b for b in (self.level, self.result, self.parent) if b is not None}.values():
                 self.device.fill(buffer, _POISON)
 
         def output() -> npt.NDArray[Any]:
@@ -206,9 +211,7 @@ def per_level(bind: Callable[[int], Callable[[], None]]) -> Callable[[int], None
     return step
 
 
-def counted(
-    levels: Levels, begin: Callable[[], None], step: Callable[[int], None], sizes: Buffer, how: str
-) -> Walk:
+def counted(levels: Levels, begin: Callable[[], None], step: Callable[[int], None], sizes: Buffer, how: str) -> Walk:
     """One `step` per level until the host reads that level k + 1 is empty, ``sizes[(k + 1) % 3]``."""
 
     def walk() -> Iterator[str | None]:
@@ -250,9 +253,8 @@ class Trace:
 
 
 def cooperative(
-    levels: Levels, kernel: Kernel, args: Callable[[Buffer | None, np.int32], tuple[Arg, ...]],
-    shared: int = 0,
-) -> Launch:  # fmt: skip
+    levels: Levels, kernel: Kernel, args: Callable[[Buffer | None, np.int32], tuple[Arg, ...]], shared: int = 0
+) -> Launch:
     """A Launch of one cooperative kernel: as many blocks as fit, but no more than have vertices or edges.
 
     `args` gives the arguments for a trace buffer and its levels, or for None and 0; `shared` is the dynamic

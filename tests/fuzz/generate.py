@@ -41,21 +41,75 @@ _TEXTS = {
     "weighted.graph": "3 2 011\n1 2 5\n2 1 5 3 6\n1 2 6\n",
     "real.rb": "title".ljust(72) + "key".ljust(8) + "\n3 1 1 1\nrua 3 3 4 0\n(4I3)           (10I3)          (4F8.1)\n"
     "  1  3  4  5\n  1  3  2  3\n     1.0     2.0     3.0     4.0\n",
-    "net.net": "*Vertices 3\n1 \"a\"\n2 \"b\"\n3 \"c\"\n*Arcs\n1 2 1.5\n2 3 2\n",
+    "net.net": '*Vertices 3\n1 "a"\n2 "b"\n3 "c"\n*Arcs\n1 2 1.5\n2 3 2\n',
     "graph.gml": 'graph [\n directed 1\n node [ id 1 label "a" ]\n node [ id 2 label "b" ]\n'
     " edge [ source 1 target 2 weight 2.5 ]\n]\n",
     "graph.graphml": '<?xml version="1.0"?><graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
     '<graph edgedefault="directed"><node id="a"/><node id="b"/><edge source="a" target="b"/></graph></graphml>\n',
-}  # fmt: skip
+}
 _NASTY = [
-    b"", b"0", b"-1", b"-0", b"1", b"2", b"3", b"7", b"1.5", b"1.5.2", b"1e5e6", b"1e400", b"-1e400", b"nan", b"inf",
+    b"",
+    b"0",
+    b"-1",
+    b"-0",
+    b"1",
+    b"2",
+    b"3",
+    b"7",
+    b"1.5",
+    b"1.5.2",
+    b"1e5e6",
+    b"1e400",
+    b"-1e400",
+    b"nan",
+    b"inf",
     b"-inf",
-    b"2147483647", b"2147483648", b"4294967296", b"9223372036854775807", b"9223372036854775808", b"9" * 40,
-    b"9" * 400, b"9" * 5000, b"0x10", b"1_000", b"+", b"-", b".", b"e5", b"1.5-4", b"4.2215-390", b"1d5", b"1,2",
-    b"1;2", b"%", b"#", b"//", b"*", b"\0", b"\x1b[31m", b"\xff\xfe", "ä€".encode(), b'"', b"(", b")", b"(9999I9999)",
-    b"general", b"symmetric", b"array", b"pattern", b"complex", b"real", b"sp", b"a", b"p", b"\r", b"\t", b"&lt;",
-    b"<", b"[",
-]  # fmt: skip
+    b"2147483647",
+    b"2147483648",
+    b"4294967296",
+    b"9223372036854775807",
+    b"9223372036854775808",
+    b"9" * 40,
+    b"9" * 400,
+    b"9" * 5000,
+    b"0x10",
+    b"1_000",
+    b"+",
+    b"-",
+    b".",
+    b"e5",
+    b"1.5-4",
+    b"4.2215-390",
+    b"1d5",
+    b"1,2",
+    b"1;2",
+    b"%",
+    b"#",
+    b"//",
+    b"*",
+    b"\0",
+    b"\x1b[31m",
+    b"\xff\xfe",
+    "ä€".encode(),
+    b'"',
+    b"(",
+    b")",
+    b"(9999I9999)",
+    b"general",
+    b"symmetric",
+    b"array",
+    b"pattern",
+    b"complex",
+    b"real",
+    b"sp",
+    b"a",
+    b"p",
+    b"\r",
+    b"\t",
+    b"&lt;",
+    b"<",
+    b"[",
+]
 
 
 @functools.cache
@@ -85,10 +139,7 @@ def sound_files() -> dict[str, bytes]:
     for name, form in (("pax", tarfile.PAX_FORMAT), ("gnu", tarfile.GNU_FORMAT)):
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w", format=form) as tar:
-            for member, content in (
-                (f"{name}/{name}.mtx", found["real.mtx"]),
-                (f"{name}/{'b' * 120}.mtx", b"x"),
-            ):
+            for member, content in ((f"{name}/{name}.mtx", found["real.mtx"]), (f"{name}/{'b' * 120}.mtx", b"x")):
                 about = tarfile.TarInfo(member)
                 about.size = len(content)
                 tar.addfile(about, io.BytesIO(content))

@@ -75,9 +75,7 @@ def _worker(pipe: Connection, seed: int) -> None:
     spgraph_bench.memory.available_memory = lambda: _MEMORY  # type: ignore[assignment]
     warnings.simplefilter("ignore")
     faulthandler.disable()  # the parent tells of a signal
-    with tempfile.TemporaryDirectory(
-        prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None
-    ) as folder:
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         while (k := pipe.recv()) is not None:
             begin = time.monotonic()
             kind, said = outcome(Path(folder), *case(seed, k), by_command=k % 16 == 0)
@@ -170,9 +168,7 @@ def main() -> int:
     spgraph_bench.readers.readers()
     sound_files()
     begin = time.monotonic()
-    counts = fuzz(
-        seed, given.count, None if given.count else given.seconds, given.jobs, given.keep, given.first
-    )
+    counts = fuzz(seed, given.count, None if given.count else given.seconds, given.jobs, given.keep, given.first)
     bad = sum(n for kind, n in counts.items() if kind not in GOOD)
     told = ", ".join(f"{n:,} {kind}" for kind, n in counts.most_common())
     print(f"seed {seed}: {counts.total():,} inputs in {time.monotonic() - begin:.0f} s: {told or 'none'}")

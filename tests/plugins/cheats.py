@@ -227,10 +227,23 @@ def exits_later(honest: Honest) -> Launch:
 CHEATS = {
     f.__name__.replace("_", "-"): f
     for f in (
-        once, once_without_poison, previous, remembers, first_runs, counter, in_output, clock, thread, pool,
-        spoils, exits, interrupts, ends, exits_later,
+        once,
+        once_without_poison,
+        previous,
+        remembers,
+        first_runs,
+        counter,
+        in_output,
+        clock,
+        thread,
+        pool,
+        spoils,
+        exits,
+        interrupts,
+        ends,
+        exits_later,
     )
-}  # fmt: skip
+}
 
 
 def _register(problem: str, where: Any, name: str) -> None:
@@ -238,9 +251,15 @@ def _register(problem: str, where: Any, name: str) -> None:
 
     def enter(cheat: str, spoil: Callable[[Honest], Launch]) -> None:
         @variant(
-            problem, f"{where}-{cheat}", format=base.format, library="cheat", where=where, dtypes=base.dtypes,
-            tunables=base.tunables, about=f"{name}, but {cheat}",
-        )  # fmt: skip
+            problem,
+            f"{where}-{cheat}",
+            format=base.format,
+            library="cheat",
+            where=where,
+            dtypes=base.dtypes,
+            tunables=base.tunables,
+            about=f"{name}, but {cheat}",
+        )
         def prepare(job: Job) -> Launch:
             job = dataclasses.replace(job, variant=base)
             return spoil(Honest(job, problem, base.prepare(job)))
@@ -261,9 +280,16 @@ def _kernel(name: str) -> None:
         a, arrays = job.packed, job.arrays
         counts = job.device.upload(np.zeros(1, np.int32))
         kernel = job.kernel(f"cheat_{name.replace('-', '_')}").bind(
-            -(-a.rows // 128), 128, np.int32(a.rows), arrays["row_ptr"], arrays["col"], arrays["val"],
-            job.buffers["x"], job.buffers["y"], counts,
-        )  # fmt: skip
+            -(-a.rows // 128),
+            128,
+            np.int32(a.rows),
+            arrays["row_ptr"],
+            arrays["col"],
+            arrays["val"],
+            job.buffers["x"],
+            job.buffers["y"],
+            counts,
+        )
         return job.launch(kernel, keep=counts)
 
 
@@ -285,5 +311,12 @@ def _bfs_beyond(job: Job) -> Launch:
 
 
 _PUSH = get_variant("bfs", "push")
-variant("bfs", "kernel-beyond", format=_PUSH.format, source=SOURCE, dtypes=_PUSH.dtypes,
-        tunables=_PUSH.tunables, about="right, but one element beyond its levels")(_bfs_beyond)  # fmt: skip
+variant(
+    "bfs",
+    "kernel-beyond",
+    format=_PUSH.format,
+    source=SOURCE,
+    dtypes=_PUSH.dtypes,
+    tunables=_PUSH.tunables,
+    about="right, but one element beyond its levels",
+)(_bfs_beyond)

@@ -22,13 +22,26 @@ def _heap(sizes: Sizes) -> Limits:
 def _allocating(job: Job) -> Any:
     kernel, children = job.kernel("allocating_tasks"), job.children()
     return lambda tasks, items: kernel.bind(
-        -(-tasks // 128), 128, np.int32(tasks), np.int32(items), np.int32(BYTES), np.int32(0), children,
+        -(-tasks // 128),
+        128,
+        np.int32(tasks),
+        np.int32(items),
+        np.int32(BYTES),
+        np.int32(0),
+        children,
         job.buffers["result"],
-    )  # fmt: skip
+    )
 
 
-@variant("launch", "allocating", format="none", source=SOURCE, dtypes=("float32",), limits=_heap,
-         about="takes memory on the device")  # fmt: skip
+@variant(
+    "launch",
+    "allocating",
+    format="none",
+    source=SOURCE,
+    dtypes=("float32",),
+    limits=_heap,
+    about="takes memory on the device",
+)
 def allocating(job: Job) -> Launch:
     return per_case(job, _allocating(job))
 
@@ -37,7 +50,6 @@ def _all(sizes: Sizes) -> Limits:
     return Limits(pending_launches=int(sizes.inputs["tasks"].max()))
 
 
-@variant("launch", "hanging", format="none", source=SOURCE, dtypes=("float32",), limits=_all,
-         about="never answers")  # fmt: skip
+@variant("launch", "hanging", format="none", source=SOURCE, dtypes=("float32",), limits=_all, about="never answers")
 def hanging(job: Job) -> Launch:
     return per_case(job, lambda tasks, items: lambda: time.sleep(100))

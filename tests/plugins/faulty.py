@@ -13,9 +13,15 @@ SOURCE = str(Path(__file__).resolve().parent.parent / "kernels" / "faulty.cu")
 def _rows(job: Job, kernel: str) -> Launch:
     a, arrays = job.packed, job.arrays
     run = job.kernel(kernel).bind(
-        -(-a.rows // 128), 128, np.int32(a.rows), arrays["row_ptr"], arrays["col"], arrays["val"],
-        job.buffers["x"], job.buffers["y"],
-    )  # fmt: skip
+        -(-a.rows // 128),
+        128,
+        np.int32(a.rows),
+        arrays["row_ptr"],
+        arrays["col"],
+        arrays["val"],
+        job.buffers["x"],
+        job.buffers["y"],
+    )
     return job.launch(run)
 
 

@@ -45,20 +45,40 @@ def _less(found: np.ndarray) -> None:
 _AUTO = {name: get_variant(name, "auto") for name in ("bfs", "sssp", "bc")}
 
 
-@variant("bfs", "wrong-later", format=_AUTO["bfs"].format, source=_AUTO["bfs"].source, dtypes=("int32",),
-         tunables=_AUTO["bfs"].tunables, about="right from the first source only")  # fmt: skip
+@variant(
+    "bfs",
+    "wrong-later",
+    format=_AUTO["bfs"].format,
+    source=_AUTO["bfs"].source,
+    dtypes=("int32",),
+    tunables=_AUTO["bfs"].tunables,
+    about="right from the first source only",
+)
 def bfs(job: Job) -> Launch:
     return _spoilt(job, "bfs", _swap)
 
 
-@variant("sssp", "wrong-later", format=_AUTO["sssp"].format, source=_AUTO["sssp"].source,
-         dtypes=("float32", "int32"), tunables=_AUTO["sssp"].tunables,
-         about="right from the first source only")  # fmt: skip
+@variant(
+    "sssp",
+    "wrong-later",
+    format=_AUTO["sssp"].format,
+    source=_AUTO["sssp"].source,
+    dtypes=("float32", "int32"),
+    tunables=_AUTO["sssp"].tunables,
+    about="right from the first source only",
+)
 def sssp(job: Job) -> Launch:
     return _spoilt(job, "sssp", _swap)
 
 
-@variant("bc", "wrong-later", format=_AUTO["bc"].format, source=_AUTO["bc"].source, dtypes=("float64",),
-         tunables=_AUTO["bc"].tunables, about="right from the first source only")  # fmt: skip
+@variant(
+    "bc",
+    "wrong-later",
+    format=_AUTO["bc"].format,
+    source=_AUTO["bc"].source,
+    dtypes=("float64",),
+    tunables=_AUTO["bc"].tunables,
+    about="right from the first source only",
+)
 def bc(job: Job) -> Launch:
     return _spoilt(job, "bc", _less)

@@ -69,9 +69,7 @@ class Assignment:
 
     def outputs(self, cell: Cell) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shape and type of each output buffer."""
-        return {
-            name: (shape, np.dtype(kind)) for name, (shape, kind) in self.task.outputs[cell.dtype].items()
-        }
+        return {name: (shape, np.dtype(kind)) for name, (shape, kind) in self.task.outputs[cell.dtype].items()}
 
     def labels(self) -> VertexLabels:
         """What the input calls each vertex."""

@@ -79,9 +79,15 @@ class ExactPass:
         arrays, packed = self._with_small_values(cell, number, draw, prepared.job.packed)
         inputs = {name: assignment.input_in_order(cell, name, array) for name, array in draw.inputs.items()}
         return prepare(
-            assignment.device, variant, packed, inputs, assignment.outputs(cell),
-            task.params_of(variant.name), arrays=arrays, options=task.options,
-        )  # fmt: skip
+            assignment.device,
+            variant,
+            packed,
+            inputs,
+            assignment.outputs(cell),
+            task.params_of(variant.name),
+            arrays=arrays,
+            options=task.options,
+        )
 
     def _with_small_values(
         self, cell: Cell, number: int, draw: Draw, packed: Packed
@@ -91,19 +97,12 @@ class ExactPass:
         small = small_packed(packed, draw.key, draw.ranges.values)
         if self._assignment.variant(cell).where == "cpu":
             return None, locked(small)
-        device, there, key = (
-            self._assignment.device,
-            self._arrays.uploaded(cell),
-            (self._arrays.key(cell), number),
-        )
+        device, there, key = (self._assignment.device, self._arrays.uploaded(cell), (self._arrays.key(cell), number))
         names = [name for name, array in packed.arrays.items() if small.arrays[name] is not array]
         if self._drawn is None or self._drawn[0] != key:
             if self._drawn is None or self._drawn[0][0] != key[0]:
                 self.drop_drawn()
-                self._drawn = (
-                    key,
-                    {name: device.empty(there[name].shape, there[name].dtype) for name in names},
-                )
+                self._drawn = (key, {name: device.empty(there[name].shape, there[name].dtype) for name in names})
             for name in names:
                 device.write(self._drawn[1][name], small.arrays[name])
             self._drawn = key, self._drawn[1]

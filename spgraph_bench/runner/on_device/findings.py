@@ -75,11 +75,14 @@ class Findings:
         if self._assignment.task.trace:
             outcome.trace = tuple(
                 {
-                    "how": t.how, "ms": t.ms, "vertices": int(work.vertices[k]), "edges": int(work.edges[k]),
+                    "how": t.how,
+                    "ms": t.ms,
+                    "vertices": int(work.vertices[k]),
+                    "edges": int(work.edges[k]),
                     "inspected": looked[k],
                 }
                 for k, t in enumerate(done[:depth])
-            )  # fmt: skip
+            )
 
     def _work_of_levels(self, prepared: Prepared, levels: npt.NDArray[Any]) -> LevelWork:
         packed = prepared.job.packed

@@ -55,9 +55,7 @@ class Judge:
 
         Returns the outcome, by whom ("by_oracle", "by_validator"), and what the validator learned on the way.
         """
-        result, known = self._assignment.problem.check_case(
-            case, output, self._assignment.csr, inputs, oracle
-        )
+        result, known = self._assignment.problem.check_case(case, output, self._assignment.csr, inputs, oracle)
         by: list[str] = ["by_oracle"] if known else []
         facts: Mapping[str, Any] = {}
         if result.ok and self._validator(cell) is not None:

@@ -42,18 +42,21 @@ class Launches:
         packed, _ = self._arrays.packed(cell)
         arrays = self._arrays.placed(cell, packed)
         assignment.say(f"preparing {cell.key}", guarded=True)
-        inputs = {
-            name: assignment.input_in_order(cell, name, array)
-            for name, array in assignment.inputs(cell).items()
-        }
+        inputs = {name: assignment.input_in_order(cell, name, array) for name, array in assignment.inputs(cell).items()}
         fresh = np.empty(0, np.int32)
         if "sources" in inputs:
             fresh = fresh_sources(assignment.csr, inputs["sources"])
             inputs["sources"] = np.concatenate((inputs["sources"], fresh))
         prepared = prepare(
-            assignment.device, variant, packed, inputs, assignment.outputs(cell), params, arrays=arrays,
+            assignment.device,
+            variant,
+            packed,
+            inputs,
+            assignment.outputs(cell),
+            params,
+            arrays=arrays,
             options=task.options,
-        )  # fmt: skip
+        )
         prepared.hide_sources(fresh)
         assignment.device.synchronize()
         self._ready[cell.key] = prepared

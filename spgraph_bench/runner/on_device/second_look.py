@@ -26,12 +26,7 @@ class SecondLook:
     """Looks at a variant whose first outputs were right, and again between and after timed runs."""
 
     def __init__(
-        self,
-        assignment: Assignment,
-        launches: Launches,
-        judge: Judge,
-        stopwatches: Stopwatches,
-        exact: ExactPass,
+        self, assignment: Assignment, launches: Launches, judge: Judge, stopwatches: Stopwatches, exact: ExactPass
     ) -> None:
         self._assignment, self._launches, self._judge = assignment, launches, judge
         self._stopwatches, self._exact = stopwatches, exact

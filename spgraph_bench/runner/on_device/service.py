@@ -142,9 +142,11 @@ class Service:
             return ()
         pool = self._stages.task.limits.get("pending_launches", DEFAULT_LIMITS["pending_launches"])
         return measure_break_even(
-            self.device, self.stopwatches.clock("gpu"), pool,
+            self.device,
+            self.stopwatches.clock("gpu"),
+            pool,
             lambda text: self._emit(Stage(f"measuring from where child launches pay: {text}", True)),
-        )  # fmt: skip
+        )
 
     # ---- about a task -----------------------------------------------------------------------------------
 
@@ -162,9 +164,7 @@ class Service:
                 self._limits[name] = value
         given = Payload.load(payload) if isinstance(payload, Path) else payload
         assignment = Assignment(self.device, task, given, self._emit)
-        self._loaded = _Stages(
-            assignment, self.stopwatches, self._monitor, self._lost, lambda: self.interrupted
-        )
+        self._loaded = _Stages(assignment, self.stopwatches, self._monitor, self._lost, lambda: self.interrupted)
 
     def check(self, cell: Cell) -> Outcome:
         """Prepare, run and check one cell."""
@@ -178,9 +178,7 @@ class Service:
         answer = self._stages.findings.answer
         return answer if answer is None or folder is None else save_columns(folder, answer)
 
-    def time(
-        self, cells: Sequence[Cell], rule: StoppingRule, seed: int, taken: Mapping[str, Sequence[Taken]]
-    ) -> None:
+    def time(self, cells: Sequence[Cell], rule: StoppingRule, seed: int, taken: Mapping[str, Sequence[Taken]]) -> None:
         """Sample `cells` in interleaved rounds; `taken` holds samples from before a restart, by cell key."""
         stages = self._stages
         stages.keep_only(cells)

@@ -82,12 +82,7 @@ class VerifiedEvents:
     """
 
     def __init__(
-        self,
-        assignment: Assignment,
-        verifier: Verifier,
-        cells: Sequence[Cell],
-        rule: StoppingRule,
-        seed: int,
+        self, assignment: Assignment, verifier: Verifier, cells: Sequence[Cell], rule: StoppingRule, seed: int
     ) -> None:
         self.cells = {cell.key: cell for cell in cells}
         self._emit, self._verifier = assignment.emit, verifier

@@ -14,9 +14,16 @@ _PUSH_BELOW = 16
 """Frontiers of fewer than n / 16 vertices go by products that start from the frontier."""
 
 
-@variant("bc", "graphblas", format="adjacency", library="SuiteSparse:GraphBLAS", where="cpu",
-         dtypes=("float64",), missing=no_graphblas,
-         about="both of Brandes' passes as masked products on all cores")  # fmt: skip
+@variant(
+    "bc",
+    "graphblas",
+    format="adjacency",
+    library="SuiteSparse:GraphBLAS",
+    where="cpu",
+    dtypes=("float64",),
+    missing=no_graphblas,
+    about="both of Brandes' passes as masked products on all cores",
+)
 def graphblas_bc(job: Job) -> Launch:
     """As LAGraph's (Szarnyas and others, GrAPL 2021), from one source at a time."""
     import graphblas as gb

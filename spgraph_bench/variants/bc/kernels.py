@@ -13,14 +13,7 @@ from spgraph_bench.device.base import Buffer
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import (
-    BLOCK,
-    GRID,
-    Stamps,
-    cooperative_shape,
-    needs_cooperative,
-    threads_for,
-)
+from spgraph_bench.variants.grids import BLOCK, GRID, Stamps, cooperative_shape, needs_cooperative, threads_for
 from spgraph_bench.variants.searches import EDGE_BITS, check_tally
 
 __all__: list[str] = []
@@ -57,23 +50,29 @@ class _Paths:
         self.extra_bytes += buffer.nbytes
         return buffer
 
-    def launch(
-        self, run: Callable[[], None], steps: Callable[[], list[dict[str, Any]]], gated: bool = True
-    ) -> Launch:
+    def launch(self, run: Callable[[], None], steps: Callable[[], list[dict[str, Any]]], gated: bool = True) -> Launch:
         def select(case: int) -> None:
             self.device.write(self.source, self._sources[case : case + 1].astype(np.int32))
 
         select(0)
         return self.job.launch(
-            run, output="dependency", gated=gated, extra_bytes=self.extra_bytes, keep=self,
-            cases=len(self._sources), select=select, steps=steps,
-        )  # fmt: skip
+            run,
+            output="dependency",
+            gated=gated,
+            extra_bytes=self.extra_bytes,
+            keep=self,
+            cases=len(self._sources),
+            select=select,
+            steps=steps,
+        )
 
 
 def _by_level(
-    job: Job, queued: bool, forward: Callable[[_Paths, int, int, int, Buffer], None],
+    job: Job,
+    queued: bool,
+    forward: Callable[[_Paths, int, int, int, Buffer], None],
     backward: Callable[[_Paths, int, int, int], None],
-) -> Launch:  # fmt: skip
+) -> Launch:
     """A mode that the host drives level by level: ``forward(paths, k, first, size, sizes)`` for every level,
     then ``backward(paths, k, first, size)`` for those between the last and the source."""
     p = _Paths(job, queued)
@@ -119,25 +118,62 @@ def _by_level(
     return p.launch(run, watched, gated=False)
 
 
-@variant("bc", "push", format="pattern-csr", source="bc/push.cu", tunables=BLOCK, dtypes=_DTYPES,
-         about="a thread per vertex of each level, forward and back")  # fmt: skip
+@variant(
+    "bc",
+    "push",
+    format="pattern-csr",
+    source="bc/push.cu",
+    tunables=BLOCK,
+    dtypes=_DTYPES,
+    about="a thread per vertex of each level, forward and back",
+)
 def push(job: Job) -> Launch:
     a, block = job.arrays, job.params["block"]
     out, back = job.kernel("bc_push_forward"), job.kernel("bc_push_backward")
 
     def forward(p: _Paths, k: int, first: int, size: int, sizes: Buffer) -> None:
-        out(-(-size // block), block, np.int32(k), np.int64(first), np.int32(size), a["row_ptr"], a["col"],
-            p.level, p.paths, p.scale, p.queue, sizes)  # fmt: skip
+        out(
+            -(-size // block),
+            block,
+            np.int32(k),
+            np.int64(first),
+            np.int32(size),
+            a["row_ptr"],
+            a["col"],
+            p.level,
+            p.paths,
+            p.scale,
+            p.queue,
+            sizes,
+        )
 
     def backward(p: _Paths, k: int, first: int, size: int) -> None:
-        back(-(-size // block), block, np.int32(k), np.int64(first), np.int32(size), a["row_ptr"], a["col"],
-             p.level, p.paths, p.scale, p.queue)  # fmt: skip
+        back(
+            -(-size // block),
+            block,
+            np.int32(k),
+            np.int64(first),
+            np.int32(size),
+            a["row_ptr"],
+            a["col"],
+            p.level,
+            p.paths,
+            p.scale,
+            p.queue,
+        )
 
     return _by_level(job, True, forward, backward)
 
 
-@variant("bc", "edge", format="pattern-coo", source="bc/edge.cu", tunables=BLOCK, dtypes=_DTYPES,
-         about="a thread per edge in every level, forward and back")  # fmt: skip
+@variant(
+    "bc",
+    "edge",
+    format="pattern-coo",
+    source="bc/edge.cu",
+    tunables=BLOCK,
+    dtypes=_DTYPES,
+    about="a thread per edge in every level, forward and back",
+)
 def edge(job: Job) -> Launch:
     a, block, nnz = job.arrays, job.params["block"], job.packed.nnz
     out, back = job.kernel("bc_edge_forward"), job.kernel("bc_edge_backward")
@@ -168,9 +204,26 @@ def _cooperative(job: Job, name: str, graph: tuple[Buffer, ...], *more: np.gener
 
     def bound(stamps: Stamps) -> Callable[[], None]:
         return kernel.bind(
-            grid, block, p.n, p.source, *graph, p.old_id, p.level, p.paths, p.scale, p.queue, start, tally,
-            p.result, *own, barrier, *more, stamps.buffer, stamps.size, cooperative=True,
-        )  # fmt: skip
+            grid,
+            block,
+            p.n,
+            p.source,
+            *graph,
+            p.old_id,
+            p.level,
+            p.paths,
+            p.scale,
+            p.queue,
+            start,
+            tally,
+            p.result,
+            *own,
+            barrier,
+            *more,
+            stamps.buffer,
+            stamps.size,
+            cooperative=True,
+        )
 
     def watched() -> list[dict[str, Any]]:
         stamps = Stamps(job.device, min(int(p.n) + 2, _WATCHED), sides=2)
@@ -189,8 +242,16 @@ def _cooperative(job: Job, name: str, graph: tuple[Buffer, ...], *more: np.gener
     return launch
 
 
-@variant("bc", "persistent", format="pattern-csr", source="bc/persistent.cu", tunables=GRID, dtypes=_DTYPES,
-         missing=needs_cooperative, about="one launch, edges of each level in equal parts")  # fmt: skip
+@variant(
+    "bc",
+    "persistent",
+    format="pattern-csr",
+    source="bc/persistent.cu",
+    tunables=GRID,
+    dtypes=_DTYPES,
+    missing=needs_cooperative,
+    about="one launch, edges of each level in equal parts",
+)
 def persistent(job: Job) -> Launch:
     return _cooperative(job, "bc_persistent", (job.arrays["row_ptr"], job.arrays["col"]))
 
@@ -207,12 +268,26 @@ _CHOICE = {
 }
 
 
-@variant("bc", "auto", format="adjacency", source="bc/auto.cu", tunables=GRID | _CHOICE, dtypes=_DTYPES,
-         missing=needs_cooperative, about="one launch; one block or the cheaper side of a level")  # fmt: skip
+@variant(
+    "bc",
+    "auto",
+    format="adjacency",
+    source="bc/auto.cu",
+    tunables=GRID | _CHOICE,
+    dtypes=_DTYPES,
+    missing=needs_cooperative,
+    about="one launch; one block or the cheaper side of a level",
+)
 def auto(job: Job) -> Launch:
     a, t = job.arrays, job.params
     return _cooperative(
-        job, "bc_auto", (a["row_ptr"], a["col"], a["col_ptr"], a["row"]),
-        np.int32(t["small_vertices"]), np.int64(t["small_edges"]), np.float64(t["alpha"]),
-        np.float64(t["beta"]), np.int32(job.packed.row is job.packed.col), words=5,
-    )  # fmt: skip
+        job,
+        "bc_auto",
+        (a["row_ptr"], a["col"], a["col_ptr"], a["row"]),
+        np.int32(t["small_vertices"]),
+        np.int64(t["small_edges"]),
+        np.float64(t["alpha"]),
+        np.float64(t["beta"]),
+        np.int32(job.packed.row is job.packed.col),
+        words=5,
+    )

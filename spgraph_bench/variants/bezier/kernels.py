@@ -54,9 +54,17 @@ class _Curves:
             out = self.device.empty((int(own.sum()), 2), np.float32)
             self.device.fill(out, _POISON)
             self._collect(
-                -(-len(chosen) // 4), 128, np.int32(len(chosen)), self.device.upload(chosen),
-                self.device.upload(np.cumsum(own) - own), self.count, address, start, vertices, out,
-            )  # fmt: skip
+                -(-len(chosen) // 4),
+                128,
+                np.int32(len(chosen)),
+                self.device.upload(chosen),
+                self.device.upload(np.cumsum(own) - own),
+                self.count,
+                address,
+                start,
+                vertices,
+                out,
+            )
             points = self.device.download(out)
         return {"count": count, "points": points, "uniform": uniform}
 
@@ -68,12 +76,7 @@ class _Curves:
         )
 
     def launch(
-        self,
-        run: Run,
-        written: Sequence[Buffer],
-        output: Callable[[], Output],
-        operations: int,
-        **details: Any,
+        self, run: Run, written: Sequence[Buffer], output: Callable[[], Output], operations: int, **details: Any
     ) -> Launch:
         """A Launch that poisons the counts and the buffers in `written` before each run."""
 
@@ -92,8 +95,14 @@ class _Curves:
         )
 
 
-@variant("bezier", "uniform", format="none", source="bezier/uniform.cu", dtypes=_DTYPES,
-         about="256 points for every curve, a block each: what adapting is measured against")  # fmt: skip
+@variant(
+    "bezier",
+    "uniform",
+    format="none",
+    source="bezier/uniform.cu",
+    dtypes=_DTYPES,
+    about="256 points for every curve, a block each: what adapting is measured against",
+)
 def uniform(job: Job) -> Launch:
     """Vertices float32 ``[curves, 256, 2]``. The counts are not computed: they are 256 by design."""
     curves = _Curves(job)
@@ -108,18 +117,24 @@ def uniform(job: Job) -> Launch:
     return curves.launch(run, [vertices], output, 1)
 
 
-@variant("bezier", "flattened", format="none", source="bezier/flattened.cu", dtypes=_DTYPES,
-         about="counts, their prefix sum, and points cut into equal parts, all in one launch",
-         tunables={
-             "tile": Parameter(
-                 0, "curves that a block takes; 0: for two blocks a multiprocessor, if that is few, else 128",
-                 between=(0, 256),
-             ),
-             "block": Parameter(
-                 0, "threads per block; 0: 512 for two blocks a multiprocessor, else 256",
-                 choices=(0, 256, 512, 1024),
-             ),
-         })  # fmt: skip
+@variant(
+    "bezier",
+    "flattened",
+    format="none",
+    source="bezier/flattened.cu",
+    dtypes=_DTYPES,
+    about="counts, their prefix sum, and points cut into equal parts, all in one launch",
+    tunables={
+        "tile": Parameter(
+            0,
+            "curves that a block takes; 0: for two blocks a multiprocessor, if that is few, else 128",
+            between=(0, 256),
+        ),
+        "block": Parameter(
+            0, "threads per block; 0: 512 for two blocks a multiprocessor, else 256", choices=(0, 256, 512, 1024)
+        ),
+    },
+)
 def flattened(job: Job) -> Launch:
     """Vertices one curve after another, `start` says where each begins. How many there will be is not known
     before, so there is room for 256 of each; the part beyond the total is never touched."""
@@ -135,16 +150,7 @@ def flattened(job: Job) -> Launch:
     total = device.empty(1, np.int64)
     state = device.upload(np.zeros(1 + tiles, np.uint64))
     run = job.kernel("flattened").bind(
-        tiles,
-        block,
-        curves.n,
-        np.int32(tile),
-        curves.control,
-        curves.count,
-        start,
-        vertices,
-        total,
-        state,
+        tiles, block, curves.n, np.int32(tile), curves.control, curves.count, start, vertices, total, state
     )
 
     def output() -> Output:
@@ -153,8 +159,14 @@ def flattened(job: Job) -> Launch:
     return curves.launch(run, [vertices, start, total], output, 1)
 
 
-@variant("bezier", "host-driven", format="none", source="bezier/host_driven.cu", dtypes=_DTYPES,
-         about="the host reads the counts, takes memory and launches again, a warp per curve")  # fmt: skip
+@variant(
+    "bezier",
+    "host-driven",
+    format="none",
+    source="bezier/host_driven.cu",
+    dtypes=_DTYPES,
+    about="the host reads the counts, takes memory and launches again, a warp per curve",
+)
 def host_driven(job: Job) -> Launch:
     """Each run takes memory for exactly the vertices there are, and gives back that of the run before."""
     curves = _Curves(job)
@@ -187,17 +199,13 @@ def host_driven(job: Job) -> Launch:
         output=lambda: curves.fetch(start=start, vertices=held[0]),
         operations=2,
         gated=False,
-        extra_bytes=curves.count.nbytes
-        + start.nbytes
-        + _POINT * int(points_needed(job.inputs["control"]).sum()),
+        extra_bytes=curves.count.nbytes + start.nbytes + _POINT * int(points_needed(job.inputs["control"]).sum()),
         keep=curves,
     )
 
 
 _PIECE = {
-    "piece": Parameter(
-        1 << 16, "curves of one launch, and so child grids that wait at most", between=(1, 1 << 24)
-    )
+    "piece": Parameter(1 << 16, "curves of one launch, and so child grids that wait at most", between=(1, 1 << 24))
 }
 
 
@@ -220,9 +228,16 @@ def _pieces(curves: _Curves, bind: Callable[[int, np.int32, np.int32], Run]) -> 
     return [bind(-(-(last - first) // 128), np.int32(first), np.int32(last)) for first, last in stretches]
 
 
-@variant("bezier", "child-launch-preallocated", format="none", source="bezier/child_launch_preallocated.cu",
-         dtypes=_DTYPES, tunables=_PIECE, limits=lambda sizes: Limits(pending_launches=_pending(sizes)),
-         about="a child grid for every curve, into room for 256 points of each")  # fmt: skip
+@variant(
+    "bezier",
+    "child-launch-preallocated",
+    format="none",
+    source="bezier/child_launch_preallocated.cu",
+    dtypes=_DTYPES,
+    tunables=_PIECE,
+    limits=lambda sizes: Limits(pending_launches=_pending(sizes)),
+    about="a child grid for every curve, into room for 256 points of each",
+)
 def child_launch_preallocated(job: Job) -> Launch:
     """Vertices float32 ``[curves, 256, 2]``, of which each curve's first ones are written."""
     curves = _Curves(job)
@@ -252,9 +267,7 @@ class _Heap:
     def __init__(self, curves: _Curves) -> None:
         device = curves.device
         self.address = device.upload(np.zeros(curves.curves, np.uint64))
-        self.free = curves.job.kernel("free_curves").bind(
-            -(-curves.curves // 128), 128, curves.n, self.address
-        )
+        self.free = curves.job.kernel("free_curves").bind(-(-curves.curves // 128), 128, curves.n, self.address)
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # the device may be gone
@@ -263,10 +276,11 @@ class _Heap:
 
 _MOST_CURVES = {
     "most_curves": Parameter(
-        100_000, "curves up to which it is run: allocations take turns, and 1 M took many seconds on an H200",
+        100_000,
+        "curves up to which it is run: allocations take turns, and 1 M took many seconds on an H200",
         between=(1, 10**7),
     )
-}  # fmt: skip
+}
 
 
 def _malloc_limits(sizes: Sizes) -> Limits:
@@ -275,9 +289,16 @@ def _malloc_limits(sizes: Sizes) -> Limits:
     return Limits(_pending(sizes), _heap_bytes(sizes.oracle["needed"]))
 
 
-@variant("bezier", "child-launch-malloc", format="none", source="bezier/child_launch_malloc.cu",
-         dtypes=_DTYPES, tunables=_PIECE | _MOST_CURVES, limits=_malloc_limits,
-         about="a child grid for every curve, into memory that the device allocates for it")  # fmt: skip
+@variant(
+    "bezier",
+    "child-launch-malloc",
+    format="none",
+    source="bezier/child_launch_malloc.cu",
+    dtypes=_DTYPES,
+    tunables=_PIECE | _MOST_CURVES,
+    limits=_malloc_limits,
+    about="a child grid for every curve, into memory that the device allocates for it",
+)
 def child_launch_malloc(job: Job) -> Launch:
     """Vertices on the device's heap, an address for each curve. They are given back before the next run,
     untimed."""

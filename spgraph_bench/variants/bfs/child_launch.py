@@ -24,9 +24,16 @@ def _hubs(sizes: Sizes) -> Limits:
     return Limits(pending_launches=int((sizes.csr.row_lengths() >= sizes.params["hub_from"]).sum()))
 
 
-@variant("bfs", "child-launch", format="pattern-csr", source="bfs/child_launch.cu",
-         tunables=_TUNABLES | _HUBS, limits=_hubs, dtypes=("int32",),
-         about="a queue, a thread per vertex; hubs are expanded by child grids")  # fmt: skip
+@variant(
+    "bfs",
+    "child-launch",
+    format="pattern-csr",
+    source="bfs/child_launch.cu",
+    tunables=_TUNABLES | _HUBS,
+    limits=_hubs,
+    dtypes=("int32",),
+    about="a queue, a thread per vertex; hubs are expanded by child grids",
+)
 def child_launch(job: Job) -> Launch:
     kernel, a = job.kernel("child_launch_level"), job.arrays
     levels, children = Levels(job), job.children()
@@ -35,9 +42,18 @@ def child_launch(job: Job) -> Launch:
 
     def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
         return kernel.bind(
-            levels.stride_blocks(job.packed.rows), job.params["block"],
-            levels.n, np.int32(k), hub_from, a["row_ptr"], a["col"], levels.level, queue, sizes, children,
-        )  # fmt: skip
+            levels.stride_blocks(job.packed.rows),
+            job.params["block"],
+            levels.n,
+            np.int32(k),
+            hub_from,
+            a["row_ptr"],
+            a["col"],
+            levels.level,
+            queue,
+            sizes,
+            children,
+        )
 
     return every_level(job, "push", job.packed.rows, bind, queue, levels)
 
@@ -46,16 +62,22 @@ def _one_link(sizes: Sizes) -> Limits:
     return Limits(pending_launches=2)
 
 
-@variant("bfs", "tail-launch", format="pattern-csr", source="bfs/tail_launch.cu", tunables=_TUNABLES,
-         dtypes=("int32",), limits=_one_link, about="each level tail-launches the next")  # fmt: skip
+@variant(
+    "bfs",
+    "tail-launch",
+    format="pattern-csr",
+    source="bfs/tail_launch.cu",
+    tunables=_TUNABLES,
+    dtypes=("int32",),
+    limits=_one_link,
+    about="each level tail-launches the next",
+)
 def tail_launch(job: Job) -> Launch:
     levels, a, block = Levels(job), job.arrays, job.params["block"]
     f, children = Frontiers(levels, 1), job.children()
     grid = levels.stride_blocks(job.packed.nnz)
     begin = job.kernel("tail_begin").bind(grid, block, levels.n, levels.source, a["row_ptr"], *f.args)
-    first = job.kernel("tail_level").bind(
-        grid, block, levels.n, np.int32(0), a["row_ptr"], a["col"], *f.args, children
-    )
+    first = job.kernel("tail_level").bind(grid, block, levels.n, np.int32(0), a["row_ptr"], a["col"], *f.args, children)
 
     def run() -> None:
         begin()

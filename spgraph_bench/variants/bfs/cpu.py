@@ -63,8 +63,15 @@ def levels_of_tree(order: npt.NDArray[Any], parent: npt.NDArray[Any], vertices: 
     return level
 
 
-@variant("bfs", "scipy", format="pattern-csr", library="scipy", where="cpu", dtypes=("int32",),
-         about="scipy.sparse.csgraph.breadth_first_order, one thread: order and predecessors")  # fmt: skip
+@variant(
+    "bfs",
+    "scipy",
+    format="pattern-csr",
+    library="scipy",
+    where="cpu",
+    dtypes=("int32",),
+    about="scipy.sparse.csgraph.breadth_first_order, one thread: order and predecessors",
+)
 def scipy_bfs(job: Job) -> Launch:
     import scipy.sparse as sp
     from scipy.sparse.csgraph import breadth_first_order
@@ -104,9 +111,16 @@ _PUSH_BELOW = 16
 unvisited."""
 
 
-@variant("bfs", "graphblas", format="adjacency", library="SuiteSparse:GraphBLAS", where="cpu",
-         dtypes=("int32",), missing=no_graphblas,
-         about="masked products on all cores, top-down or bottom-up by frontier size")  # fmt: skip
+@variant(
+    "bfs",
+    "graphblas",
+    format="adjacency",
+    library="SuiteSparse:GraphBLAS",
+    where="cpu",
+    dtypes=("int32",),
+    missing=no_graphblas,
+    about="masked products on all cores, top-down or bottom-up by frontier size",
+)
 def graphblas_bfs(job: Job) -> Launch:
     """The level BFS of LAGraph (Mattson and others, GrAPL 2019; Yang, Buluc and Owens, ICPP 2018)."""
     import graphblas as gb

@@ -11,15 +11,7 @@ from spgraph_bench.errors import LaunchError, UsageError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import BLOCK, GRID, needs_cooperative, needs_graphs
-from spgraph_bench.variants.searches import (
-    EDGE_BITS,
-    PARENTS,
-    Levels,
-    check_tally,
-    cooperative,
-    counted,
-    per_level,
-)
+from spgraph_bench.variants.searches import EDGE_BITS, PARENTS, Levels, check_tally, cooperative, counted, per_level
 
 __all__ = ["Frontiers", "every_level"]
 
@@ -33,9 +25,7 @@ _DIRECTION = {
     ),
     "beta": Parameter(200.0, "top-down again when frontier vertices < vertices / beta", between=_RATIO),
     "turn": Parameter(
-        -1,
-        "looks that turning to bottom-up and back costs; -1: 262,144, on the host device 0",
-        between=(-1, _MOST),
+        -1, "looks that turning to bottom-up and back costs; -1: 262,144, on the host device 0", between=(-1, _MOST)
     ),
     "probes": Parameter(8, "in-edges that a lane looks at alone before its warp helps", between=(0, _MOST)),
 }
@@ -58,9 +48,13 @@ _STATIC_SHARED = 12 << 10  # what the kernels *_bitmap declare themselves, and a
 
 
 def every_level(
-    job: Job, how: str, threads: int, bind: Callable[[Levels, int, Buffer], Callable[[], None]],
-    queue: Buffer | None = None, levels: Levels | None = None,
-) -> Launch:  # fmt: skip
+    job: Job,
+    how: str,
+    threads: int,
+    bind: Callable[[Levels, int, Buffer], Callable[[], None]],
+    queue: Buffer | None = None,
+    levels: Levels | None = None,
+) -> Launch:
     """A mode that begins with bfs_begin and is one launch per level, of ``bind(levels, k, sizes)``."""
     levels = levels or Levels(job)
     sizes = levels.zeros(3, np.int32)
@@ -72,53 +66,90 @@ def every_level(
     return levels.walked(counted(levels, begin, step, sizes, how))
 
 
-@variant("bfs", "push", format="pattern-csr", source="bfs/push.cu", tunables=_PLAIN, dtypes=_DTYPES,
-         about="a thread per vertex, every level")  # fmt: skip
+@variant(
+    "bfs",
+    "push",
+    format="pattern-csr",
+    source="bfs/push.cu",
+    tunables=_PLAIN,
+    dtypes=_DTYPES,
+    about="a thread per vertex, every level",
+)
 def push(job: Job) -> Launch:
     kernel, a = job.kernel("bfs_push"), job.arrays
 
     def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
         return kernel.bind(
-            levels.blocks(job.packed.rows), job.params["block"],
-            levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, sizes,
-        )  # fmt: skip
+            levels.blocks(job.packed.rows),
+            job.params["block"],
+            levels.n,
+            np.int32(k),
+            a["row_ptr"],
+            a["col"],
+            levels.level,
+            sizes,
+        )
 
     return every_level(job, "push", job.packed.rows, bind)
 
 
-@variant("bfs", "pull", format="adjacency", source="bfs/pull.cu", tunables=_PLAIN, dtypes=_DTYPES,
-         about="a thread per unvisited vertex, stops at the first parent")  # fmt: skip
+@variant(
+    "bfs",
+    "pull",
+    format="adjacency",
+    source="bfs/pull.cu",
+    tunables=_PLAIN,
+    dtypes=_DTYPES,
+    about="a thread per unvisited vertex, stops at the first parent",
+)
 def pull(job: Job) -> Launch:
     kernel, a = job.kernel("bfs_pull"), job.arrays
 
     def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
         return kernel.bind(
-            levels.blocks(job.packed.rows), job.params["block"],
-            levels.n, np.int32(k), a["col_ptr"], a["row"], levels.level, sizes,
-        )  # fmt: skip
+            levels.blocks(job.packed.rows),
+            job.params["block"],
+            levels.n,
+            np.int32(k),
+            a["col_ptr"],
+            a["row"],
+            levels.level,
+            sizes,
+        )
 
     return every_level(job, "pull", job.packed.rows, bind)
 
 
-@variant("bfs", "edge", format="pattern-coo", source="bfs/edge.cu", tunables=_PLAIN, dtypes=_DTYPES,
-         about="a thread per edge, every level")  # fmt: skip
+@variant(
+    "bfs",
+    "edge",
+    format="pattern-coo",
+    source="bfs/edge.cu",
+    tunables=_PLAIN,
+    dtypes=_DTYPES,
+    about="a thread per edge, every level",
+)
 def edge(job: Job) -> Launch:
     kernel, a, nnz = job.kernel("bfs_edge"), job.arrays, job.packed.nnz
 
     def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
         return kernel.bind(
-            levels.blocks(nnz), job.params["block"],
-            job.packed.offsets.type(nnz), np.int32(k), a["row"], a["col"], levels.level, sizes,
-        )  # fmt: skip
+            levels.blocks(nnz),
+            job.params["block"],
+            job.packed.offsets.type(nnz),
+            np.int32(k),
+            a["row"],
+            a["col"],
+            levels.level,
+            sizes,
+        )
 
     return every_level(job, "edge", nnz, bind)
 
 
 _PLACES = 8
 _PRIVATE = {
-    "queue": Parameter(
-        0, f"vertices that a block's own queue holds; 0: {_PLACES} per thread", between=(0, 1 << 15)
-    )
+    "queue": Parameter(0, f"vertices that a block's own queue holds; 0: {_PLACES} per thread", between=(0, 1 << 15))
 }
 
 
@@ -129,22 +160,42 @@ def _frontier(job: Job, name: str) -> Launch:
 
     def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
         return kernel.bind(
-            levels.stride_blocks(job.packed.rows), job.params["block"],
-            levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, queue, sizes,
-        )  # fmt: skip
+            levels.stride_blocks(job.packed.rows),
+            job.params["block"],
+            levels.n,
+            np.int32(k),
+            a["row_ptr"],
+            a["col"],
+            levels.level,
+            queue,
+            sizes,
+        )
 
     return every_level(job, "push", job.packed.rows, bind, queue, levels)
 
 
-@variant("bfs", "frontier", format="pattern-csr", source="bfs/frontier.cu", tunables=_PLAIN, dtypes=_DTYPES,
-         about="a queue, one global counter: an atomic per vertex found")  # fmt: skip
+@variant(
+    "bfs",
+    "frontier",
+    format="pattern-csr",
+    source="bfs/frontier.cu",
+    tunables=_PLAIN,
+    dtypes=_DTYPES,
+    about="a queue, one global counter: an atomic per vertex found",
+)
 def frontier(job: Job) -> Launch:
     return _frontier(job, "bfs_frontier")
 
 
-@variant("bfs", "frontier-private", format="pattern-csr", source="bfs/frontier_private.cu",
-         tunables=_PLAIN | _PRIVATE, dtypes=_DTYPES,
-         about="a queue per block in shared memory, one reservation each time it is full")  # fmt: skip
+@variant(
+    "bfs",
+    "frontier-private",
+    format="pattern-csr",
+    source="bfs/frontier_private.cu",
+    tunables=_PLAIN | _PRIVATE,
+    dtypes=_DTYPES,
+    about="a queue per block in shared memory, one reservation each time it is full",
+)
 def frontier_private(job: Job) -> Launch:
     levels, a, block = Levels(job), job.arrays, int(job.params["block"])
     places = int(job.params["queue"]) or _PLACES * block
@@ -158,9 +209,19 @@ def frontier_private(job: Job) -> Launch:
 
     def bind(levels: Levels, k: int, sizes: Buffer) -> Callable[[], None]:
         return kernel.bind(
-            grid, block, levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, queue, sizes,
-            np.int32(places), spills, shared=4 * places,
-        )  # fmt: skip
+            grid,
+            block,
+            levels.n,
+            np.int32(k),
+            a["row_ptr"],
+            a["col"],
+            levels.level,
+            queue,
+            sizes,
+            np.int32(places),
+            spills,
+            shared=4 * places,
+        )
 
     made = every_level(job, "push", job.packed.rows, bind, queue, levels)
     poison = made.reset
@@ -174,8 +235,15 @@ def frontier_private(job: Job) -> Launch:
     return made
 
 
-@variant("bfs", "frontier-warp", format="pattern-csr", source="bfs/frontier_warp.cu", tunables=_PLAIN,
-         dtypes=_DTYPES, about="a queue, one reservation per warp")  # fmt: skip
+@variant(
+    "bfs",
+    "frontier-warp",
+    format="pattern-csr",
+    source="bfs/frontier_warp.cu",
+    tunables=_PLAIN,
+    dtypes=_DTYPES,
+    about="a queue, one reservation per warp",
+)
 def frontier_warp(job: Job) -> Launch:
     return _frontier(job, "bfs_frontier_warp")
 
@@ -187,9 +255,15 @@ _CLASSES = {
 }
 
 
-@variant("bfs", "balanced", format="pattern-csr", source="bfs/balanced.cu", tunables=_PLAIN | _CLASSES,
-         dtypes=_DTYPES,
-         about="the frontier by degree: a thread, warp, block or all blocks per vertex")  # fmt: skip
+@variant(
+    "bfs",
+    "balanced",
+    format="pattern-csr",
+    source="bfs/balanced.cu",
+    tunables=_PLAIN | _CLASSES,
+    dtypes=_DTYPES,
+    about="the frontier by degree: a thread, warp, block or all blocks per vertex",
+)
 def balanced(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
     kernel, offset, n = job.kernel("balanced_level"), job.packed.offsets.type, job.packed.rows
@@ -200,12 +274,23 @@ def balanced(job: Job) -> Launch:
         grid, p["block"], levels.n, levels.source, *classes, a["row_ptr"], levels.level, queues, sizes
     )
     steps = [
-        per_level(lambda k, c=c: kernel.bind(  # type: ignore[misc]
-            grid, p["block"], levels.n, np.int32(k), np.int32(c), *classes, a["row_ptr"], a["col"],
-            levels.level, queues, sizes,
-        ))
+        per_level(
+            lambda k, c=c: kernel.bind(  # type: ignore[misc]
+                grid,
+                p["block"],
+                levels.n,
+                np.int32(k),
+                np.int32(c),
+                *classes,
+                a["row_ptr"],
+                a["col"],
+                levels.level,
+                queues,
+                sizes,
+            )
+        )
         for c in range(4)
-    ]  # fmt: skip
+    ]
 
     def walk() -> Iterator[str | None]:
         begin()
@@ -237,18 +322,21 @@ class Frontiers:
         self.args: tuple[Arg, ...] = (levels.level, self.visited, self.queue, self.start, self.tally)
 
 
-@variant("bfs", "edge-balanced", format="pattern-csr", source="bfs/edge_balanced.cu", tunables=_PLAIN,
-         dtypes=_DTYPES, about="the frontier's edges cut into equal parts (merge-path)")  # fmt: skip
+@variant(
+    "bfs",
+    "edge-balanced",
+    format="pattern-csr",
+    source="bfs/edge_balanced.cu",
+    tunables=_PLAIN,
+    dtypes=_DTYPES,
+    about="the frontier's edges cut into equal parts (merge-path)",
+)
 def edge_balanced(job: Job) -> Launch:
     levels, a, block = Levels(job), job.arrays, job.params["block"]
     f = Frontiers(levels, 1)
     kernel, grid = job.kernel("edge_balanced_level"), levels.stride_blocks(job.packed.nnz)
-    begin = job.kernel("edge_balanced_begin").bind(
-        grid, block, levels.n, levels.source, a["row_ptr"], *f.args
-    )
-    step = per_level(
-        lambda k: kernel.bind(grid, block, levels.n, np.int32(k), a["row_ptr"], a["col"], *f.args)
-    )
+    begin = job.kernel("edge_balanced_begin").bind(grid, block, levels.n, levels.source, a["row_ptr"], *f.args)
+    step = per_level(lambda k: kernel.bind(grid, block, levels.n, np.int32(k), a["row_ptr"], a["col"], *f.args))
     return levels.walked(counted(levels, begin, step, f.tally, "push"))
 
 
@@ -262,9 +350,15 @@ _RULE = {
 }
 
 
-@variant("bfs", "direction", format="adjacency", source="bfs/direction.cu",
-         tunables=_PLAIN | _DIRECTION | _RULE,
-         dtypes=_DTYPES, about="per level top-down or bottom-up, the host decides")  # fmt: skip
+@variant(
+    "bfs",
+    "direction",
+    format="adjacency",
+    source="bfs/direction.cu",
+    tunables=_PLAIN | _DIRECTION | _RULE,
+    dtypes=_DTYPES,
+    about="per level top-down or bottom-up, the host decides",
+)
 def direction(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
     n, nnz, block, turn = job.packed.rows, job.packed.nnz, p["block"], _turn(job)
@@ -279,22 +373,46 @@ def direction(job: Job) -> Launch:
     copies = [_Part(f.visited, 4 * words * c) for c in (0, 1)]
 
     def bind_push(c: int) -> Callable[[int], None]:
-        return per_level(lambda k: top_down.bind(
-            grid, block, levels.n, np.int32(k), a["row_ptr"], a["col"], levels.level, copies[c], f.queue,
-            f.start, f.tally,
-        ))  # fmt: skip
+        return per_level(
+            lambda k: top_down.bind(
+                grid,
+                block,
+                levels.n,
+                np.int32(k),
+                a["row_ptr"],
+                a["col"],
+                levels.level,
+                copies[c],
+                f.queue,
+                f.start,
+                f.tally,
+            )
+        )
 
     def bind_pull(c: int) -> Callable[[int], None]:
-        return per_level(lambda k: bottom_up.bind(
-            grid, block, levels.n, np.int32(k), np.int32(p["probes"]), a["row_ptr"], a["col_ptr"], a["row"],
-            levels.level, f.visited, np.int32(c), f.tally,
-        ))  # fmt: skip
+        return per_level(
+            lambda k: bottom_up.bind(
+                grid,
+                block,
+                levels.n,
+                np.int32(k),
+                np.int32(p["probes"]),
+                a["row_ptr"],
+                a["col_ptr"],
+                a["row"],
+                levels.level,
+                f.visited,
+                np.int32(c),
+                f.tally,
+            )
+        )
 
     def bind_queue(c: int) -> Callable[[int], None]:
-        return per_level(lambda k: requeue.bind(
-            grid, block, levels.n, np.int32(k), a["row_ptr"], f.visited, np.int32(c), f.queue, f.start,
-            f.tally,
-        ))  # fmt: skip
+        return per_level(
+            lambda k: requeue.bind(
+                grid, block, levels.n, np.int32(k), a["row_ptr"], f.visited, np.int32(c), f.queue, f.start, f.tally
+            )
+        )
 
     pushes, pulls, queues = ([b(0), b(1)] for b in (bind_push, bind_pull, bind_queue))
 
@@ -304,10 +422,7 @@ def direction(job: Job) -> Launch:
         k, copy, pulled, unexplored, unvisited, edges_before = 0, 0, False, nnz, n, 0
         while True:
             tally = job.device.download(f.tally)[k % 3]
-            count, edges = (
-                int(tally >> _EDGE_BITS),
-                int(tally & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1))),
-            )
+            count, edges = (int(tally >> _EDGE_BITS), int(tally & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1))))
             if not count:
                 return
             unexplored, unvisited = unexplored - edges, unvisited - count
@@ -351,18 +466,24 @@ class _Part:
         """Belongs to the whole buffer."""
 
 
-@variant("bfs", "persistent", format="pattern-csr", source="bfs/persistent.cu", tunables=GRID | PARENTS,
-         dtypes=_DTYPES, missing=needs_cooperative,
-         about="one cooperative launch, a grid barrier per level")  # fmt: skip
+@variant(
+    "bfs",
+    "persistent",
+    format="pattern-csr",
+    source="bfs/persistent.cu",
+    tunables=GRID | PARENTS,
+    dtypes=_DTYPES,
+    missing=needs_cooperative,
+    about="one cooperative launch, a grid barrier per level",
+)
 def persistent(job: Job) -> Launch:
     levels, a = Levels(job), job.arrays
     f, barrier = Frontiers(levels, 1), levels.zeros(1, np.uint32)
     return cooperative(
-        levels, job.kernel("bfs_persistent"),
-        lambda trace, traced: (
-            levels.n, levels.source, a["row_ptr"], a["col"], *f.args, barrier, trace, traced
-        ),
-    )  # fmt: skip
+        levels,
+        job.kernel("bfs_persistent"),
+        lambda trace, traced: (levels.n, levels.source, a["row_ptr"], a["col"], *f.args, barrier, trace, traced),
+    )
 
 
 def _on_gpu(job: Job, name: str, otherwise: int) -> int:
@@ -390,21 +511,37 @@ def _small(job: Job) -> tuple[tuple[Arg, ...], int]:
     return (np.int32(p["small_vertices"]), np.int64(p["small_edges"])), shared
 
 
-@variant("bfs", "one-block", format="pattern-csr", source="bfs/one_block.cu",
-         tunables=GRID | _SMALL | PARENTS, dtypes=_DTYPES, missing=needs_cooperative,
-         about="small frontiers by a single block, larger ones by the grid, one launch")  # fmt: skip
+@variant(
+    "bfs",
+    "one-block",
+    format="pattern-csr",
+    source="bfs/one_block.cu",
+    tunables=GRID | _SMALL | PARENTS,
+    dtypes=_DTYPES,
+    missing=needs_cooperative,
+    about="small frontiers by a single block, larger ones by the grid, one launch",
+)
 def one_block(job: Job) -> Launch:
     levels, a = Levels(job), job.arrays
     f, barrier, handover = Frontiers(levels, 1), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
     small, shared = _small(job)
     return cooperative(
-        levels, job.kernel("bfs_one_block_bitmap" if shared else "bfs_one_block"),
+        levels,
+        job.kernel("bfs_one_block_bitmap" if shared else "bfs_one_block"),
         lambda trace, traced: (
-            levels.n, levels.source, a["row_ptr"], a["col"], *f.args, handover, barrier, *small,
-            trace, traced,
+            levels.n,
+            levels.source,
+            a["row_ptr"],
+            a["col"],
+            *f.args,
+            handover,
+            barrier,
+            *small,
+            trace,
+            traced,
         ),
         shared,
-    )  # fmt: skip
+    )
 
 
 def _graph(job: Job) -> tuple[Levels, Callable[[], None], Callable[[np.uint64], Callable[[], None]], Buffer]:
@@ -427,14 +564,19 @@ def _graph(job: Job) -> tuple[Levels, Callable[[], None], Callable[[np.uint64], 
     return levels, begin, body, f.tally
 
 
-_REPLAY = {
-    "levels": Parameter(12, "levels in one graph; the host looks for the end after each", between=(1, 1024))
-}
+_REPLAY = {"levels": Parameter(12, "levels in one graph; the host looks for the end after each", between=(1, 1024))}
 
 
-@variant("bfs", "graph", format="pattern-csr", source="bfs/graph.cu", tunables=_PLAIN | _REPLAY,
-         dtypes=_DTYPES,
-         missing=needs_graphs, about="a CUDA graph of several levels, replayed until the end")  # fmt: skip
+@variant(
+    "bfs",
+    "graph",
+    format="pattern-csr",
+    source="bfs/graph.cu",
+    tunables=_PLAIN | _REPLAY,
+    dtypes=_DTYPES,
+    missing=needs_graphs,
+    about="a CUDA graph of several levels, replayed until the end",
+)
 def graph(job: Job) -> Launch:
     levels, begin, body, tally = _graph(job)
     one_level, each = body(np.uint64(0)), max(1, int(job.params["levels"]))
@@ -461,8 +603,16 @@ def graph(job: Job) -> Launch:
     return launch
 
 
-@variant("bfs", "graph-while", format="pattern-csr", source="bfs/graph.cu", tunables=_PLAIN, dtypes=_DTYPES,
-         missing=needs_graphs, about="a CUDA graph with a WHILE node, no host between levels")  # fmt: skip
+@variant(
+    "bfs",
+    "graph-while",
+    format="pattern-csr",
+    source="bfs/graph.cu",
+    tunables=_PLAIN,
+    dtypes=_DTYPES,
+    missing=needs_graphs,
+    about="a CUDA graph with a WHILE node, no host between levels",
+)
 def graph_while(job: Job) -> Launch:
     levels, begin, body, _ = _graph(job)
     repeat = job.device.repeat_while(body)
@@ -474,9 +624,16 @@ def graph_while(job: Job) -> Launch:
     return levels.launch(run, operations=2, every_level="push")
 
 
-@variant("bfs", "auto", format="adjacency", source="bfs/auto.cu",
-         tunables=GRID | _SMALL | _ALONE | _DIRECTION | PARENTS, dtypes=_DTYPES, missing=needs_cooperative,
-         about="one launch; one block, top-down or bottom-up, chosen for each level")  # fmt: skip
+@variant(
+    "bfs",
+    "auto",
+    format="adjacency",
+    source="bfs/auto.cu",
+    tunables=GRID | _SMALL | _ALONE | _DIRECTION | PARENTS,
+    dtypes=_DTYPES,
+    missing=needs_cooperative,
+    about="one launch; one block, top-down or bottom-up, chosen for each level",
+)
 def auto(job: Job) -> Launch:
     levels, a, p = Levels(job), job.arrays, job.params
     f, barrier, handover = Frontiers(levels, 2), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
@@ -487,10 +644,21 @@ def auto(job: Job) -> Launch:
     rule = np.float64(p["alpha"]), np.float64(p["beta"]), np.float64(_turn(job))
     choice = (*small, *rule, np.int32(p["probes"]))
     return cooperative(
-        levels, job.kernel("bfs_auto_bitmap" if shared else "bfs_auto"),
+        levels,
+        job.kernel("bfs_auto_bitmap" if shared else "bfs_auto"),
         lambda trace, traced: (
-            levels.n, levels.source, a["row_ptr"], a["col"], a["col_ptr"], a["row"], *f.args, handover,
-            barrier, *choice, trace, traced,
+            levels.n,
+            levels.source,
+            a["row_ptr"],
+            a["col"],
+            a["col_ptr"],
+            a["row"],
+            *f.args,
+            handover,
+            barrier,
+            *choice,
+            trace,
+            traced,
         ),
         shared,
-    )  # fmt: skip
+    )

@@ -33,8 +33,15 @@ def _launch(job: Job, components: Callable[[], npt.NDArray[Any]]) -> Launch:
     return Launch(run=run, reset=found.clear, output=output)
 
 
-@variant("cc", "scipy", format="pattern-csr", library="scipy", where="cpu", dtypes=("int32",),
-         about="scipy.sparse.csgraph.connected_components, one thread")  # fmt: skip
+@variant(
+    "cc",
+    "scipy",
+    format="pattern-csr",
+    library="scipy",
+    where="cpu",
+    dtypes=("int32",),
+    about="scipy.sparse.csgraph.connected_components, one thread",
+)
 def scipy_cc(job: Job) -> Launch:
     import scipy.sparse as sp
     from scipy.sparse.csgraph import connected_components
@@ -45,17 +52,22 @@ def scipy_cc(job: Job) -> Launch:
     return _launch(job, lambda: connected_components(graph, directed=True, connection="weak")[1])
 
 
-@variant("cc", "graphblas", format="adjacency", library="SuiteSparse:GraphBLAS", where="cpu",
-         dtypes=("int32",), missing=no_graphblas,
-         about="FastSV: least grandparents of neighbours by products on all cores")  # fmt: skip
+@variant(
+    "cc",
+    "graphblas",
+    format="adjacency",
+    library="SuiteSparse:GraphBLAS",
+    where="cpu",
+    dtypes=("int32",),
+    missing=no_graphblas,
+    about="FastSV: least grandparents of neighbours by products on all cores",
+)
 def graphblas_cc(job: Job) -> Launch:
     """FastSV (Zhang, Azad and Hu, SIAM PP 2020), as LAGraph does it, without sampling."""
     import graphblas as gb
 
     a = job.packed
-    graph = gb.Matrix.from_csr(
-        a.row_ptr.astype(np.uint64), a.col.astype(np.uint64), np.ones(1, bool)[0], ncols=a.cols
-    )
+    graph = gb.Matrix.from_csr(a.row_ptr.astype(np.uint64), a.col.astype(np.uint64), np.ones(1, bool)[0], ncols=a.cols)
     if a.row is not a.col:
         graph = graph.ewise_add(graph.T, gb.binary.any).new()
     least = gb.semiring.min_second[gb.dtypes.INT64]

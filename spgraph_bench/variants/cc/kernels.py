@@ -67,29 +67,52 @@ def _cooperative(
             launch()
 
     return job.launch(
-        run if relabelled else launches[0], output="label", operations=len(launches),
-        extra_bytes=extra + barrier.nbytes, keep=(launches, label), steps=watched,
-    )  # fmt: skip
+        run if relabelled else launches[0],
+        output="label",
+        operations=len(launches),
+        extra_bytes=extra + barrier.nbytes,
+        keep=(launches, label),
+        steps=watched,
+    )
 
 
 def _by_edge(job: Job, name: str, steps: Sequence[str]) -> Launch:
     a, nnz, changed = job.arrays, job.packed.nnz, job.device.empty(3, np.int32)
     edges = job.packed.offsets.type(nnz)
     return _cooperative(
-        job, name, max(nnz, job.packed.rows), steps,
-        lambda n, label: (n, edges, a["row"], a["col"], label, changed), changed.nbytes,
-    )  # fmt: skip
+        job,
+        name,
+        max(nnz, job.packed.rows),
+        steps,
+        lambda n, label: (n, edges, a["row"], a["col"], label, changed),
+        changed.nbytes,
+    )
 
 
-@variant("cc", "label", format="pattern-coo", source="cc/label.cu", tunables=GRID, dtypes=_DTYPES,
-         missing=needs_cooperative, about="the least label along every edge, in rounds")  # fmt: skip
+@variant(
+    "cc",
+    "label",
+    format="pattern-coo",
+    source="cc/label.cu",
+    tunables=GRID,
+    dtypes=_DTYPES,
+    missing=needs_cooperative,
+    about="the least label along every edge, in rounds",
+)
 def label(job: Job) -> Launch:
     return _by_edge(job, "cc_label", ["every edge"])
 
 
-@variant("cc", "hook", format="pattern-coo", source="cc/hook.cu", tunables=GRID, dtypes=_DTYPES,
-         missing=needs_cooperative,
-         about="Shiloach-Vishkin: roots hooked along every edge, paths shortened, in turn")  # fmt: skip
+@variant(
+    "cc",
+    "hook",
+    format="pattern-coo",
+    source="cc/hook.cu",
+    tunables=GRID,
+    dtypes=_DTYPES,
+    missing=needs_cooperative,
+    about="Shiloach-Vishkin: roots hooked along every edge, paths shortened, in turn",
+)
 def hook(job: Job) -> Launch:
     return _by_edge(job, "cc_hook", ["hooking", "shortening"])
 
@@ -106,14 +129,26 @@ _SAMPLING = {
 
 
 _STEPS = (
-    "first neighbour", "around the hub", "up to roots", "more neighbours", "outside of the hub's tree",
-    "long lists", "labels",
-)  # fmt: skip
+    "first neighbour",
+    "around the hub",
+    "up to roots",
+    "more neighbours",
+    "outside of the hub's tree",
+    "long lists",
+    "labels",
+)
 
 
-@variant("cc", "afforest", format="adjacency", source="cc/afforest.cu", tunables=GRID | _SAMPLING,
-         dtypes=_DTYPES, missing=needs_cooperative,
-         about="two neighbours each, then all of those not in the tree of a hub")  # fmt: skip
+@variant(
+    "cc",
+    "afforest",
+    format="adjacency",
+    source="cc/afforest.cu",
+    tunables=GRID | _SAMPLING,
+    dtypes=_DTYPES,
+    missing=needs_cooperative,
+    about="two neighbours each, then all of those not in the tree of a hub",
+)
 def afforest(job: Job) -> Launch:
     a, p, device = job.arrays, job.params, job.device
     directed = job.packed.row is not job.packed.col
@@ -123,10 +158,21 @@ def afforest(job: Job) -> Launch:
     incoming = (a["col_ptr"], a["row"]) if directed else (None, None)
     edges = job.packed.offsets.type(job.packed.nnz)
     return _cooperative(
-        job, "cc_afforest", threads_for(job.packed.rows, job.packed.nnz), _STEPS,
+        job,
+        "cc_afforest",
+        threads_for(job.packed.rows, job.packed.nnz),
+        _STEPS,
         lambda n, label: (
-            n, edges, a["row_ptr"], a["col"], *incoming, label, np.int32(p["rounds"]),
-            np.int32(p["long_list"]), piece, state,
+            n,
+            edges,
+            a["row_ptr"],
+            a["col"],
+            *incoming,
+            label,
+            np.int32(p["rounds"]),
+            np.int32(p["long_list"]),
+            piece,
+            state,
         ),
         piece.nbytes + state.nbytes,
-    )  # fmt: skip
+    )

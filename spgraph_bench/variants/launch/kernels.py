@@ -22,11 +22,7 @@ Run = Callable[[], None]
 
 
 def _packed_only(device: Device) -> str | None:
-    return (
-        "launches through cuda-bindings exist on a GPU only"
-        if device.kind == "host"
-        else needs_graphs(device)
-    )
+    return "launches through cuda-bindings exist on a GPU only" if device.kind == "host" else needs_graphs(device)
 
 
 def _blocks(items: int) -> int:
@@ -89,21 +85,39 @@ def _task(job: Job, items: int, packed: bool = False) -> Run:
     return bind(_blocks(items), _BLOCK, np.int32(items), job.buffers["result"])
 
 
-@variant("launch", "host-loop", format="none", source="launch/task.cu", dtypes=("float32",),
-         about="one launch after another by the host, through PyCUDA")  # fmt: skip
+@variant(
+    "launch",
+    "host-loop",
+    format="none",
+    source="launch/task.cu",
+    dtypes=("float32",),
+    about="one launch after another by the host, through PyCUDA",
+)
 def host_loop(job: Job) -> Launch:
     return per_case(job, lambda tasks, items: _repeated(_task(job, items), tasks), gated=False)
 
 
-@variant("launch", "host-packed", format="none", source="launch/task.cu", dtypes=("float32",),
-         missing=_packed_only,
-         about="one launch after another by the host, through cuda-bindings, arguments packed")  # fmt: skip
+@variant(
+    "launch",
+    "host-packed",
+    format="none",
+    source="launch/task.cu",
+    dtypes=("float32",),
+    missing=_packed_only,
+    about="one launch after another by the host, through cuda-bindings, arguments packed",
+)
 def host_packed(job: Job) -> Launch:
     return per_case(job, lambda tasks, items: _repeated(_task(job, items, packed=True), tasks), gated=False)
 
 
-@variant("launch", "host-readback", format="none", source="launch/task.cu", dtypes=("float32",),
-         about="the host reads the result back after each launch")  # fmt: skip
+@variant(
+    "launch",
+    "host-readback",
+    format="none",
+    source="launch/task.cu",
+    dtypes=("float32",),
+    about="the host reads the result back after each launch",
+)
 def host_readback(job: Job) -> Launch:
     def bind(tasks: int, items: int) -> Run:
         launch, count = _task(job, items), _FirstWord(job.buffers["result"])
@@ -117,14 +131,28 @@ def host_readback(job: Job) -> Launch:
     return per_case(job, bind, gated=False)
 
 
-@variant("launch", "graph", format="none", source="launch/task.cu", dtypes=("float32",), missing=needs_graphs,
-         about="all launches recorded as one CUDA graph")  # fmt: skip
+@variant(
+    "launch",
+    "graph",
+    format="none",
+    source="launch/task.cu",
+    dtypes=("float32",),
+    missing=needs_graphs,
+    about="all launches recorded as one CUDA graph",
+)
 def graph(job: Job) -> Launch:
     return per_case(job, lambda tasks, items: job.device.capture(_repeated(_task(job, items), tasks)))
 
 
-@variant("launch", "graph-while", format="none", source="launch/graph_while.cu", dtypes=("float32",),
-         missing=needs_graphs, about="a CUDA graph with a WHILE node, the task its body")  # fmt: skip
+@variant(
+    "launch",
+    "graph-while",
+    format="none",
+    source="launch/graph_while.cu",
+    dtypes=("float32",),
+    missing=needs_graphs,
+    about="a CUDA graph with a WHILE node, the task its body",
+)
 def graph_while(job: Job) -> Launch:
     left = job.device.empty(1, np.int32)
 
@@ -146,8 +174,15 @@ def graph_while(job: Job) -> Launch:
     return per_case(job, bind, extra_bytes=4)
 
 
-@variant("launch", "grid-sync", format="none", source="launch/grid_sync.cu", dtypes=("float32",),
-         missing=needs_cooperative, about="one cooperative launch, a grid barrier per task")  # fmt: skip
+@variant(
+    "launch",
+    "grid-sync",
+    format="none",
+    source="launch/grid_sync.cu",
+    dtypes=("float32",),
+    missing=needs_cooperative,
+    about="one cooperative launch, a grid barrier per task",
+)
 def grid_sync(job: Job) -> Launch:
     barrier = job.device.upload(np.zeros(1, np.uint32))
     grid = job.device.info().multiprocessors
@@ -161,14 +196,19 @@ def grid_sync(job: Job) -> Launch:
     )
 
 
-@variant("launch", "one-block", format="none", source="launch/one_block.cu", dtypes=("float32",),
-         about="one block, a block barrier per task")  # fmt: skip
+@variant(
+    "launch",
+    "one-block",
+    format="none",
+    source="launch/one_block.cu",
+    dtypes=("float32",),
+    about="one block, a block barrier per task",
+)
 def one_block(job: Job) -> Launch:
     block = _BLOCK if job.device.kind == "host" else 1024
     kernel = job.kernel("one_block_tasks")
     return per_case(
-        job,
-        lambda tasks, items: kernel.bind(1, block, np.int32(tasks), np.int32(items), job.buffers["result"]),
+        job, lambda tasks, items: kernel.bind(1, block, np.int32(tasks), np.int32(items), job.buffers["result"])
     )
 
 
@@ -186,33 +226,66 @@ def _children(job: Job, kernel: str, one_thread: bool = False) -> Launch:
 
     def bind(tasks: int, items: int) -> Run:
         return found.bind(
-            1 if one_thread else _threads(tasks), 1 if one_thread else _BLOCK,
-            np.int32(tasks), np.int32(items), np.int32(_blocks(items)), children, job.buffers["result"],
-        )  # fmt: skip
+            1 if one_thread else _threads(tasks),
+            1 if one_thread else _BLOCK,
+            np.int32(tasks),
+            np.int32(items),
+            np.int32(_blocks(items)),
+            children,
+            job.buffers["result"],
+        )
 
     return per_case(job, bind)
 
 
-@variant("launch", "fire-and-forget", format="none", source="launch/fire_and_forget.cu", dtypes=("float32",),
-         limits=_all_tasks, about="a child grid from each of many threads")  # fmt: skip
+@variant(
+    "launch",
+    "fire-and-forget",
+    format="none",
+    source="launch/fire_and_forget.cu",
+    dtypes=("float32",),
+    limits=_all_tasks,
+    about="a child grid from each of many threads",
+)
 def fire_and_forget(job: Job) -> Launch:
     return _children(job, "fire_and_forget")
 
 
-@variant("launch", "fire-and-forget-one", format="none", source="launch/fire_and_forget.cu",
-         dtypes=("float32",), limits=_all_tasks, about="all child grids from one thread")  # fmt: skip
+@variant(
+    "launch",
+    "fire-and-forget-one",
+    format="none",
+    source="launch/fire_and_forget.cu",
+    dtypes=("float32",),
+    limits=_all_tasks,
+    about="all child grids from one thread",
+)
 def fire_and_forget_one(job: Job) -> Launch:
     return _children(job, "fire_and_forget_one", one_thread=True)
 
 
-@variant("launch", "default-stream", format="none", source="launch/default_stream.cu", dtypes=("float32",),
-         limits=_all_tasks, about="child grids into the launching block's own stream")  # fmt: skip
+@variant(
+    "launch",
+    "default-stream",
+    format="none",
+    source="launch/default_stream.cu",
+    dtypes=("float32",),
+    limits=_all_tasks,
+    about="child grids into the launching block's own stream",
+)
 def default_stream(job: Job) -> Launch:
     return _children(job, "default_stream")
 
 
-@variant("launch", "tail", format="none", source="launch/tail.cu", dtypes=("float32",), limits=_one_task,
-         about="each task tail-launches the next")  # fmt: skip
+@variant(
+    "launch",
+    "tail",
+    format="none",
+    source="launch/tail.cu",
+    dtypes=("float32",),
+    limits=_one_task,
+    about="each task tail-launches the next",
+)
 def tail(job: Job) -> Launch:
     kernel, children = job.kernel("tail_task"), job.children()
     return per_case(
@@ -223,8 +296,15 @@ def tail(job: Job) -> Launch:
     )
 
 
-@variant("launch", "device-graph", format="none", source="launch/device_graph.cu", dtypes=("float32",),
-         missing=needs_graphs, about="a CUDA graph that launches itself again from the device")  # fmt: skip
+@variant(
+    "launch",
+    "device-graph",
+    format="none",
+    source="launch/device_graph.cu",
+    dtypes=("float32",),
+    missing=needs_graphs,
+    about="a CUDA graph that launches itself again from the device",
+)
 def device_graph(job: Job) -> Launch:
     left, children = job.device.empty(1, np.int32), job.children()
 
@@ -244,8 +324,14 @@ def device_graph(job: Job) -> Launch:
     return per_case(job, bind, extra_bytes=4)
 
 
-@variant("launch", "inline", format="none", source="launch/inline.cu", dtypes=("float32",),
-         about="no launch: each thread does its own task")  # fmt: skip
+@variant(
+    "launch",
+    "inline",
+    format="none",
+    source="launch/inline.cu",
+    dtypes=("float32",),
+    about="no launch: each thread does its own task",
+)
 def inline(job: Job) -> Launch:
     kernel = job.kernel("inline_tasks")
     return per_case(
@@ -256,15 +342,24 @@ def inline(job: Job) -> Launch:
     )
 
 
-@variant("launch", "flattened", format="none", source="launch/inline.cu", dtypes=("float32",),
-         about="no launch: the items of all tasks over all threads")  # fmt: skip
+@variant(
+    "launch",
+    "flattened",
+    format="none",
+    source="launch/inline.cu",
+    dtypes=("float32",),
+    about="no launch: the items of all tasks over all threads",
+)
 def flattened(job: Job) -> Launch:
     kernel = job.kernel("flattened_tasks")
     most = job.device.info().multiprocessors * (2048 // _BLOCK)
     return per_case(
         job,
         lambda tasks, items: kernel.bind(
-            min(most, _blocks(max(tasks, tasks * items))), _BLOCK,
-            np.int32(tasks), np.int32(items), job.buffers["result"],
+            min(most, _blocks(max(tasks, tasks * items))),
+            _BLOCK,
+            np.int32(tasks),
+            np.int32(items),
+            job.buffers["result"],
         ),
-    )  # fmt: skip
+    )

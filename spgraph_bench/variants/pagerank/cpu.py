@@ -96,8 +96,14 @@ def _passed_on(job: Job) -> tuple[Ranks, Ranks]:
     return chance, passes
 
 
-@variant("pagerank", "scipy", format="adjacency", library="scipy", where="cpu",
-         about="power iteration with scipy.sparse.csr_array @ x, one thread")  # fmt: skip
+@variant(
+    "pagerank",
+    "scipy",
+    format="adjacency",
+    library="scipy",
+    where="cpu",
+    about="power iteration with scipy.sparse.csr_array @ x, one thread",
+)
 def scipy_pagerank(job: Job) -> Launch:
     import scipy.sparse as sp
 
@@ -127,8 +133,15 @@ def scipy_pagerank(job: Job) -> Launch:
     return _launch(job, solve)
 
 
-@variant("pagerank", "graphblas", format="adjacency", library="SuiteSparse:GraphBLAS", where="cpu",
-         missing=no_graphblas, about="power iteration by plus_second products on all cores")  # fmt: skip
+@variant(
+    "pagerank",
+    "graphblas",
+    format="adjacency",
+    library="SuiteSparse:GraphBLAS",
+    where="cpu",
+    missing=no_graphblas,
+    about="power iteration by plus_second products on all cores",
+)
 def graphblas_pagerank(job: Job) -> Launch:
     """The PageRank of LAGraph (Mattson and others, GrAPL 2019), with our policies and rule."""
     import graphblas as gb

@@ -23,12 +23,8 @@ __all__ = ["Chunks"]
 
 _TRACED = 1 << 16
 _GRID = {
-    "block": Parameter(
-        0, "threads per block; 0: 512, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)
-    ),
-    "blocks_per_multiprocessor": Parameter(
-        0, "blocks that a multiprocessor gets; 0: as many as fit", between=(0, 64)
-    ),
+    "block": Parameter(0, "threads per block; 0: 512, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)),
+    "blocks_per_multiprocessor": Parameter(0, "blocks that a multiprocessor gets; 0: as many as fit", between=(0, 64)),
 }
 
 
@@ -118,15 +114,34 @@ class _Power:
         o = self.job.options
         out = self.result if self.new_id is not None else None
         return (
-            np.int32(self.n), np.int32(o["max_iterations"]), np.float64(o["tolerance"]),
-            np.float64(o["damping"]), np.int32(DANGLING[str(o["dangling"])]), self.share, self.teleport,
-            self.rank, self.totals, self.barrier, self.outcome, self.new_id, out, trace, np.int32(traced),
-        )  # fmt: skip
+            np.int32(self.n),
+            np.int32(o["max_iterations"]),
+            np.float64(o["tolerance"]),
+            np.float64(o["damping"]),
+            np.int32(DANGLING[str(o["dangling"])]),
+            self.share,
+            self.teleport,
+            self.rank,
+            self.totals,
+            self.barrier,
+            self.outcome,
+            self.new_id,
+            out,
+            trace,
+            np.int32(traced),
+        )
 
     def launch(
-        self, kernel: Kernel, block: int, most_blocks: int, own: Sequence[Arg], *, each: int = 0,
-        preprocess_ms: float = 0.0, shared: int = 0,
-    ) -> Launch:  # fmt: skip
+        self,
+        kernel: Kernel,
+        block: int,
+        most_blocks: int,
+        own: Sequence[Arg],
+        *,
+        each: int = 0,
+        preprocess_ms: float = 0.0,
+        shared: int = 0,
+    ) -> Launch:
         """One cooperative launch of `kernel`: as many blocks as fit (`each` per multiprocessor at most, 0: no
         limit), but no more than have something to do."""
         fitting = kernel.resident_blocks(block, shared)
@@ -152,10 +167,7 @@ class _Power:
             done = min(int(self.device.download(self.outcome)[0]), traced - 1)
             ms = np.diff(pairs[: done + 1, 0]) / 1e6
             emulated = self.device.kind == "host"
-            return [
-                {"ms": None if emulated else float(ms[k]), "change": float(pairs[k + 1, 1])}
-                for k in range(done)
-            ]
+            return [{"ms": None if emulated else float(ms[k]), "change": float(pairs[k + 1, 1])} for k in range(done)]
 
         def reset() -> None:
             for buffer in {id(b): b for b in (self.rank, self.result)}.values():
@@ -182,17 +194,21 @@ class _Power:
 _PULL = ADAPTIVE | {"depth": Parameter(1, "quads of edges that a thread has in flight", (1, 2, 4))}
 
 
-@variant("pagerank", "pull", format="adjacency", source="pagerank/pull.cu", tunables=_PULL,
-         missing=needs_cooperative,
-         about="in-edges gathered, blocks of equal work, one launch for all iterations")  # fmt: skip
+@variant(
+    "pagerank",
+    "pull",
+    format="adjacency",
+    source="pagerank/pull.cu",
+    tunables=_PULL,
+    missing=needs_cooperative,
+    about="in-edges gathered, blocks of equal work, one launch for all iterations",
+)
 def pull(job: Job) -> Launch:
     power, a, p = _Power(job), job.arrays, job.params
     defines = changed(p, _PULL, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads", SPG_DEPTH="depth")
     defines |= power.defines
     tiles = -(-(power.n + power.m) // tile_of(job))  # after `changed`, as in `adaptive`
-    table = [
-        power.empty(tiles + 1, kind) for kind in (np.dtype(np.int32), job.packed.offsets, np.dtype(np.int32))
-    ]
+    table = [power.empty(tiles + 1, kind) for kind in (np.dtype(np.int32), job.packed.offsets, np.dtype(np.int32))]
     fill = job.kernel("pagerank_pull_table", **defines).bind(
         -(-(tiles + 1) // 256), 256, np.int32(power.n), np.int32(tiles), a["col_ptr"], *table
     )
@@ -200,9 +216,16 @@ def pull(job: Job) -> Launch:
     partial, arrived = power.empty(2 * tiles, job.dtype), power.zeros(tiles, np.uint32)
     x = [power.empty(power.n, job.dtype) for _ in range(2)]
     own = (
-        job.packed.offsets.type(power.m), np.int32(tiles), *table, partial, arrived, a["col_ptr"], a["row"],
-        *x, power.chance,
-    )  # fmt: skip
+        job.packed.offsets.type(power.m),
+        np.int32(tiles),
+        *table,
+        partial,
+        arrived,
+        a["col_ptr"],
+        a["row"],
+        *x,
+        power.chance,
+    )
     kernel = job.kernel("pagerank_pull", **defines)
     return power.launch(kernel, p["block"], tiles, own, preprocess_ms=preprocess_ms)
 
@@ -248,9 +271,7 @@ class Chunks:
         self.tiles = -(-int(in_ptr[-1]) // _TILE)
         cost = np.cumsum(_TILE + row_cost * np.bincount((end - 1) // _TILE, minlength=self.tiles))
         count = min(self.tiles, max(wanted, -(-self.tiles // _MOST_TILES)))
-        cuts = (
-            np.searchsorted(cost, cost[-1] * np.arange(1, count) / count) if count else np.zeros(0, np.int64)
-        )
+        cuts = np.searchsorted(cost, cost[-1] * np.arange(1, count) / count) if count else np.zeros(0, np.int64)
         tile_begin = np.unique(np.concatenate(([0], cuts, [self.tiles])))
         edge_begin = tile_begin * _TILE
         # The row at each cut, and whether it began before.
@@ -263,14 +284,18 @@ class Chunks:
             last = np.searchsorted(tile_begin, (end[at] - 1) // _TILE, "right") - 1
         pieces = np.where(cut, last - leader + 1, 0)
         self.count = len(tile_begin) - 1
-        self.tables = [
-            array.astype(np.int32) for array in (tile_begin, row[:-1], leader[:-1], pieces[:-1], pieces[1:])
-        ]
+        self.tables = [array.astype(np.int32) for array in (tile_begin, row[:-1], leader[:-1], pieces[:-1], pieces[1:])]
 
 
-@variant("pagerank", "pull-hubs", format="adjacency", source="pagerank/pull_hubs.cu", tunables=_HUBS,
-         missing=needs_cooperative,
-         about="in-edges gathered, the busiest sources' values from shared memory")  # fmt: skip
+@variant(
+    "pagerank",
+    "pull-hubs",
+    format="adjacency",
+    source="pagerank/pull_hubs.cu",
+    tunables=_HUBS,
+    missing=needs_cooperative,
+    about="in-edges gathered, the busiest sources' values from shared memory",
+)
 def pull_hubs(job: Job) -> Launch:
     if "chance" in job.inputs:
         raise SkipError(
@@ -286,9 +311,7 @@ def pull_hubs(job: Job) -> Launch:
     fitting = min(room, max(room // 2, int(known.get("shared_bytes_per_sm", 48 << 10)) - _FOR_L1 - rings))
     hubs = min(power.n, fitting // job.dtype.itemsize if p["hubs"] == -1 else int(p["hubs"]))
     if hubs * job.dtype.itemsize > room:
-        raise SkipError(
-            f"{hubs:,} values do not fit into shared memory", remedy=f"hubs={room // job.dtype.itemsize}"
-        )
+        raise SkipError(f"{hubs:,} values do not fit into shared memory", remedy=f"hubs={room // job.dtype.itemsize}")
     warps = block // 32 * device.info().multiprocessors
     chunks = Chunks(a.col_ptr, warps * int(p["chunks"]), int(p["row_cost"]))
     place = None
@@ -303,9 +326,7 @@ def pull_hubs(job: Job) -> Launch:
     preprocess_ms = (time.perf_counter() - begin) * 1e3
     places, n, m = chunks.tiles * _TILE, np.int32(power.n), np.int64(power.m)
     edge = power.empty(places, np.uint32)
-    fill = job.kernel("hubs_edges").bind(
-        -(-places // 256), 256, np.int64(places), m, n, job.arrays["row"], place, edge
-    )
+    fill = job.kernel("hubs_edges").bind(-(-places // 256), 256, np.int64(places), m, n, job.arrays["row"], place, edge)
     mark = job.kernel("hubs_marks").bind(
         -(-len(chunks.row_of) // 256), 256, np.int32(len(chunks.row_of)), row_of, job.arrays["col_ptr"], edge
     )
@@ -318,18 +339,38 @@ def pull_hubs(job: Job) -> Launch:
     partial, arrived = power.empty(2 * chunks.count, job.dtype), power.zeros(chunks.count, np.uint32)
     x = [power.zeros(power.n + 1, job.dtype) for _ in range(2)]
     own = (
-        np.int32(hubs), np.int32(chunks.count), edge, row_of, np.int32(len(chunks.bare)),
-        bare, place, *tables, partial, arrived, *x,
-    )  # fmt: skip
+        np.int32(hubs),
+        np.int32(chunks.count),
+        edge,
+        row_of,
+        np.int32(len(chunks.bare)),
+        bare,
+        place,
+        *tables,
+        partial,
+        arrived,
+        *x,
+    )
     blocks = max(-(-32 * chunks.count // block), power.n // (4 * block))
     return power.launch(
-        job.kernel("pagerank_pull_hubs", **power.defines), block, blocks, own,
-        preprocess_ms=preprocess_ms, shared=hubs * job.dtype.itemsize + rings,
-    )  # fmt: skip
+        job.kernel("pagerank_pull_hubs", **power.defines),
+        block,
+        blocks,
+        own,
+        preprocess_ms=preprocess_ms,
+        shared=hubs * job.dtype.itemsize + rings,
+    )
 
 
-@variant("pagerank", "pull-naive", format="adjacency", source="pagerank/pull_naive.cu", tunables=_GRID,
-         missing=needs_cooperative, about="in-edges gathered, a thread per vertex")  # fmt: skip
+@variant(
+    "pagerank",
+    "pull-naive",
+    format="adjacency",
+    source="pagerank/pull_naive.cu",
+    tunables=_GRID,
+    missing=needs_cooperative,
+    about="in-edges gathered, a thread per vertex",
+)
 def pull_naive(job: Job) -> Launch:
     power, a = _Power(job), job.arrays
     x = [power.empty(power.n, job.dtype) for _ in range(2)]
@@ -337,9 +378,15 @@ def pull_naive(job: Job) -> Launch:
     return power.plain(kernel, power.n, (a["col_ptr"], a["row"], *x, power.chance))
 
 
-@variant("pagerank", "push", format="pattern-csr", source="pagerank/push.cu", tunables=_GRID,
-         missing=needs_cooperative,
-         about="out-edges scattered, a warp per vertex, an atomic per edge")  # fmt: skip
+@variant(
+    "pagerank",
+    "push",
+    format="pattern-csr",
+    source="pagerank/push.cu",
+    tunables=_GRID,
+    missing=needs_cooperative,
+    about="out-edges scattered, a warp per vertex, an atomic per edge",
+)
 def push(job: Job) -> Launch:
     power, a = _Power(job), job.arrays
     sums = power.empty(power.n, np.float64)
@@ -347,8 +394,15 @@ def push(job: Job) -> Launch:
     return power.plain(kernel, 32 * power.n, (a["row_ptr"], a["col"], sums, power.chance))
 
 
-@variant("pagerank", "edge", format="pattern-coo", source="pagerank/edge.cu", tunables=_GRID,
-         missing=needs_cooperative, about="a thread and an atomic per edge")  # fmt: skip
+@variant(
+    "pagerank",
+    "edge",
+    format="pattern-coo",
+    source="pagerank/edge.cu",
+    tunables=_GRID,
+    missing=needs_cooperative,
+    about="a thread and an atomic per edge",
+)
 def edge(job: Job) -> Launch:
     power, a = _Power(job), job.arrays
     x, sums = power.empty(power.n, job.dtype), power.empty(power.n, np.float64)

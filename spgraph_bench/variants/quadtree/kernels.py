@@ -52,13 +52,7 @@ class _Tree:
         return self.job.kernel("make_pairs").bind(blocks, 256, self.n, self.points, pairs)
 
     def launch(
-        self,
-        run: Run,
-        nodes: Buffer,
-        node_count: Buffer,
-        operations: int,
-        work: Sequence[Buffer],
-        **details: Any,
+        self, run: Run, nodes: Buffer, node_count: Buffer, operations: int, work: Sequence[Buffer], **details: Any
     ) -> Launch:
         """A Launch whose nodes are in `nodes`; what it needs besides is in `work`."""
 
@@ -83,8 +77,14 @@ class _Tree:
         )
 
 
-@variant("quadtree", "flattened", format="none", source="quadtree/flattened.cu", dtypes=_DTYPES,
-         about="radix sort by Morton code; all nodes read off the sorted codes together")  # fmt: skip
+@variant(
+    "quadtree",
+    "flattened",
+    format="none",
+    source="quadtree/flattened.cu",
+    dtypes=_DTYPES,
+    about="radix sort by Morton code; all nodes read off the sorted codes together",
+)
 def flattened(job: Job) -> Launch:
     """Digits of 8 bits; as many passes as the depth needs."""
     tree = _Tree(job)
@@ -102,13 +102,7 @@ def flattened(job: Job) -> Launch:
     scan = device.upload(np.zeros(1 + split_tiles, np.uint64))
     steps = [
         job.kernel("digit_histograms").bind(
-            min(2 * blocks, -(-count // 4096)),
-            512,
-            n,
-            np.int32(first_bit),
-            np.int32(passes),
-            tree.points,
-            counters,
+            min(2 * blocks, -(-count // 4096)), 512, n, np.int32(first_bit), np.int32(passes), tree.points, counters
         )
     ]
     source: Buffer | None = None
@@ -122,14 +116,10 @@ def flattened(job: Job) -> Launch:
             kernel = job.kernel("sort_points" if source is None else "sort_pairs")
             steps.append(kernel.bind(*shape, *digit, source or tree.points, *state, pairs[k % 2]))
             source = pairs[k % 2]
-    steps.append(
-        job.kernel("find_split").bind(split_tiles, 256, n, *tree.rules, codes, rank, split, total, scan)
-    )
+    steps.append(job.kernel("find_split").bind(split_tiles, 256, n, *tree.rules, codes, rank, split, total, scan))
     writers = max(1, min(8 * blocks, -(-4 * tree.split // 256)))
     steps.append(
-        job.kernel("write_nodes").bind(
-            writers, 256, n, *tree.rules, codes, rank, split, total, nodes, node_count
-        )
+        job.kernel("write_nodes").bind(writers, 256, n, *tree.rules, codes, rank, split, total, nodes, node_count)
     )
 
     def run() -> None:
@@ -151,9 +141,15 @@ def _chunked(begin: Ids, end: Ids, chunk: int) -> npt.NDArray[np.int32]:
     return np.stack((node, first, np.minimum(first + chunk, end[node]), 0 * node), axis=1).astype(np.int32)
 
 
-@variant("quadtree", "host-driven", format="none", source="quadtree/host_driven.cu", dtypes=_DTYPES,
-         about="level by level: the host reads the counts, plans and launches again",
-         tunables={"chunk": Parameter(4096, "points that a block takes", between=(32, 1 << 20))})  # fmt: skip
+@variant(
+    "quadtree",
+    "host-driven",
+    format="none",
+    source="quadtree/host_driven.cu",
+    dtypes=_DTYPES,
+    about="level by level: the host reads the counts, plans and launches again",
+    tunables={"chunk": Parameter(4096, "points that a block takes", between=(32, 1 << 20))},
+)
 def host_driven(job: Job) -> Launch:
     """Nodes are made by the host, and sent to the device at the end."""
     tree = _Tree(job)
@@ -175,9 +171,16 @@ def host_driven(job: Job) -> Launch:
         splits = (points > leaf) & (d + 1 < depth)
         leaves = device.upload((~splits << quadrants).sum(axis=1).astype(np.int32))
         scatter_chunks(
-            len(plan), 256, np.int32(d), chunks, leaves,
-            device.upload(edges[:, :4].astype(np.int32)), pairs[d % 2], pairs[(d + 1) % 2], tree.order,
-        )  # fmt: skip
+            len(plan),
+            256,
+            np.int32(d),
+            chunks,
+            leaves,
+            device.upload(edges[:, :4].astype(np.int32)),
+            pairs[d % 2],
+            pairs[(d + 1) % 2],
+            tree.order,
+        )
         return edges, splits
 
     def run() -> None:
@@ -215,13 +218,7 @@ def host_driven(job: Job) -> Launch:
     # Chunks, counts, cursors and nodes are as large as the tree is; their bound stands for them here.
     held = tree.order.nbytes + sum(b.nbytes for b in pairs) + 16 * (1 + 4 * tree.split)
     return Launch(
-        run=run,
-        reset=reset,
-        output=output,
-        operations=2 * depth + 1,
-        gated=False,
-        extra_bytes=held,
-        keep=pairs,
+        run=run, reset=reset, output=output, operations=2 * depth + 1, gated=False, extra_bytes=held, keep=pairs
     )
 
 
@@ -264,9 +261,21 @@ def _grown(job: Job) -> Launch:
     tally, slot_count = device.empty((slots, 8), np.int32), device.empty(1, np.int32)
     make_pairs = tree.make_pairs(even)
     grow = job.kernel("grow").bind(
-        1, 128, tree.n, *tree.rules, np.int32(large), np.int32(job.params["chunk"]), even, odd, nodes,
-        tree.order, node_count, tally, slot_count, job.children(),
-    )  # fmt: skip
+        1,
+        128,
+        tree.n,
+        *tree.rules,
+        np.int32(large),
+        np.int32(job.params["chunk"]),
+        even,
+        odd,
+        nodes,
+        tree.order,
+        node_count,
+        tally,
+        slot_count,
+        job.children(),
+    )
 
     def run() -> None:
         device.fill(tally, 0)
@@ -276,15 +285,29 @@ def _grown(job: Job) -> Launch:
     return tree.launch(run, nodes, node_count, 3, (even, odd, tally, slot_count))
 
 
-@variant("quadtree", "child-launch", format="none", source="quadtree/child_launch.cu", dtypes=_DTYPES,
-         tunables=_GROW, limits=_child_launch_limits,
-         about="recursion: every node that is split launches its children, a block each")  # fmt: skip
+@variant(
+    "quadtree",
+    "child-launch",
+    format="none",
+    source="quadtree/child_launch.cu",
+    dtypes=_DTYPES,
+    tunables=_GROW,
+    limits=_child_launch_limits,
+    about="recursion: every node that is split launches its children, a block each",
+)
 def child_launch(job: Job) -> Launch:
     return _grown(job)
 
 
-@variant("quadtree", "hybrid", format="none", source="quadtree/hybrid.cu", dtypes=_DTYPES, tunables=_GROW,
-         limits=_hybrid_limits,
-         about=f"children above {_FINISH:,} points; below, a block finishes by sorting")  # fmt: skip
+@variant(
+    "quadtree",
+    "hybrid",
+    format="none",
+    source="quadtree/hybrid.cu",
+    dtypes=_DTYPES,
+    tunables=_GROW,
+    limits=_hybrid_limits,
+    about=f"children above {_FINISH:,} points; below, a block finishes by sorting",
+)
 def hybrid(job: Job) -> Launch:
     return _grown(job)

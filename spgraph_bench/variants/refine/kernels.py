@@ -28,17 +28,17 @@ class _Mesh:
         self.job, self.device = job, job.device
         self.depth = int(job.options["depth"])
         self.field: tuple[Arg, ...] = (
-            np.int32(len(job.inputs["fronts"])), job.buffers["fronts"], np.float64(job.options["tolerance"]),
+            np.int32(len(job.inputs["fronts"])),
+            job.buffers["fronts"],
+            np.float64(job.options["tolerance"]),
             np.int32(self.depth),
-        )  # fmt: skip
+        )
         self.cells = self.device.empty(4**self.depth, np.uint32)
         self.cell_count = self.device.empty(1, np.int32)
         self.queued = 4 ** (self.depth - 1)
         """Cells of one level that can be split."""
 
-    def launch(
-        self, run: Callable[[], None], operations: int, work: tuple[Buffer, ...], **details: Any
-    ) -> Launch:
+    def launch(self, run: Callable[[], None], operations: int, work: tuple[Buffer, ...], **details: Any) -> Launch:
         def reset() -> None:
             for buffer in (self.cells, self.cell_count):
                 self.device.fill(buffer, _POISON)
@@ -60,9 +60,15 @@ class _Mesh:
         )
 
 
-@variant("refine", "flattened", format="none", source="refine/flattened.cu", dtypes=_DTYPES,
-         missing=needs_cooperative,
-         about="all levels in one cooperative launch, with queues of its own")  # fmt: skip
+@variant(
+    "refine",
+    "flattened",
+    format="none",
+    source="refine/flattened.cu",
+    dtypes=_DTYPES,
+    missing=needs_cooperative,
+    about="all levels in one cooperative launch, with queues of its own",
+)
 def flattened(job: Job) -> Launch:
     """As many blocks as the device holds at once, but no more than the largest level could use."""
     mesh = _Mesh(job)
@@ -72,14 +78,28 @@ def flattened(job: Job) -> Launch:
     kernel = job.kernel("refine_all")
     fitting = 4 if device.kind == "host" else kernel.resident_blocks(32 * _WARPS)
     run = kernel.bind(
-        max(1, min(fitting, mesh.queued // _WARPS)), 32 * _WARPS, *mesh.field, queue,
-        np.int32(mesh.queued), queued, mesh.cells, mesh.cell_count, barrier, cooperative=True,
-    )  # fmt: skip
+        max(1, min(fitting, mesh.queued // _WARPS)),
+        32 * _WARPS,
+        *mesh.field,
+        queue,
+        np.int32(mesh.queued),
+        queued,
+        mesh.cells,
+        mesh.cell_count,
+        barrier,
+        cooperative=True,
+    )
     return mesh.launch(run, 1, (queue, queued, barrier))
 
 
-@variant("refine", "host-driven", format="none", source="refine/host_driven.cu", dtypes=_DTYPES,
-         about="a launch per level; the host reads how many cells the next one has")  # fmt: skip
+@variant(
+    "refine",
+    "host-driven",
+    format="none",
+    source="refine/host_driven.cu",
+    dtypes=_DTYPES,
+    about="a launch per level; the host reads how many cells the next one has",
+)
 def host_driven(job: Job) -> Launch:
     mesh = _Mesh(job)
     device, kernel = mesh.device, job.kernel("refine_cells")
@@ -96,9 +116,16 @@ def host_driven(job: Job) -> Launch:
             here, there = k % 2, (k + 1) % 2
             device.fill(queued[there], 0)
             kernel(
-                -(-count // _WARPS), 32 * _WARPS, *mesh.field, queue[here], np.int32(count), queue[there],
-                queued[there], mesh.cells, mesh.cell_count,
-            )  # fmt: skip
+                -(-count // _WARPS),
+                32 * _WARPS,
+                *mesh.field,
+                queue[here],
+                np.int32(count),
+                queue[there],
+                queued[there],
+                mesh.cells,
+                mesh.cell_count,
+            )
             count = int(device.download(queued[there])[0])
 
     return mesh.launch(run, 2 * mesh.depth, (*queue, *queued), gated=False)
@@ -109,14 +136,18 @@ def _pending(sizes: Sizes) -> Limits:
     return Limits(pending_launches=max(_COARSE, 4 ** max(0, int(sizes.options["depth"]) - 2)))
 
 
-@variant("refine", "child-launch", format="none", source="refine/child_launch.cu", dtypes=_DTYPES,
-         limits=_pending,
-         about="every cell that is split launches those of its children that are, a warp each")  # fmt: skip
+@variant(
+    "refine",
+    "child-launch",
+    format="none",
+    source="refine/child_launch.cu",
+    dtypes=_DTYPES,
+    limits=_pending,
+    about="every cell that is split launches those of its children that are, a warp each",
+)
 def child_launch(job: Job) -> Launch:
     mesh = _Mesh(job)
-    coarse = job.kernel("refine_coarse").bind(
-        _COARSE, 32, *mesh.field, mesh.cells, mesh.cell_count, job.children()
-    )
+    coarse = job.kernel("refine_coarse").bind(_COARSE, 32, *mesh.field, mesh.cells, mesh.cell_count, job.children())
 
     def run() -> None:
         mesh.device.fill(mesh.cell_count, 0)

@@ -12,8 +12,14 @@ from spgraph_bench.variants.base import Job, Launch, variant
 __all__: list[str] = []
 
 
-@variant("spmm", "scipy", format="csr", library="scipy", where="cpu",
-         about="scipy.sparse.csr_array @ X, one thread; it rearranges column-major X and Y")  # fmt: skip
+@variant(
+    "spmm",
+    "scipy",
+    format="csr",
+    library="scipy",
+    where="cpu",
+    about="scipy.sparse.csr_array @ X, one thread; it rearranges column-major X and Y",
+)
 def scipy_csr(job: Job) -> Launch:
     import scipy.sparse as sp
 
@@ -27,9 +33,7 @@ def scipy_csr(job: Job) -> Launch:
 
     def output() -> npt.NDArray[Any]:
         # Before the first run: what a kernel that never wrote leaves.
-        unwritten = (
-            np.full(shape[0] * shape[1] * a.dtype.itemsize, 0xFF, np.uint8).view(a.dtype).reshape(shape)
-        )
+        unwritten = np.full(shape[0] * shape[1] * a.dtype.itemsize, 0xFF, np.uint8).view(a.dtype).reshape(shape)
         return results[0] if results else unwritten
 
     return Launch(run=run, reset=results.clear, output=output)

@@ -18,15 +18,7 @@ import numpy.typing as npt
 from spgraph_bench.errors import SkipError
 from spgraph_bench.problems.spmm import sum_type
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.cusparse_library import (
-    OFFSET_TYPES,
-    VALUE_TYPES,
-    coo,
-    csr,
-    handle,
-    missing,
-    refusal,
-)
+from spgraph_bench.variants.cusparse_library import OFFSET_TYPES, VALUE_TYPES, coo, csr, handle, missing, refusal
 
 __all__: list[str] = []
 
@@ -93,10 +85,17 @@ def _spmm(
             kind = VALUE_TYPES[buffer.dtype]
             held.dense.append(int(cusparse.create_dn_mat(height, k, pitch, buffer.ptr, kind, order)))
         arguments = (
-            handle(int(device.stream.handle)), plain, plain,  # type: ignore[attr-defined]
-            one.ctypes.data, held.matrix, held.dense[0], zero.ctypes.data, held.dense[1],
-            VALUE_TYPES[compute], int(getattr(cusparse.SpMMAlg, algorithm)),
-        )  # fmt: skip
+            handle(int(device.stream.handle)),  # type: ignore[attr-defined]
+            plain,
+            plain,
+            one.ctypes.data,
+            held.matrix,
+            held.dense[0],
+            zero.ctypes.data,
+            held.dense[1],
+            VALUE_TYPES[compute],
+            int(getattr(cusparse.SpMMAlg, algorithm)),
+        )
         size = int(cusparse.sp_mm_buffer_size(*arguments))
         workspace = device.empty(max(size, 1), np.uint8)
         device.synchronize()
@@ -132,32 +131,65 @@ def _spmm(
     )
 
 
-@variant("spmm", "cusparse-csr-1", format="csr", library="cuSPARSE", missing=missing, dtypes=_ALL,
-         about="CUSPARSE_SPMM_CSR_ALG1 (made for column-major), preprocessed")  # fmt: skip
+@variant(
+    "spmm",
+    "cusparse-csr-1",
+    format="csr",
+    library="cuSPARSE",
+    missing=missing,
+    dtypes=_ALL,
+    about="CUSPARSE_SPMM_CSR_ALG1 (made for column-major), preprocessed",
+)
 def cusparse_csr_1(job: Job) -> Launch:
     return _spmm(job, csr(job), "CSR_ALG1")
 
 
-@variant("spmm", "cusparse-csr-2", format="csr", library="cuSPARSE", missing=missing, dtypes=_ALL,
-         about="CUSPARSE_SPMM_CSR_ALG2 (made for row-major), preprocessed")  # fmt: skip
+@variant(
+    "spmm",
+    "cusparse-csr-2",
+    format="csr",
+    library="cuSPARSE",
+    missing=missing,
+    dtypes=_ALL,
+    about="CUSPARSE_SPMM_CSR_ALG2 (made for row-major), preprocessed",
+)
 def cusparse_csr_2(job: Job) -> Launch:
     return _spmm(job, csr(job), "CSR_ALG2")
 
 
-@variant("spmm", "cusparse-csr-3", format="csr", library="cuSPARSE", missing=missing, dtypes=_ALL,
-         about="CUSPARSE_SPMM_CSR_ALG3 (deterministic), preprocessed")  # fmt: skip
+@variant(
+    "spmm",
+    "cusparse-csr-3",
+    format="csr",
+    library="cuSPARSE",
+    missing=missing,
+    dtypes=_ALL,
+    about="CUSPARSE_SPMM_CSR_ALG3 (deterministic), preprocessed",
+)
 def cusparse_csr_3(job: Job) -> Launch:
     return _spmm(job, csr(job), "CSR_ALG3")
 
 
-@variant("spmm", "cusparse-coo", format="coo", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMM_COO_ALG4 for row-major, COO_ALG1 for column-major, preprocessed")  # fmt: skip
+@variant(
+    "spmm",
+    "cusparse-coo",
+    format="coo",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMM_COO_ALG4 for row-major, COO_ALG1 for column-major, preprocessed",
+)
 def cusparse_coo(job: Job) -> Launch:
     return _spmm(job, coo(job), "COO_ALG1" if job.options["layout"] == "column" else "COO_ALG4")
 
 
-@variant("spmm", "cusparse-bsr", format="bsr", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMM_BSR_ALG1, square blocks by rows, preprocessed")  # fmt: skip
+@variant(
+    "spmm",
+    "cusparse-bsr",
+    format="bsr",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMM_BSR_ALG1, square blocks by rows, preprocessed",
+)
 def cusparse_bsr(job: Job) -> Launch:
     a, arrays = job.packed, job.arrays
     side = a.block_rows
@@ -168,22 +200,36 @@ def cusparse_bsr(job: Job) -> Launch:
     def create(cusparse: Any) -> int:
         return int(
             cusparse.create_bsr(
-                across, down, a.blocks, side, side,
-                arrays["block_ptr"].ptr, arrays["block_col"].ptr, arrays["block_val"].ptr,
+                across,
+                down,
+                a.blocks,
+                side,
+                side,
+                arrays["block_ptr"].ptr,
+                arrays["block_col"].ptr,
+                arrays["block_val"].ptr,
                 int(getattr(cusparse.IndexType, OFFSET_TYPES[a.offsets])),
-                int(cusparse.IndexType.INDEX_32I), int(cusparse.IndexBase.ZERO), VALUE_TYPES[a.dtype],
+                int(cusparse.IndexType.INDEX_32I),
+                int(cusparse.IndexBase.ZERO),
+                VALUE_TYPES[a.dtype],
                 int(cusparse.Order.ROW),
             )
-        )  # fmt: skip
+        )
 
     return _spmm(job, create, "BSR_ALG1", rows=across * side, cols=down * side)
 
 
 # Not in float32: there the library multiplies in TF32 (relative errors of 3e-4, seen with CUDA 13.0 on an
 # H200), which is another computation than the one asked for.
-@variant("spmm", "cusparse-blocked-ell", format="blocked-ell", library="cuSPARSE", missing=missing,
-         dtypes=("float64", "float16"),
-         about="CUSPARSE_SPMM_BLOCKED_ELL_ALG1; float16: so is Y")  # fmt: skip
+@variant(
+    "spmm",
+    "cusparse-blocked-ell",
+    format="blocked-ell",
+    library="cuSPARSE",
+    missing=missing,
+    dtypes=("float64", "float16"),
+    about="CUSPARSE_SPMM_BLOCKED_ELL_ALG1; float16: so is Y",
+)
 def cusparse_blocked_ell(job: Job) -> Launch:
     """cuSPARSE stores a block row by rows of the matrix, ours by blocks: rearranged here, untimed."""
     a = job.packed
@@ -194,10 +240,17 @@ def cusparse_blocked_ell(job: Job) -> Launch:
     def create(cusparse: Any) -> int:
         return int(
             cusparse.create_blocked_ell(
-                rows, cols, side, width * side, job.arrays["block_col"].ptr, by_rows.ptr,
-                int(cusparse.IndexType.INDEX_32I), int(cusparse.IndexBase.ZERO), VALUE_TYPES[a.dtype],
+                rows,
+                cols,
+                side,
+                width * side,
+                job.arrays["block_col"].ptr,
+                by_rows.ptr,
+                int(cusparse.IndexType.INDEX_32I),
+                int(cusparse.IndexBase.ZERO),
+                VALUE_TYPES[a.dtype],
             )
-        )  # fmt: skip
+        )
 
     launch = _spmm(job, create, "BLOCKED_ELL_ALG1", rows=rows, cols=cols, y_type=a.dtype)
     launch.extra_bytes += by_rows.nbytes

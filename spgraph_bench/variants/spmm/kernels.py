@@ -17,14 +17,10 @@ __all__ = ["Pieces", "pieces"]
 _BLOCK = {"block": Parameter(64, "threads per block", (64, 128, 256, 512))}
 _COLUMNS = {
     "columns": Parameter(
-        "auto",
-        "columns of X at a time, A being read anew for the next ones",
-        ("auto", 8, 16, 32, 64, 128, 256),
+        "auto", "columns of X at a time, A being read anew for the next ones", ("auto", 8, 16, 32, 64, 128, 256)
     )
 }
-_WIDTH = {
-    "width": Parameter(8, "columns that a thread adds up at a time (column-major)", (1, 2, 4, 8, 16)),
-}
+_WIDTH = {"width": Parameter(8, "columns that a thread adds up at a time (column-major)", (1, 2, 4, 8, 16))}
 
 
 class Pieces(NamedTuple):
@@ -101,9 +97,7 @@ def _row_major(job: Job, **defines: str) -> _RowMajor:
         before = [transpose.bind(tiles(int(k), a.cols), 256, k, np.int32(a.cols), from_x, x)]
         after = [transpose.bind(tiles(a.rows, int(k)), 256, np.int32(a.rows), k, y, to_y)]
 
-    def launch(
-        kernels: list[Callable[[], None]], *, extra_bytes: int = 0, keep: Any = None, **details: Any
-    ) -> Launch:
+    def launch(kernels: list[Callable[[], None]], *, extra_bytes: int = 0, keep: Any = None, **details: Any) -> Launch:
         steps = [*before, *kernels, *after]
 
         def run() -> None:
@@ -112,8 +106,11 @@ def _row_major(job: Job, **defines: str) -> _RowMajor:
 
         made = job.launch(
             steps[0] if len(steps) == 1 else run,
-            operations=len(steps), extra_bytes=extra + extra_bytes, keep=(x, y, keep), **details,
-        )  # fmt: skip
+            operations=len(steps),
+            extra_bytes=extra + extra_bytes,
+            keep=(x, y, keep),
+            **details,
+        )
         if not after:
             return made
 
@@ -126,16 +123,22 @@ def _row_major(job: Job, **defines: str) -> _RowMajor:
     return _RowMajor(x, y, launch)
 
 
-@variant("spmm", "csr-row", format="csr", source="spmm/csr_row.cu",
-         tunables={
-             **_BLOCK, **_COLUMNS, **_WIDTH,
-             "share": Parameter(
-                 "auto", "groups of lanes that share a row of A, up to a warp (row-major)",
-                 ("auto", 1, 2, 4, 8, 16, 32),
-             ),
-             "team": Parameter("auto", "threads per row of A (column-major)", ("auto", 1, 2, 4, 8, 16, 32)),
-         },
-         about="lanes over the columns of a row (row-major) or over its entries (column-major)")  # fmt: skip
+@variant(
+    "spmm",
+    "csr-row",
+    format="csr",
+    source="spmm/csr_row.cu",
+    tunables={
+        **_BLOCK,
+        **_COLUMNS,
+        **_WIDTH,
+        "share": Parameter(
+            "auto", "groups of lanes that share a row of A, up to a warp (row-major)", ("auto", 1, 2, 4, 8, 16, 32)
+        ),
+        "team": Parameter("auto", "threads per row of A (column-major)", ("auto", 1, 2, 4, 8, 16, 32)),
+    },
+    about="lanes over the columns of a row (row-major) or over its entries (column-major)",
+)
 def csr_row(job: Job) -> Launch:
     a, arrays, params, k = job.packed, job.arrays, job.params, job.options["k"]
     block, x, y = params["block"], job.buffers["x"], job.buffers["y"]
@@ -145,29 +148,49 @@ def csr_row(job: Job) -> Launch:
         defines = {"SPG_TEAM": str(team), "SPG_WIDTH": str(params["width"]), "SPG_BLOCK": str(block)}
         return job.launch(
             job.kernel("csr_row_columns", **defines).bind(
-                (_blocks(a.rows * team, block), _blocks(k, params["width"])), block,
-                np.int32(a.rows), np.int32(a.cols), np.int32(k),
-                arrays["row_ptr"], arrays["col"], arrays["val"], x, y,
+                (_blocks(a.rows * team, block), _blocks(k, params["width"])),
+                block,
+                np.int32(a.rows),
+                np.int32(a.cols),
+                np.int32(k),
+                arrays["row_ptr"],
+                arrays["col"],
+                arrays["val"],
+                x,
+                y,
             )
-        )  # fmt: skip
+        )
     p = pieces(k, a.dtype.itemsize, params["columns"])
     # Four entries for each group at least.
     share = _power(mean / 8, 32) if params["share"] == "auto" else params["share"]
     share = min(share, 32 // p.lanes)
     return job.launch(
         job.kernel("csr_row", **p.defines, SPG_SHARE=str(share), SPG_BLOCK=str(block)).bind(
-            (_blocks(a.rows * p.lanes * share, block), p.tiles), block,
-            np.int32(a.rows), np.int32(k), arrays["row_ptr"], arrays["col"], arrays["val"], x, y,
+            (_blocks(a.rows * p.lanes * share, block), p.tiles),
+            block,
+            np.int32(a.rows),
+            np.int32(k),
+            arrays["row_ptr"],
+            arrays["col"],
+            arrays["val"],
+            x,
+            y,
         )
-    )  # fmt: skip
+    )
 
 
-@variant("spmm", "csr-tile", format="csr", source="spmm/csr_tile.cu",
-         tunables={
-             "block": Parameter(128, "threads per block", (128, 256)), **_COLUMNS,
-             "items": Parameter("auto", "row ends and entries of a group of lanes", ("auto", 8, 16, 32, 64)),
-         },
-         about="rows and entries cut into equal shares, staged in shared memory")  # fmt: skip
+@variant(
+    "spmm",
+    "csr-tile",
+    format="csr",
+    source="spmm/csr_tile.cu",
+    tunables={
+        "block": Parameter(128, "threads per block", (128, 256)),
+        **_COLUMNS,
+        "items": Parameter("auto", "row ends and entries of a group of lanes", ("auto", 8, 16, 32, 64)),
+    },
+    about="rows and entries cut into equal shares, staged in shared memory",
+)
 def csr_tile(job: Job) -> Launch:
     a, arrays, device, k = job.packed, job.arrays, job.device, np.int32(job.options["k"])
     block = job.params["block"]
@@ -182,90 +205,164 @@ def csr_tile(job: Job) -> Launch:
     team_row = device.empty(teams + 1, np.int32)
     preprocess_ms = job.timed_ms(
         job.kernel("csr_tile_rows", **defines).bind(
-            _blocks(teams + 1, 256), 256, np.int32(a.rows), np.int64(total), np.int32(teams), np.int32(items),
-            arrays["row_ptr"], team_row,
+            _blocks(teams + 1, 256),
+            256,
+            np.int32(a.rows),
+            np.int64(total),
+            np.int32(teams),
+            np.int32(items),
+            arrays["row_ptr"],
+            team_row,
         )
-    )  # fmt: skip
+    )
     carry = device.empty((blocks, int(k)), a.dtype)
     dense = _row_major(job, **defines)
     tiles = job.kernel("csr_tile", **defines).bind(
-        (blocks, p.tiles), block,
-        k, np.int64(total), np.int32(teams), team_row, carry,
-        arrays["row_ptr"], arrays["col"], arrays["val"], dense.x, dense.y,
-    )  # fmt: skip
+        (blocks, p.tiles),
+        block,
+        k,
+        np.int64(total),
+        np.int32(teams),
+        team_row,
+        carry,
+        arrays["row_ptr"],
+        arrays["col"],
+        arrays["val"],
+        dense.x,
+        dense.y,
+    )
     carries = job.kernel("csr_tile_carry", **defines).bind(
-        (_blocks(blocks, teams_of_block), p.tiles), block,
-        np.int32(a.rows), k, np.int32(teams), np.int32(blocks), team_row, carry, dense.y,
-    )  # fmt: skip
+        (_blocks(blocks, teams_of_block), p.tiles),
+        block,
+        np.int32(a.rows),
+        k,
+        np.int32(teams),
+        np.int32(blocks),
+        team_row,
+        carry,
+        dense.y,
+    )
     return dense.launch(
-        [tiles, carries], preprocess_ms=preprocess_ms, extra_bytes=team_row.nbytes + carry.nbytes,
+        [tiles, carries],
+        preprocess_ms=preprocess_ms,
+        extra_bytes=team_row.nbytes + carry.nbytes,
         keep=(team_row, carry),
-    )  # fmt: skip
+    )
 
 
-@variant("spmm", "ell", format="ell", source="spmm/ell.cu", tunables={**_BLOCK, **_COLUMNS, **_WIDTH},
-         about="slot by slot; a row for some lanes (row-major) or for a thread (column-major)")  # fmt: skip
+@variant(
+    "spmm",
+    "ell",
+    format="ell",
+    source="spmm/ell.cu",
+    tunables={**_BLOCK, **_COLUMNS, **_WIDTH},
+    about="slot by slot; a row for some lanes (row-major) or for a thread (column-major)",
+)
 def ell(job: Job) -> Launch:
     a, arrays, params, k = job.packed, job.arrays, job.params, job.options["k"]
     block, x, y = params["block"], job.buffers["x"], job.buffers["y"]
     if job.options["layout"] == "column":
         return job.launch(
             job.kernel("ell_columns", SPG_WIDTH=str(params["width"]), SPG_BLOCK=str(block)).bind(
-                (_blocks(a.rows, block), _blocks(k, params["width"])), block,
-                np.int32(a.rows), np.int32(a.cols), np.int32(a.slots), np.int32(k),
-                arrays["col"], arrays["val"], x, y,
+                (_blocks(a.rows, block), _blocks(k, params["width"])),
+                block,
+                np.int32(a.rows),
+                np.int32(a.cols),
+                np.int32(a.slots),
+                np.int32(k),
+                arrays["col"],
+                arrays["val"],
+                x,
+                y,
             )
-        )  # fmt: skip
+        )
     p = pieces(k, a.dtype.itemsize, params["columns"])
     return job.launch(
         job.kernel("ell_rows", **p.defines, SPG_BLOCK=str(block)).bind(
-            (_blocks(a.rows * p.lanes, block), p.tiles), block,
-            np.int32(a.rows), np.int32(a.slots), np.int32(k), arrays["col"], arrays["val"], x, y,
+            (_blocks(a.rows * p.lanes, block), p.tiles),
+            block,
+            np.int32(a.rows),
+            np.int32(a.slots),
+            np.int32(k),
+            arrays["col"],
+            arrays["val"],
+            x,
+            y,
         )
-    )  # fmt: skip
+    )
 
 
-@variant("spmm", "bsr", format="bsr", source="spmm/bsr.cu", tunables={**_BLOCK, **_COLUMNS},
-         about="small dense blocks, a row of X for all rows of a block")  # fmt: skip
+@variant(
+    "spmm",
+    "bsr",
+    format="bsr",
+    source="spmm/bsr.cu",
+    tunables={**_BLOCK, **_COLUMNS},
+    about="small dense blocks, a row of X for all rows of a block",
+)
 def bsr(job: Job) -> Launch:
     a, arrays, block, k = job.packed, job.arrays, job.params["block"], np.int32(job.options["k"])
     # Sums and rows of X together stay within some 96 registers of 4 bytes.
     most = max(1, min(4, 384 // (16 * (a.block_rows + a.block_cols))))
     p = pieces(int(k), a.dtype.itemsize, job.params["columns"], most)
     defines = {
-        **p.defines, "SPG_BLOCK": str(block),
-        "SPG_BLOCK_ROWS": str(a.block_rows), "SPG_BLOCK_COLS": str(a.block_cols),
-    }  # fmt: skip
+        **p.defines,
+        "SPG_BLOCK": str(block),
+        "SPG_BLOCK_ROWS": str(a.block_rows),
+        "SPG_BLOCK_COLS": str(a.block_cols),
+    }
     dense = _row_major(job, **defines)
     multiply = job.kernel("bsr", **defines).bind(
-        (_blocks(_blocks(a.rows, a.block_rows) * p.lanes, block), p.tiles), block,
-        np.int32(a.rows), np.int32(a.cols), k,
-        arrays["block_ptr"], arrays["block_col"], arrays["block_val"], dense.x, dense.y,
-    )  # fmt: skip
+        (_blocks(_blocks(a.rows, a.block_rows) * p.lanes, block), p.tiles),
+        block,
+        np.int32(a.rows),
+        np.int32(a.cols),
+        k,
+        arrays["block_ptr"],
+        arrays["block_col"],
+        arrays["block_val"],
+        dense.x,
+        dense.y,
+    )
     return dense.launch([multiply])
 
 
-@variant("spmm", "blocked-ell", format="blocked-ell", source="spmm/blocked_ell.cu", dtypes=("float16",),
-         tunables={
-             "warps": Parameter(1, "warps per block", (1, 2, 4, 8)),
-             "fragments": Parameter("auto", "times 16 columns for each warp", ("auto", 1, 2, 4)),
-         },
-         about="tensor cores: half-precision blocks, float32 sums")  # fmt: skip
+@variant(
+    "spmm",
+    "blocked-ell",
+    format="blocked-ell",
+    source="spmm/blocked_ell.cu",
+    dtypes=("float16",),
+    tunables={
+        "warps": Parameter(1, "warps per block", (1, 2, 4, 8)),
+        "fragments": Parameter("auto", "times 16 columns for each warp", ("auto", 1, 2, 4)),
+    },
+    about="tensor cores: half-precision blocks, float32 sums",
+)
 def blocked_ell(job: Job) -> Launch:
     a, arrays, k, warps = job.packed, job.arrays, job.options["k"], job.params["warps"]
     fragments = _power(k / 16, 4) if job.params["fragments"] == "auto" else job.params["fragments"]
     by_column = job.options["layout"] == "column"
     defines = {
-        "SPG_SIDE": str(a.side), "SPG_FRAGMENTS": str(fragments), "SPG_WARPS": str(warps),
+        "SPG_SIDE": str(a.side),
+        "SPG_FRAGMENTS": str(fragments),
+        "SPG_WARPS": str(warps),
         "SPG_COLUMN_MAJOR": str(int(by_column)),
         "SPG_WIDE_X": str(int((a.cols if by_column else k) % 8 == 0)),
         "SPG_WIDE_Y": str(int((a.rows if by_column else k) % 8 == 0)),
-    }  # fmt: skip
+    }
     tiles = _blocks(a.rows, a.side) * _blocks(k, 16 * fragments)
     return job.launch(
         job.kernel("blocked_ell", **defines).bind(
-            _blocks(tiles, warps), 32 * warps,
-            np.int32(a.rows), np.int32(a.cols), np.int32(k), np.int32(a.width),
-            arrays["block_col"], arrays["block_val"], job.buffers["x"], job.buffers["y"],
+            _blocks(tiles, warps),
+            32 * warps,
+            np.int32(a.rows),
+            np.int32(a.cols),
+            np.int32(k),
+            np.int32(a.width),
+            arrays["block_col"],
+            arrays["block_val"],
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )

@@ -11,23 +11,22 @@ import time
 import numpy as np
 
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.mkl_library import (
-    CALLS,
-    GENERAL,
-    NOT_TRANSPOSED,
-    Matrix,
-    address,
-    checked,
-    missing,
-)
+from spgraph_bench.variants.mkl_library import CALLS, GENERAL, NOT_TRANSPOSED, Matrix, address, checked, missing
 
 __all__: list[str] = []
 
 _LAYOUTS = {"row": 101, "column": 102}
 
 
-@variant("spmm", "mkl", format="csr", library="MKL", where="cpu", missing=missing,
-         about="mkl_sparse_?_mm, optimised for many calls, all cores")  # fmt: skip
+@variant(
+    "spmm",
+    "mkl",
+    format="csr",
+    library="MKL",
+    where="cpu",
+    missing=missing,
+    about="mkl_sparse_?_mm, optimised for many calls, all cores",
+)
 def mkl_csr(job: Job) -> Launch:
     a, x, k = job.packed, np.ascontiguousarray(job.inputs["x"]), job.options["k"]
     by_column, layout = job.options["layout"] == "column", _LAYOUTS[job.options["layout"]]
@@ -41,9 +40,18 @@ def mkl_csr(job: Job) -> Launch:
     pitches = (a.cols, a.rows) if by_column else (k, k)
     call = functools.partial(
         matrix.routine("mm"),
-        NOT_TRANSPOSED, matrix.scalar(1), matrix.pointer, GENERAL, layout, address(x), k, pitches[0],
-        matrix.scalar(0), address(y), pitches[1],
-    )  # fmt: skip
+        NOT_TRANSPOSED,
+        matrix.scalar(1),
+        matrix.pointer,
+        GENERAL,
+        layout,
+        address(x),
+        k,
+        pitches[0],
+        matrix.scalar(0),
+        address(y),
+        pitches[1],
+    )
 
     def run() -> None:
         checked(call(), "mm")

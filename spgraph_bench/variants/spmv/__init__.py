@@ -6,6 +6,4 @@ each block the same work, whatever the rows. ``ell`` has rows side by side (ELL,
 ``binned_fused`` make reads of x local. ``gathers`` is what some of them ask of a matrix's columns first.
 """
 
-READING_ORDER = (
-    "coo", "csr", "csr_balanced", "ell", "dia", "bsr", "transposed", "narrow", "binned", "binned_fused",
-)  # fmt: skip
+READING_ORDER = ("coo", "csr", "csr_balanced", "ell", "dia", "bsr", "transposed", "narrow", "binned", "binned_fused")

@@ -16,11 +16,12 @@ _SUM_BLOCK = 256
 _TUNABLES = {
     "waves": Parameter(1, "blocks of the multiply kernel per SM that are started", (1, 2, 3, 4, 6, 8)),
     "multiply_block": Parameter(
-        "auto", "threads per block of the multiply kernel; auto: 1024, or 512 where no more fit",
+        "auto",
+        "threads per block of the multiply kernel; auto: 1024, or 512 where no more fit",
         ("auto", 128, 256, 512, 1024),
     ),
     "stages": Parameter(4, "loads a thread of the multiply kernel has in flight", (2, 3, 4, 6)),
-}  # fmt: skip
+}
 
 
 @variant(
@@ -41,10 +42,7 @@ def binned(job: Job) -> Launch:
     if block == "auto":
         block = 1024 if 1024 * per_thread + tile_bytes <= most else 512
     staged = block * per_thread
-    for need, room, parameter in (
-        (tile_bytes, most - staged, "tile_width"),
-        (bin_bytes, most, "bin_entries"),
-    ):
+    for need, room, parameter in ((tile_bytes, most - staged, "tile_width"), (bin_bytes, most, "bin_entries")):
         if need > room:
             fits = max(room, 4096) // a.dtype.itemsize // 32 * 32
             raise SkipError(
@@ -57,16 +55,36 @@ def binned(job: Job) -> Launch:
     blocks = max(1, min(job.params["waves"] * info.multiprocessors, -(-groups // block)))
     defines = {} if stages == _TUNABLES["stages"].default else {"SPG_STAGES": str(stages)}
     multiply = job.kernel("binned_multiply", **defines).bind(
-        blocks, block,
-        np.int32(groups), np.int32(a.cols), np.int32(a.tile_width), np.int32(a.tiles), arrays["tile_start"],
-        arrays["val"], arrays["col"], arrays["dest"], x, product,
-        arrays["split_row"], np.int32(len(a.split_row)), y, shared=staged + tile_bytes,
-    )  # fmt: skip
+        blocks,
+        block,
+        np.int32(groups),
+        np.int32(a.cols),
+        np.int32(a.tile_width),
+        np.int32(a.tiles),
+        arrays["tile_start"],
+        arrays["val"],
+        arrays["col"],
+        arrays["dest"],
+        x,
+        product,
+        arrays["split_row"],
+        np.int32(len(a.split_row)),
+        y,
+        shared=staged + tile_bytes,
+    )
     add = job.kernel("binned_sum").bind(
-        a.bins, _SUM_BLOCK,
-        arrays["bin_group"], arrays["bin_row"], arrays["bin_lanes"], product, arrays["pos"],
-        arrays["row_id"], arrays["row_start"], y, shared=max(bin_bytes, 16),
-    )  # fmt: skip
+        a.bins,
+        _SUM_BLOCK,
+        arrays["bin_group"],
+        arrays["bin_row"],
+        arrays["bin_lanes"],
+        product,
+        arrays["pos"],
+        arrays["row_id"],
+        arrays["row_start"],
+        y,
+        shared=max(bin_bytes, 16),
+    )
 
     def run() -> None:
         multiply()

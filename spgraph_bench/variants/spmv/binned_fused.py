@@ -26,9 +26,15 @@ _TUNABLES = {
 }
 
 
-@variant("spmv", "binned-fused", format="binned-chunks", source="spmv/binned_fused.cu", tunables=_TUNABLES,
-         missing=needs_cooperative,
-         about="as binned in one launch: some warps multiply, others add up the chunk before")  # fmt: skip
+@variant(
+    "spmv",
+    "binned-fused",
+    format="binned-chunks",
+    source="spmv/binned_fused.cu",
+    tunables=_TUNABLES,
+    missing=needs_cooperative,
+    about="as binned in one launch: some warps multiply, others add up the chunk before",
+)
 def binned_fused(job: Job) -> Launch:
     a, arrays, device = job.packed, job.arrays, job.device
     info, size = device.info(), a.dtype.itemsize
@@ -64,14 +70,33 @@ def binned_fused(job: Job) -> Launch:
     most = 4 if emulated else kernel.resident_blocks(block, need)
     grid = min(most, max(a.tiles, bins)) if a.chunks else 0
     run = kernel.bind(
-        grid, block,
-        np.int32(a.chunks), np.int32(a.tiles), np.int32(buffers), np.int32(a.most_groups),
-        np.int32(-(-a.widest * size // 16) * 16 // size), np.int32(a.most_sums),
+        grid,
+        block,
+        np.int32(a.chunks),
+        np.int32(a.tiles),
+        np.int32(buffers),
+        np.int32(a.most_groups),
+        np.int32(-(-a.widest * size // 16) * 16 // size),
+        np.int32(a.most_sums),
         np.uint32(multipliers),
-        arrays["tile_col"], arrays["start"], arrays["val"], arrays["col"],
-        arrays["dest"], arrays["chunk_bin"], arrays["bin_group"], arrays["bin_row"],
-        arrays["sum"], arrays["extra_ptr"], arrays["extra_row"], arrays["split_row"],
-        np.int32(len(a.split_row)), job.buffers["x"], product, flags, job.buffers["y"],
-        shared=need, cooperative=True,
-    )  # fmt: skip
+        arrays["tile_col"],
+        arrays["start"],
+        arrays["val"],
+        arrays["col"],
+        arrays["dest"],
+        arrays["chunk_bin"],
+        arrays["bin_group"],
+        arrays["bin_row"],
+        arrays["sum"],
+        arrays["extra_ptr"],
+        arrays["extra_row"],
+        arrays["split_row"],
+        np.int32(len(a.split_row)),
+        job.buffers["x"],
+        product,
+        flags,
+        job.buffers["y"],
+        shared=need,
+        cooperative=True,
+    )
     return job.launch(run, extra_bytes=product.nbytes + flags.nbytes, keep=(product, flags))

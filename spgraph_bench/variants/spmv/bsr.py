@@ -16,38 +16,52 @@ _DEFAULTS = {"SPG_ROWS": 3, "SPG_COLS": 3, "SPG_BLOCK": 64, "SPG_AHEAD": 1}
 _BLOCK = {"block": Parameter(64, "threads per block", (64, 128, 256, 512))}
 
 
-@variant("spmv", "bsr", format="bsr", source="spmv/bsr.cu", tunables=_BLOCK,
-         about="blocks of r x c, a thread per row")  # fmt: skip
+@variant("spmv", "bsr", format="bsr", source="spmv/bsr.cu", tunables=_BLOCK, about="blocks of r x c, a thread per row")
 def bsr(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
         job.kernel("bsr", **differing(_DEFAULTS, SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols)).bind(
-            -(-a.rows // block), block,
-            np.int32(a.rows), np.int32(a.cols), arrays["block_ptr"], arrays["block_col"], arrays["block_val"],
-            job.buffers["x"], job.buffers["y"],
+            -(-a.rows // block),
+            block,
+            np.int32(a.rows),
+            np.int32(a.cols),
+            arrays["block_ptr"],
+            arrays["block_col"],
+            arrays["block_val"],
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )
 
 
-@variant("spmv", "bsr-sliced", format="bsr-sliced", source="spmv/bsr_sliced.cu",
-         tunables={
-             **_BLOCK,
-             "ahead": Parameter(1, "blocks a thread reads before it uses one", (1, 2, 3, 4)),
-         },
-         about="blocks interleaved over 32 block rows, a thread per block row, no padding")  # fmt: skip
+@variant(
+    "spmv",
+    "bsr-sliced",
+    format="bsr-sliced",
+    source="spmv/bsr_sliced.cu",
+    tunables={**_BLOCK, "ahead": Parameter(1, "blocks a thread reads before it uses one", (1, 2, 3, 4))},
+    about="blocks interleaved over 32 block rows, a thread per block row, no padding",
+)
 def bsr_sliced(job: Job) -> Launch:
     a, arrays, block, ahead = job.packed, job.arrays, job.params["block"], job.params["ahead"]
-    defines = differing(
-        _DEFAULTS, SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols, SPG_BLOCK=block, SPG_AHEAD=ahead
-    )
+    defines = differing(_DEFAULTS, SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols, SPG_BLOCK=block, SPG_AHEAD=ahead)
     if a.block_col.dtype != np.uint16:
         defines["SPG_COLUMN"] = "int"
     if a.length.dtype != np.uint8:
         defines["SPG_LENGTH"] = "int"
     return job.launch(
         job.kernel("bsr_sliced", **defines).bind(
-            -(-a.rows // (a.block_rows * block)), block,
-            np.int32(a.rows), np.int32(a.cols), arrays["slice_ptr"], arrays["length"], arrays["base"],
-            arrays["block_col"], arrays["wide_val"], arrays["rest_val"], job.buffers["x"], job.buffers["y"],
+            -(-a.rows // (a.block_rows * block)),
+            block,
+            np.int32(a.rows),
+            np.int32(a.cols),
+            arrays["slice_ptr"],
+            arrays["length"],
+            arrays["base"],
+            arrays["block_col"],
+            arrays["wide_val"],
+            arrays["rest_val"],
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )

@@ -23,14 +23,26 @@ STEPS = {
 }
 
 
-@variant("spmv", "coo-atomic", format="coo", source="spmv/coo_atomic.cu", tunables=BLOCK,
-         about="a thread per nonzero, atomicAdd into y")  # fmt: skip
+@variant(
+    "spmv",
+    "coo-atomic",
+    format="coo",
+    source="spmv/coo_atomic.cu",
+    tunables=BLOCK,
+    about="a thread per nonzero, atomicAdd into y",
+)
 def coo_atomic(job: Job) -> Launch:
     a, arrays, y, block = job.packed, job.arrays, job.buffers["y"], job.params["block"]
     add = job.kernel("coo_atomic").bind(
-        blocks_for(a.nnz, block), block,
-        a.offsets.type(a.nnz), arrays["row"], arrays["col"], arrays["val"], job.buffers["x"], y,
-    )  # fmt: skip
+        blocks_for(a.nnz, block),
+        block,
+        a.offsets.type(a.nnz),
+        arrays["row"],
+        arrays["col"],
+        arrays["val"],
+        job.buffers["x"],
+        y,
+    )
 
     def run() -> None:
         job.device.fill(y, 0)
@@ -46,21 +58,27 @@ def segment_defines(job: Job, columns: str) -> dict[str, str]:
     return differing({"SPG_BATCH": wide}, SPG_BATCH=batch)
 
 
-@variant("spmv", "coo-segmented", format="coo", source="spmv/coo_segmented.cu", tunables=BLOCK | STEPS,
-         about="warp-segmented sums, one atomic per row and warp")  # fmt: skip
+@variant(
+    "spmv",
+    "coo-segmented",
+    format="coo",
+    source="spmv/coo_segmented.cu",
+    tunables=BLOCK | STEPS,
+    about="warp-segmented sums, one atomic per row and warp",
+)
 def coo_segmented(job: Job) -> Launch:
-    a, arrays, y, block, steps = (
-        job.packed,
-        job.arrays,
-        job.buffers["y"],
-        job.params["block"],
-        job.params["steps"],
-    )
+    a, arrays, y, block, steps = (job.packed, job.arrays, job.buffers["y"], job.params["block"], job.params["steps"])
     add = job.kernel("coo_segmented", **segment_defines(job, "col")).bind(
-        blocks_for(blocks_for(a.nnz, steps), block), block,
-        a.offsets.type(a.nnz), np.int32(steps), arrays["row"], arrays["col"], arrays["val"],
-        job.buffers["x"], y,
-    )  # fmt: skip
+        blocks_for(blocks_for(a.nnz, steps), block),
+        block,
+        a.offsets.type(a.nnz),
+        np.int32(steps),
+        arrays["row"],
+        arrays["col"],
+        arrays["val"],
+        job.buffers["x"],
+        y,
+    )
 
     def run() -> None:
         job.device.fill(y, 0)

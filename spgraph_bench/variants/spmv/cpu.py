@@ -37,13 +37,18 @@ def _scipy(job: Job, multiply: Callable[[Any, npt.NDArray[Any]], npt.NDArray[Any
     return Launch(run=run, reset=results.clear, output=output)
 
 
-@variant("spmv", "scipy", format="csr", library="scipy", where="cpu",
-         about="scipy.sparse.csr_array @ x, one thread")  # fmt: skip
+@variant("spmv", "scipy", format="csr", library="scipy", where="cpu", about="scipy.sparse.csr_array @ x, one thread")
 def scipy_csr(job: Job) -> Launch:
     return _scipy(job, lambda a, x: a @ x, job.packed.rows)
 
 
-@variant("spmv-transposed", "scipy", format="csr", library="scipy", where="cpu",
-         about="scipy.sparse.csr_array.T @ x, one thread")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "scipy",
+    format="csr",
+    library="scipy",
+    where="cpu",
+    about="scipy.sparse.csr_array.T @ x, one thread",
+)
 def scipy_transposed(job: Job) -> Launch:
     return _scipy(job, lambda a, x: a.T @ x, job.packed.cols)

@@ -14,30 +14,52 @@ from spgraph_bench.variants.grids import BLOCK, blocks_for
 __all__ = ["subwarp_shape"]
 
 
-@variant("spmv", "csr-scalar", format="csr", source="spmv/csr_scalar.cu", tunables=BLOCK,
-         about="a thread per row: the textbook baseline")  # fmt: skip
+@variant(
+    "spmv",
+    "csr-scalar",
+    format="csr",
+    source="spmv/csr_scalar.cu",
+    tunables=BLOCK,
+    about="a thread per row: the textbook baseline",
+)
 def csr_scalar(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
         job.kernel("csr_scalar").bind(
-            blocks_for(a.rows, block), block,
-            np.int32(a.rows), arrays["row_ptr"], arrays["col"], arrays["val"],
-            job.buffers["x"], job.buffers["y"],
+            blocks_for(a.rows, block),
+            block,
+            np.int32(a.rows),
+            arrays["row_ptr"],
+            arrays["col"],
+            arrays["val"],
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )
 
 
-@variant("spmv", "csr-vector", format="csr", source="spmv/csr_vector.cu", tunables=BLOCK,
-         about="a warp per row, shuffle reduction")  # fmt: skip
+@variant(
+    "spmv",
+    "csr-vector",
+    format="csr",
+    source="spmv/csr_vector.cu",
+    tunables=BLOCK,
+    about="a warp per row, shuffle reduction",
+)
 def csr_vector(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
         job.kernel("csr_vector").bind(
-            blocks_for(32 * a.rows, block), block,
-            np.int32(a.rows), arrays["row_ptr"], arrays["col"], arrays["val"],
-            job.buffers["x"], job.buffers["y"],
+            blocks_for(32 * a.rows, block),
+            block,
+            np.int32(a.rows),
+            arrays["row_ptr"],
+            arrays["col"],
+            arrays["val"],
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )
 
 
 _SUBWARP = {
@@ -76,27 +98,42 @@ def subwarp_shape(
     asked = shape["rows"] * quads * value_bytes // 4
     shape["resident"], shape["block"] = params["resident"], params["block"]
     if shape["resident"] == "auto":
-        shape["resident"] = (
-            768 if asked >= 8 else 1024 if asked >= 4 else 2048 if shape["rows"] == 1 else 1536
-        )
+        shape["resident"] = 768 if asked >= 8 else 1024 if asked >= 4 else 2048 if shape["rows"] == 1 else 1536
     if shape["block"] == "auto":
         shape["block"] = 64 if shape["rows"] == 4 else 128
     return shape
 
 
-@variant("spmv", "csr-subwarp", format="csr", source="spmv/csr_subwarp.cu", tunables=_SUBWARP,
-         about="2 to 32 threads per row, by mean length")  # fmt: skip
+@variant(
+    "spmv",
+    "csr-subwarp",
+    format="csr",
+    source="spmv/csr_subwarp.cu",
+    tunables=_SUBWARP,
+    about="2 to 32 threads per row, by mean length",
+)
 def csr_subwarp(job: Job) -> Launch:
     a, arrays = job.packed, job.arrays
     shape = subwarp_shape(job.params, a.rows, a.nnz, a.dtype.itemsize, job.device.info().multiprocessors)
     for name, value in shape.items():
         job.decide(name, value)
-    names = {"threads": "SPG_THREADS", "rows": "SPG_ROWS", "quads": "SPG_QUADS", "block": "SPG_BLOCK",
-             "resident": "SPG_PER_SM"}  # fmt: skip
+    names = {
+        "threads": "SPG_THREADS",
+        "rows": "SPG_ROWS",
+        "quads": "SPG_QUADS",
+        "block": "SPG_BLOCK",
+        "resident": "SPG_PER_SM",
+    }
     return job.launch(
         job.kernel("csr_subwarp", **{names[name]: str(value) for name, value in shape.items()}).bind(
-            blocks_for(shape["threads"] * blocks_for(a.rows, shape["rows"]), shape["block"]), shape["block"],
-            np.int32(a.rows), a.offsets.type(a.nnz), arrays["row_ptr"], arrays["col"], arrays["val"],
-            job.buffers["x"], job.buffers["y"],
+            blocks_for(shape["threads"] * blocks_for(a.rows, shape["rows"]), shape["block"]),
+            shape["block"],
+            np.int32(a.rows),
+            a.offsets.type(a.nnz),
+            arrays["row_ptr"],
+            arrays["col"],
+            arrays["val"],
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )

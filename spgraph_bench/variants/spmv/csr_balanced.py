@@ -31,9 +31,7 @@ def tile_of(job: Job) -> int:
     return int(job.decide("tile", 8192 // job.dtype.itemsize))
 
 
-def adaptive(
-    job: Job, kernel: str, entries: Sequence[Any], tunables: Mapping[str, Parameter] = ADAPTIVE
-) -> Launch:
+def adaptive(job: Job, kernel: str, entries: Sequence[Any], tunables: Mapping[str, Parameter] = ADAPTIVE) -> Launch:
     """`kernel`, which is made of adaptive.cuh; `entries` are its arguments between row_ptr and x, `tunables`
     those with the defaults of its source."""
     a, device, row_ptr = job.packed, job.device, job.arrays["row_ptr"]
@@ -49,17 +47,31 @@ def adaptive(
     device.fill(arrived, 0)
     return job.launch(
         job.kernel(kernel, **defines).bind(
-            blocks, block,
-            a.offsets.type(a.nnz), *table, partial, arrived, row_ptr, *entries,
-            job.buffers["x"], job.buffers["y"],
+            blocks,
+            block,
+            a.offsets.type(a.nnz),
+            *table,
+            partial,
+            arrived,
+            row_ptr,
+            *entries,
+            job.buffers["x"],
+            job.buffers["y"],
         ),
-        preprocess_ms=job.timed_ms(fill), extra_bytes=sum(b.nbytes for b in (*table, partial, arrived)),
+        preprocess_ms=job.timed_ms(fill),
+        extra_bytes=sum(b.nbytes for b in (*table, partial, arrived)),
         keep=(table, partial, arrived),
-    )  # fmt: skip
+    )
 
 
-@variant("spmv", "csr-adaptive", format="csr", source="spmv/csr_adaptive.cu", tunables=ADAPTIVE,
-         about="blocks of equal work: products to shared memory, rows summed there")  # fmt: skip
+@variant(
+    "spmv",
+    "csr-adaptive",
+    format="csr",
+    source="spmv/csr_adaptive.cu",
+    tunables=ADAPTIVE,
+    about="blocks of equal work: products to shared memory, rows summed there",
+)
 def csr_adaptive(job: Job) -> Launch:
     return adaptive(job, "csr_adaptive", [job.arrays["col"], job.arrays["val"]])
 
@@ -90,8 +102,14 @@ def _one_launch(row_ptr: np.ndarray, tile: int) -> bool:
     return int(np.diff(first, append=len(row_ptr) - 1).max()) <= 4 * tile
 
 
-@variant("spmv", "csr-segmented", format="csr", source="spmv/csr_segmented.cu", tunables=_SEGMENTED,
-         about="equal runs of entries to warps, segmented sums; atomics for cut rows, or none")  # fmt: skip
+@variant(
+    "spmv",
+    "csr-segmented",
+    format="csr",
+    source="spmv/csr_segmented.cu",
+    tunables=_SEGMENTED,
+    about="equal runs of entries to warps, segmented sums; atomics for cut rows, or none",
+)
 def csr_segmented(job: Job) -> Launch:
     a, arrays, device, y = job.packed, job.arrays, job.device, job.buffers["y"]
     block, steps = job.params["block"], job.params["steps"]
@@ -110,9 +128,7 @@ def csr_segmented(job: Job) -> Launch:
         defines["SPG_ONE_LAUNCH"] = "1"
         if job.params["order"] == "index":
             if device.kind == "host":
-                raise SkipError(
-                    "order=index needs blocks to start in the order of their index; here they do not"
-                )
+                raise SkipError("order=index needs blocks to start in the order of their index; here they do not")
             defines["SPG_INDEX_ORDER"] = "1"
         device.fill(parts, 0)
     tile_row = device.empty(tiles + 1, np.int32)
@@ -121,10 +137,17 @@ def csr_segmented(job: Job) -> Launch:
     )
     preprocess_ms = job.timed_ms(table)
     add = job.kernel("csr_segmented", **defines).bind(
-        blocks_for(32 * tiles, block), block,
-        a.offsets.type(a.nnz), tile_row, arrays["row_ptr"], arrays["col"], arrays["val"], job.buffers["x"], y,
+        blocks_for(32 * tiles, block),
+        block,
+        a.offsets.type(a.nnz),
+        tile_row,
+        arrays["row_ptr"],
+        arrays["col"],
+        arrays["val"],
+        job.buffers["x"],
+        y,
         *((parts,) if one else ()),
-    )  # fmt: skip
+    )
 
     def run() -> None:
         device.fill(y, 0)
@@ -142,15 +165,18 @@ def csr_segmented(job: Job) -> Launch:
 # Defaults as in cuda/spmv/csr_merge.cu.
 _MERGE = {
     "block": Parameter(256, "threads per block", (64, 128, 256, 512)),
-    "items": Parameter(
-        "auto", "entries and row ends per thread; auto: 7, of 8-byte values 5", ("auto", 5, 7, 9, 11)
-    ),
+    "items": Parameter("auto", "entries and row ends per thread; auto: 7, of 8-byte values 5", ("auto", 5, 7, 9, 11)),
 }
 
 
-@variant("spmv", "csr-merge", format="csr", source="spmv/csr_merge.cu",
-         tunables=_MERGE,
-         about="merge path over rows and nonzeros, every thread the same work; carry-out fix-up")  # fmt: skip
+@variant(
+    "spmv",
+    "csr-merge",
+    format="csr",
+    source="spmv/csr_merge.cu",
+    tunables=_MERGE,
+    about="merge path over rows and nonzeros, every thread the same work; carry-out fix-up",
+)
 def csr_merge(job: Job) -> Launch:
     a, arrays, device, y = job.packed, job.arrays, job.device, job.buffers["y"]
     block, items = job.params["block"], job.decide("items", 5 if job.dtype.itemsize == 8 else 7)
@@ -165,10 +191,18 @@ def csr_merge(job: Job) -> Launch:
     )
     preprocess_ms = job.timed_ms(table)
     tile_sums = job.kernel("csr_merge", **defines).bind(
-        tiles, block,
-        np.int32(a.rows), a.offsets.type(a.nnz), tile_row, carry,
-        arrays["row_ptr"], arrays["col"], arrays["val"], job.buffers["x"], y,
-    )  # fmt: skip
+        tiles,
+        block,
+        np.int32(a.rows),
+        a.offsets.type(a.nnz),
+        tile_row,
+        carry,
+        arrays["row_ptr"],
+        arrays["col"],
+        arrays["val"],
+        job.buffers["x"],
+        y,
+    )
     carries = job.kernel("csr_merge_carry", **defines).bind(
         blocks_for(tiles, 256), 256, np.int32(a.rows), np.int32(tiles), tile_row, carry, y
     )
@@ -178,6 +212,9 @@ def csr_merge(job: Job) -> Launch:
         carries()
 
     return job.launch(
-        run, operations=2, preprocess_ms=preprocess_ms, extra_bytes=tile_row.nbytes + carry.nbytes,
+        run,
+        operations=2,
+        preprocess_ms=preprocess_ms,
+        extra_bytes=tile_row.nbytes + carry.nbytes,
         keep=(tile_row, carry),
-    )  # fmt: skip
+    )

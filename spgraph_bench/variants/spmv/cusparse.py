@@ -18,15 +18,7 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import get_format
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.cusparse_library import (
-    OFFSET_TYPES,
-    VALUE_TYPES,
-    coo,
-    csr,
-    handle,
-    missing,
-    refusal,
-)
+from spgraph_bench.variants.cusparse_library import OFFSET_TYPES, VALUE_TYPES, coo, csr, handle, missing, refusal
 
 __all__: list[str] = []
 
@@ -63,17 +55,7 @@ def _spmv(job: Job, create: Callable[[Any], int], algorithm: str, transpose: boo
         if not hasattr(cusparse.SpMVAlg, algorithm):
             raise SkipError(f"this cuSPARSE has no {algorithm}")
         number = int(getattr(cusparse.SpMVAlg, algorithm))
-        scalars = (
-            library,
-            operation,
-            one.ctypes.data,
-            matrix,
-            x_vector,
-            zero.ctypes.data,
-            y_vector,
-            kind,
-            number,
-        )
+        scalars = (library, operation, one.ctypes.data, matrix, x_vector, zero.ctypes.data, y_vector, kind, number)
         size = int(cusparse.sp_mv_buffer_size(*scalars))
         workspace = device.empty(size, np.uint8)
         device.synchronize()
@@ -99,26 +81,50 @@ def _spmv(job: Job, create: Callable[[Any], int], algorithm: str, transpose: boo
     )
 
 
-@variant("spmv", "cusparse-csr-1", format="csr", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_CSR_ALG1, preprocessed")  # fmt: skip
+@variant(
+    "spmv",
+    "cusparse-csr-1",
+    format="csr",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_CSR_ALG1, preprocessed",
+)
 def cusparse_csr_1(job: Job) -> Launch:
     return _spmv(job, csr(job), "CSR_ALG1")
 
 
-@variant("spmv", "cusparse-csr-2", format="csr", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_CSR_ALG2 (deterministic), preprocessed")  # fmt: skip
+@variant(
+    "spmv",
+    "cusparse-csr-2",
+    format="csr",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_CSR_ALG2 (deterministic), preprocessed",
+)
 def cusparse_csr_2(job: Job) -> Launch:
     return _spmv(job, csr(job), "CSR_ALG2")
 
 
-@variant("spmv", "cusparse-coo-1", format="coo", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_COO_ALG1, preprocessed")  # fmt: skip
+@variant(
+    "spmv",
+    "cusparse-coo-1",
+    format="coo",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_COO_ALG1, preprocessed",
+)
 def cusparse_coo_1(job: Job) -> Launch:
     return _spmv(job, coo(job), "COO_ALG1")
 
 
-@variant("spmv", "cusparse-coo-2", format="coo", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_COO_ALG2 (deterministic), preprocessed")  # fmt: skip
+@variant(
+    "spmv",
+    "cusparse-coo-2",
+    format="coo",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_COO_ALG2 (deterministic), preprocessed",
+)
 def cusparse_coo_2(job: Job) -> Launch:
     return _spmv(job, coo(job), "COO_ALG2")
 
@@ -130,47 +136,90 @@ def _csc(job: Job) -> Callable[[Any], int]:
         offsets = int(getattr(cusparse.IndexType, OFFSET_TYPES[arrays["col_ptr"].dtype]))
         return int(
             cusparse.create_csc(
-                a.rows, a.cols, a.nnz, arrays["col_ptr"].ptr, arrays["row"].ptr, arrays["val"].ptr,
-                offsets, int(cusparse.IndexType.INDEX_32I), int(cusparse.IndexBase.ZERO),
+                a.rows,
+                a.cols,
+                a.nnz,
+                arrays["col_ptr"].ptr,
+                arrays["row"].ptr,
+                arrays["val"].ptr,
+                offsets,
+                int(cusparse.IndexType.INDEX_32I),
+                int(cusparse.IndexBase.ZERO),
                 VALUE_TYPES[a.dtype],
             )
-        )  # fmt: skip
+        )
 
     return create
 
 
-@variant("spmv", "cusparse-csc-1", format="csc", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_CSR_ALG1 on CSC, preprocessed")  # fmt: skip
+@variant(
+    "spmv",
+    "cusparse-csc-1",
+    format="csc",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_CSR_ALG1 on CSC, preprocessed",
+)
 def cusparse_csc_1(job: Job) -> Launch:
     return _spmv(job, _csc(job), "CSR_ALG1")
 
 
-@variant("spmv", "cusparse-csc-2", format="csc", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_CSR_ALG2 on CSC, preprocessed")  # fmt: skip
+@variant(
+    "spmv",
+    "cusparse-csc-2",
+    format="csc",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_CSR_ALG2 on CSC, preprocessed",
+)
 def cusparse_csc_2(job: Job) -> Launch:
     return _spmv(job, _csc(job), "CSR_ALG2")
 
 
-@variant("spmv-transposed", "cusparse-csr-1", format="csr", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_CSR_ALG1, transposed, preprocessed")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "cusparse-csr-1",
+    format="csr",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_CSR_ALG1, transposed, preprocessed",
+)
 def cusparse_csr_1_transposed(job: Job) -> Launch:
     return _spmv(job, csr(job), "CSR_ALG1", transpose=True)
 
 
-@variant("spmv-transposed", "cusparse-csc-1", format="csc", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_CSR_ALG1 on CSC, transposed, preprocessed")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "cusparse-csc-1",
+    format="csc",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_CSR_ALG1 on CSC, transposed, preprocessed",
+)
 def cusparse_csc_1_transposed(job: Job) -> Launch:
     return _spmv(job, _csc(job), "CSR_ALG1", transpose=True)
 
 
-@variant("spmv-transposed", "cusparse-csc-2", format="csc", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_CSR_ALG2 on CSC, transposed, preprocessed")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "cusparse-csc-2",
+    format="csc",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_CSR_ALG2 on CSC, transposed, preprocessed",
+)
 def cusparse_csc_2_transposed(job: Job) -> Launch:
     return _spmv(job, _csc(job), "CSR_ALG2", transpose=True)
 
 
-@variant("spmv", "cusparse-sell", format="sell", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_SELL_ALG1, slices of 32 rows, not sorted")  # fmt: skip
+@variant(
+    "spmv",
+    "cusparse-sell",
+    format="sell",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_SELL_ALG1, slices of 32 rows, not sorted",
+)
 def cusparse_sell(job: Job) -> Launch:
     """cuSPARSE has SELL without a permutation, stored as ours: slot-major slices, -1 for padding.
 
@@ -191,11 +240,20 @@ def cusparse_sell(job: Job) -> Launch:
         offsets = int(getattr(cusparse.IndexType, OFFSET_TYPES[a.offsets]))
         return int(
             cusparse.create_sliced_ell(
-                a.rows, a.cols, a.nnz, len(a.val), 32, arrays["slice_ptr"].ptr, arrays["col"].ptr,
-                arrays["val"].ptr, offsets, int(cusparse.IndexType.INDEX_32I), int(cusparse.IndexBase.ZERO),
+                a.rows,
+                a.cols,
+                a.nnz,
+                len(a.val),
+                32,
+                arrays["slice_ptr"].ptr,
+                arrays["col"].ptr,
+                arrays["val"].ptr,
+                offsets,
+                int(cusparse.IndexType.INDEX_32I),
+                int(cusparse.IndexBase.ZERO),
                 VALUE_TYPES[a.dtype],
             )
-        )  # fmt: skip
+        )
 
     launch = _spmv(job, create, "SELL_ALG1")
     if a is not job.packed:
@@ -203,8 +261,14 @@ def cusparse_sell(job: Job) -> Launch:
     return launch
 
 
-@variant("spmv", "cusparse-bsr", format="bsr", library="cuSPARSE", missing=missing,
-         about="CUSPARSE_SPMV_BSR_ALG1, square blocks by rows")  # fmt: skip
+@variant(
+    "spmv",
+    "cusparse-bsr",
+    format="bsr",
+    library="cuSPARSE",
+    missing=missing,
+    about="CUSPARSE_SPMV_BSR_ALG1, square blocks by rows",
+)
 def cusparse_bsr(job: Job) -> Launch:
     a, arrays = job.packed, job.arrays
     r, c = a.block_rows, a.block_cols
@@ -217,10 +281,20 @@ def cusparse_bsr(job: Job) -> Launch:
         offsets = int(getattr(cusparse.IndexType, OFFSET_TYPES[a.offsets]))
         return int(
             cusparse.create_bsr(
-                a.rows // r, a.cols // c, a.blocks, r, c, arrays["block_ptr"].ptr, arrays["block_col"].ptr,
-                arrays["block_val"].ptr, offsets, int(cusparse.IndexType.INDEX_32I),
-                int(cusparse.IndexBase.ZERO), VALUE_TYPES[a.dtype], int(cusparse.Order.ROW),
+                a.rows // r,
+                a.cols // c,
+                a.blocks,
+                r,
+                c,
+                arrays["block_ptr"].ptr,
+                arrays["block_col"].ptr,
+                arrays["block_val"].ptr,
+                offsets,
+                int(cusparse.IndexType.INDEX_32I),
+                int(cusparse.IndexBase.ZERO),
+                VALUE_TYPES[a.dtype],
+                int(cusparse.Order.ROW),
             )
-        )  # fmt: skip
+        )
 
     return _spmv(job, create, "BSR_ALG1")

@@ -16,16 +16,10 @@ from spgraph_bench.variants.grids import blocks_for
 __all__ = ["lines_of", "stride_of"]
 
 _DIA_BLOCK = Parameter(
-    "auto",
-    "threads per block; auto: 512, with less than a million rows 256",
-    ("auto", 64, 128, 256, 512, 1024),
+    "auto", "threads per block; auto: 512, with less than a million rows 256", ("auto", 64, 128, 256, 512, 1024)
 )
 _DIA_AHEAD = Parameter(14, "diagonals read before the first is used", (2, 4, 8, 14, 28))
-_DIA = {
-    "block": _DIA_BLOCK,
-    "rows": Parameter(1, "neighbouring rows per thread", (1, 2, 4)),
-    "ahead": _DIA_AHEAD,
-}
+_DIA = {"block": _DIA_BLOCK, "rows": Parameter(1, "neighbouring rows per thread", (1, 2, 4)), "ahead": _DIA_AHEAD}
 _DIA_JIT = {
     "block": _DIA_BLOCK,
     "ahead": _DIA_AHEAD,
@@ -37,10 +31,7 @@ _DIA_JIT = {
         (1, 64),
     ),
     "from": Parameter(
-        100_000,
-        "nonzeros from which a kernel is compiled for the matrix; fewer: skipped",
-        None,
-        (0, 2**31 - 1),
+        100_000, "nonzeros from which a kernel is compiled for the matrix; fewer: skipped", None, (0, 2**31 - 1)
     ),
 }
 _MOST_DIAGONALS = 64
@@ -68,13 +59,18 @@ def _dia_block(job: Job) -> int:
 
 def _grouped(job: Job, tunables: Mapping[str, Parameter]) -> dict[str, str]:
     """-D for dia.cu that matrices share."""
-    defines = changed(job.params, tunables, **{"SPG_ROWS": "rows"} if "rows" in tunables else {},
-                      SPG_AHEAD="ahead")  # fmt: skip
+    defines = changed(job.params, tunables, **{"SPG_ROWS": "rows"} if "rows" in tunables else {}, SPG_AHEAD="ahead")
     return defines | ({"SPG_GROUP": str(job.packed.group)} if job.packed.group > 1 else {})
 
 
-@variant("spmv", "dia", format="dia", source="spmv/dia.cu", tunables=_DIA,
-         about="by diagonals, a thread per row, no column indices")  # fmt: skip
+@variant(
+    "spmv",
+    "dia",
+    format="dia",
+    source="spmv/dia.cu",
+    tunables=_DIA,
+    about="by diagonals, a thread per row, no column indices",
+)
 def dia(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, _dia_block(job)
     defines = _grouped(job, _DIA)
@@ -83,23 +79,36 @@ def dia(job: Job) -> Launch:
         defines["SPG_BLOCK"] = str(block)
     return job.launch(
         job.kernel("dia", **defines).bind(
-            blocks_for(blocks_for(a.rows, job.params["rows"]), block), block,
-            np.int32(a.rows), np.int32(a.cols), np.int32(a.diagonals), np.int32(lowest), np.int32(highest),
-            arrays["diag"], arrays["data"], job.buffers["x"], job.buffers["y"],
+            blocks_for(blocks_for(a.rows, job.params["rows"]), block),
+            block,
+            np.int32(a.rows),
+            np.int32(a.cols),
+            np.int32(a.diagonals),
+            np.int32(lowest),
+            np.int32(highest),
+            arrays["diag"],
+            arrays["data"],
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )
 
 
-@variant("spmv", "dia-jit", format="dia", source="spmv/dia.cu", tunables=_DIA_JIT, for_matrix=True,
-         about="as dia, compiled for this matrix: its diagonals are constants of the kernel")  # fmt: skip
+@variant(
+    "spmv",
+    "dia-jit",
+    format="dia",
+    source="spmv/dia.cu",
+    tunables=_DIA_JIT,
+    for_matrix=True,
+    about="as dia, compiled for this matrix: its diagonals are constants of the kernel",
+)
 def dia_jit(job: Job) -> Launch:
     a, block = job.packed, _dia_block(job)
     if not 0 < a.diagonals <= _MOST_DIAGONALS:
         raise SkipError(f"{a.diagonals:,} diagonals; 1 to {_MOST_DIAGONALS} can be compiled in")
     if a.nnz < job.params["from"]:
-        raise SkipError(
-            f"{a.nnz:,} nonzeros; a compile is worth it from {job.params['from']:,} on: --param from=0"
-        )
+        raise SkipError(f"{a.nnz:,} nonzeros; a compile is worth it from {job.params['from']:,} on: --param from=0")
     stride = stride_of(a.diag, block)
     resident = job.device.info().multiprocessors * max(1, 2048 // block)
     lines = int(job.decide("lines", lines_of(a.rows, stride, block, resident))) if stride else 1
@@ -110,7 +119,6 @@ def dia_jit(job: Job) -> Launch:
         blocks = blocks_for(blocks_for(a.rows, stride), lines) * (stride // block)
     return job.launch(
         job.kernel_for_matrix("dia_fixed", **defines).bind(
-            blocks, block, np.int32(a.rows), np.int32(a.cols), job.arrays["data"],
-            job.buffers["x"], job.buffers["y"],
+            blocks, block, np.int32(a.rows), np.int32(a.cols), job.arrays["data"], job.buffers["x"], job.buffers["y"]
         )
-    )  # fmt: skip
+    )

@@ -35,36 +35,65 @@ def _row_defines(job: Job, columns: str) -> dict[str, str]:
     return differing({"SPG_AHEAD": 6}, SPG_AHEAD=ahead) | large(job.params["block"])
 
 
-@variant("spmv", "ell", format="ell", source="spmv/ell.cu", tunables=BLOCK | _AHEAD,
-         about="a thread per row, coalesced slots")  # fmt: skip
+@variant(
+    "spmv",
+    "ell",
+    format="ell",
+    source="spmv/ell.cu",
+    tunables=BLOCK | _AHEAD,
+    about="a thread per row, coalesced slots",
+)
 def ell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
         job.kernel("ell", **_row_defines(job, "col")).bind(
-            blocks_for(a.rows, block), block,
-            np.int32(a.rows), np.int32(a.slots), arrays["col"], arrays["val"],
-            job.buffers["x"], job.buffers["y"],
+            blocks_for(a.rows, block),
+            block,
+            np.int32(a.rows),
+            np.int32(a.slots),
+            arrays["col"],
+            arrays["val"],
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )
 
 
-@variant("spmv", "hyb", format="hyb", source="spmv/hyb.cu", tunables=BLOCK | STEPS | _AHEAD,
-         about="ELL part by rows, COO tail by warp-segmented sums: two launches")  # fmt: skip
+@variant(
+    "spmv",
+    "hyb",
+    format="hyb",
+    source="spmv/hyb.cu",
+    tunables=BLOCK | STEPS | _AHEAD,
+    about="ELL part by rows, COO tail by warp-segmented sums: two launches",
+)
 def hyb(job: Job) -> Launch:
     a, arrays, block, steps = job.packed, job.arrays, job.params["block"], job.params["steps"]
     x, y = job.buffers["x"], job.buffers["y"]
     defines = _row_defines(job, "ell_col") | (segment_defines(job, "coo_col") if a.tail else {})
     rows = job.kernel("hyb_ell", **defines).bind(
-        blocks_for(a.rows, block), block,
-        np.int32(a.rows), np.int32(a.slots), arrays["ell_col"], arrays["ell_val"], x, y,
-    )  # fmt: skip
+        blocks_for(a.rows, block),
+        block,
+        np.int32(a.rows),
+        np.int32(a.slots),
+        arrays["ell_col"],
+        arrays["ell_val"],
+        x,
+        y,
+    )
     if not a.tail:
         return job.launch(rows)
     tail = job.kernel("hyb_tail", **defines).bind(
-        blocks_for(blocks_for(a.tail, steps), block), block,
-        a.offsets.type(a.tail), np.int32(steps),
-        arrays["coo_row"], arrays["coo_col"], arrays["coo_val"], x, y,
-    )  # fmt: skip
+        blocks_for(blocks_for(a.tail, steps), block),
+        block,
+        a.offsets.type(a.tail),
+        np.int32(steps),
+        arrays["coo_row"],
+        arrays["coo_col"],
+        arrays["coo_val"],
+        x,
+        y,
+    )
 
     def run() -> None:
         rows()
@@ -73,27 +102,52 @@ def hyb(job: Job) -> Launch:
     return job.launch(run, operations=2)
 
 
-@variant("spmv", "jds", format="jds", source="spmv/jds.cu", tunables=BLOCK,
-         about="a thread per row, rows sorted by length, coalesced slots without padding")  # fmt: skip
+@variant(
+    "spmv",
+    "jds",
+    format="jds",
+    source="spmv/jds.cu",
+    tunables=BLOCK,
+    about="a thread per row, rows sorted by length, coalesced slots without padding",
+)
 def jds(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
         job.kernel("jds").bind(
-            blocks_for(a.rows, block), block,
-            np.int32(a.rows), np.int32(a.slots), arrays["perm"], arrays["slot_start"],
-            arrays["col"], arrays["val"], job.buffers["x"], job.buffers["y"],
+            blocks_for(a.rows, block),
+            block,
+            np.int32(a.rows),
+            np.int32(a.slots),
+            arrays["perm"],
+            arrays["slot_start"],
+            arrays["col"],
+            arrays["val"],
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )
 
 
-@variant("spmv", "sell", format="sell", source="spmv/sell.cu", tunables=BLOCK | _AHEAD,
-         about="a thread per row, slices of 32 rows each as wide as their longest")  # fmt: skip
+@variant(
+    "spmv",
+    "sell",
+    format="sell",
+    source="spmv/sell.cu",
+    tunables=BLOCK | _AHEAD,
+    about="a thread per row, slices of 32 rows each as wide as their longest",
+)
 def sell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
         job.kernel("sell", **_row_defines(job, "col")).bind(
-            blocks_for(a.rows, block), block,
-            np.int32(a.rows), arrays["slice_ptr"], arrays.get("perm"), arrays["col"], arrays["val"],
-            job.buffers["x"], job.buffers["y"],
+            blocks_for(a.rows, block),
+            block,
+            np.int32(a.rows),
+            arrays["slice_ptr"],
+            arrays.get("perm"),
+            arrays["col"],
+            arrays["val"],
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )

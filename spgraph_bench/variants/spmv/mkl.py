@@ -36,8 +36,14 @@ def _mkl(job: Job, operation: int) -> Launch:
     preprocess_ms = (time.perf_counter() - start) * 1e3
     call = functools.partial(
         matrix.routine("mv"),
-        operation, matrix.scalar(1), matrix.pointer, GENERAL, address(x), matrix.scalar(0), address(y),
-    )  # fmt: skip
+        operation,
+        matrix.scalar(1),
+        matrix.pointer,
+        GENERAL,
+        address(x),
+        matrix.scalar(0),
+        address(y),
+    )
 
     def run() -> None:
         checked(call(), "mv")
@@ -51,13 +57,27 @@ def _mkl(job: Job, operation: int) -> Launch:
     )
 
 
-@variant("spmv", "mkl", format="csr", library="MKL", where="cpu", missing=missing,
-         about="mkl_sparse_?_mv, optimised for many calls, all cores")  # fmt: skip
+@variant(
+    "spmv",
+    "mkl",
+    format="csr",
+    library="MKL",
+    where="cpu",
+    missing=missing,
+    about="mkl_sparse_?_mv, optimised for many calls, all cores",
+)
 def mkl_csr(job: Job) -> Launch:
     return _mkl(job, NOT_TRANSPOSED)
 
 
-@variant("spmv-transposed", "mkl", format="csr", library="MKL", where="cpu", missing=missing,
-         about="mkl_sparse_?_mv, transposed, optimised for many calls, all cores")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "mkl",
+    format="csr",
+    library="MKL",
+    where="cpu",
+    missing=missing,
+    about="mkl_sparse_?_mv, transposed, optimised for many calls, all cores",
+)
 def mkl_transposed(job: Job) -> Launch:
     return _mkl(job, TRANSPOSED)

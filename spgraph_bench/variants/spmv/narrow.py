@@ -62,8 +62,14 @@ def _tunables(name: str) -> Mapping[str, Parameter]:
     return get_variant("spmv", name).tunables
 
 
-@variant("spmv", "csr-16", format="csr-16", source="spmv/csr_16.cu", tunables=_CSR_16,
-         about="columns in 16 bits, blocks of equal work")  # fmt: skip
+@variant(
+    "spmv",
+    "csr-16",
+    format="csr-16",
+    source="spmv/csr_16.cu",
+    tunables=_CSR_16,
+    about="columns in 16 bits, blocks of equal work",
+)
 def csr_16(job: Job) -> Launch:
     launch = _csr_16(job, _CSR_16)
     job.decide("threads", 1024 if job.dtype.itemsize == 8 else 1280)  # as in the kernel
@@ -74,74 +80,139 @@ def _csr_16(job: Job, tunables: Mapping[str, Parameter]) -> Launch:
     return adaptive(job, "csr_16", [job.arrays[name] for name in ("offset", "base", "val")], tunables)
 
 
-@variant("spmv", "pattern-csr", format="pattern-csr", source="spmv/pattern_csr.cu", tunables=ADAPTIVE,
-         about="one value for all entries, blocks of equal work")  # fmt: skip
+@variant(
+    "spmv",
+    "pattern-csr",
+    format="pattern-csr",
+    source="spmv/pattern_csr.cu",
+    tunables=ADAPTIVE,
+    about="one value for all entries, blocks of equal work",
+)
 def pattern_csr(job: Job) -> Launch:
     job = _bare(job, "val")
     return adaptive(job, "pattern_csr", [job.arrays["col"], job.arrays["val"]])
 
 
-@variant("spmv-transposed", "pattern-csc", format="pattern-csc", source="spmv/pattern_csr.cu",
-         tunables=ADAPTIVE, about="CSC as CSR of A^T: one value for all entries")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "pattern-csc",
+    format="pattern-csc",
+    source="spmv/pattern_csr.cu",
+    tunables=ADAPTIVE,
+    about="CSC as CSR of A^T: one value for all entries",
+)
 def pattern_csc(job: Job) -> Launch:
     return pattern_csr(turned(job))
 
 
-@variant("spmv", "pattern-csr-16", format="pattern-csr-16", source="spmv/pattern_csr_16.cu",
-         tunables=_PATTERN_16, about="columns in 16 bits, one value for all entries")  # fmt: skip
+@variant(
+    "spmv",
+    "pattern-csr-16",
+    format="pattern-csr-16",
+    source="spmv/pattern_csr_16.cu",
+    tunables=_PATTERN_16,
+    about="columns in 16 bits, one value for all entries",
+)
 def pattern_csr_16(job: Job) -> Launch:
     return _csr_16(_bare(job, "val"), _PATTERN_16)
 
 
-@variant("spmv", "pattern-coo", format="pattern-coo", source="spmv/pattern_coo.cu",
-         tunables=_tunables("coo-segmented"),
-         about="as coo-segmented, one value for all entries")  # fmt: skip
+@variant(
+    "spmv",
+    "pattern-coo",
+    format="pattern-coo",
+    source="spmv/pattern_coo.cu",
+    tunables=_tunables("coo-segmented"),
+    about="as coo-segmented, one value for all entries",
+)
 def pattern_coo(job: Job) -> Launch:
     return coo.coo_segmented(_bare(job, "val"))
 
 
-@variant("spmv", "pattern-ell", format="pattern-ell", source="spmv/pattern_ell.cu", tunables=_tunables("ell"),
-         about="as ell, one value for all entries")  # fmt: skip
+@variant(
+    "spmv",
+    "pattern-ell",
+    format="pattern-ell",
+    source="spmv/pattern_ell.cu",
+    tunables=_tunables("ell"),
+    about="as ell, one value for all entries",
+)
 def pattern_ell(job: Job) -> Launch:
     return ell.ell(_bare(job, "val"))
 
 
-@variant("spmv", "pattern-hyb", format="pattern-hyb", source="spmv/pattern_hyb.cu", tunables=_tunables("hyb"),
-         about="as hyb, one value for all entries")  # fmt: skip
+@variant(
+    "spmv",
+    "pattern-hyb",
+    format="pattern-hyb",
+    source="spmv/pattern_hyb.cu",
+    tunables=_tunables("hyb"),
+    about="as hyb, one value for all entries",
+)
 def pattern_hyb(job: Job) -> Launch:
     return ell.hyb(_bare(job, "ell_val", "coo_val"))
 
 
-@variant("spmv", "pattern-jds", format="pattern-jds", source="spmv/pattern_jds.cu", tunables=_tunables("jds"),
-         about="as jds, one value for all entries")  # fmt: skip
+@variant(
+    "spmv",
+    "pattern-jds",
+    format="pattern-jds",
+    source="spmv/pattern_jds.cu",
+    tunables=_tunables("jds"),
+    about="as jds, one value for all entries",
+)
 def pattern_jds(job: Job) -> Launch:
     return ell.jds(_bare(job, "val"))
 
 
-@variant("spmv", "pattern-dia", format="pattern-dia", source="spmv/pattern_dia.cu", tunables=_DIA,
-         about="a bit for each place on a diagonal, a warp for slices of 32 rows")  # fmt: skip
+@variant(
+    "spmv",
+    "pattern-dia",
+    format="pattern-dia",
+    source="spmv/pattern_dia.cu",
+    tunables=_DIA,
+    about="a bit for each place on a diagonal, a warp for slices of 32 rows",
+)
 def pattern_dia(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     value = _value(job)
     defines = changed(job.params, _DIA, SPG_AHEAD="ahead", SPG_SLICES="slices") | large(block)
     return job.launch(
         job.kernel("pattern_dia", **defines).bind(
-            -(-a.rows // (block * job.params["slices"])), block,
-            np.int32(a.rows), np.int32(a.diagonals), arrays["diag"], arrays["mask"], value,
-            job.buffers["x"], job.buffers["y"],
+            -(-a.rows // (block * job.params["slices"])),
+            block,
+            np.int32(a.rows),
+            np.int32(a.diagonals),
+            arrays["diag"],
+            arrays["mask"],
+            value,
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )
 
 
-@variant("spmv", "pattern-sell", format="pattern-sell", source="spmv/pattern_sell.cu", tunables=_SELL,
-         about="as sell, one value for all entries")  # fmt: skip
+@variant(
+    "spmv",
+    "pattern-sell",
+    format="pattern-sell",
+    source="spmv/pattern_sell.cu",
+    tunables=_SELL,
+    about="as sell, one value for all entries",
+)
 def pattern_sell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     value = _value(job)
     return job.launch(
         job.kernel("pattern_sell", **changed(job.params, _SELL, SPG_AHEAD="ahead")).bind(
-            -(-a.rows // block), block,
-            np.int32(a.rows), arrays["slice_ptr"], arrays.get("perm"), arrays["col"], value,
-            job.buffers["x"], job.buffers["y"],
+            -(-a.rows // block),
+            block,
+            np.int32(a.rows),
+            arrays["slice_ptr"],
+            arrays.get("perm"),
+            arrays["col"],
+            value,
+            job.buffers["x"],
+            job.buffers["y"],
         )
-    )  # fmt: skip
+    )

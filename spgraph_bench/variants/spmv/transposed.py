@@ -26,9 +26,8 @@ def _scatter(job: Job, lines: int, ptr: Buffer, index: Buffer) -> Launch:
     mean = a.nnz / max(lines, 1)
     threads = job.decide("threads", next((t for t in (2, 4, 8, 16) if t >= mean), 32))
     add = job.kernel("scatter", **differing({"SPG_THREADS": 8}, SPG_THREADS=threads)).bind(
-        -(-threads * lines // block), block,
-        np.int32(lines), ptr, index, job.arrays["val"], job.buffers["x"], y,
-    )  # fmt: skip
+        -(-threads * lines // block), block, np.int32(lines), ptr, index, job.arrays["val"], job.buffers["x"], y
+    )
 
     def run() -> None:
         job.device.fill(y, 0)
@@ -37,14 +36,26 @@ def _scatter(job: Job, lines: int, ptr: Buffer, index: Buffer) -> Launch:
     return job.launch(run, operations=2)
 
 
-@variant("spmv", "csc-scatter", format="csc", source="spmv/scatter.cu", tunables=_SCATTER,
-         about="a few threads per column, atomicAdd into y")  # fmt: skip
+@variant(
+    "spmv",
+    "csc-scatter",
+    format="csc",
+    source="spmv/scatter.cu",
+    tunables=_SCATTER,
+    about="a few threads per column, atomicAdd into y",
+)
 def csc_scatter(job: Job) -> Launch:
     return _scatter(job, job.packed.cols, job.arrays["col_ptr"], job.arrays["row"])
 
 
-@variant("spmv-transposed", "csr-scatter", format="csr", source="spmv/scatter.cu", tunables=_SCATTER,
-         about="a few threads per row, atomicAdd into y")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "csr-scatter",
+    format="csr",
+    source="spmv/scatter.cu",
+    tunables=_SCATTER,
+    about="a few threads per row, atomicAdd into y",
+)
 def csr_scatter(job: Job) -> Launch:
     return _scatter(job, job.packed.rows, job.arrays["row_ptr"], job.arrays["col"])
 
@@ -68,31 +79,61 @@ def _tunables(name: str) -> Mapping[str, Parameter]:
     return get_variant("spmv", name).tunables
 
 
-@variant("spmv-transposed", "csc-scalar", format="csc", source="spmv/csr_scalar.cu",
-         tunables=_tunables("csr-scalar"), about="CSC as CSR of A^T: a thread per column")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "csc-scalar",
+    format="csc",
+    source="spmv/csr_scalar.cu",
+    tunables=_tunables("csr-scalar"),
+    about="CSC as CSR of A^T: a thread per column",
+)
 def csc_scalar(job: Job) -> Launch:
     return csr.csr_scalar(turned(job))
 
 
-@variant("spmv-transposed", "csc-vector", format="csc", source="spmv/csr_vector.cu",
-         tunables=_tunables("csr-vector"), about="CSC as CSR of A^T: a warp per column")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "csc-vector",
+    format="csc",
+    source="spmv/csr_vector.cu",
+    tunables=_tunables("csr-vector"),
+    about="CSC as CSR of A^T: a warp per column",
+)
 def csc_vector(job: Job) -> Launch:
     return csr.csr_vector(turned(job))
 
 
-@variant("spmv-transposed", "csc-subwarp", format="csc", source="spmv/csr_subwarp.cu",
-         tunables=_tunables("csr-subwarp"), about="CSC as CSR of A^T: 2 to 32 threads a column")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "csc-subwarp",
+    format="csc",
+    source="spmv/csr_subwarp.cu",
+    tunables=_tunables("csr-subwarp"),
+    about="CSC as CSR of A^T: 2 to 32 threads a column",
+)
 def csc_subwarp(job: Job) -> Launch:
     return csr.csr_subwarp(turned(job))
 
 
-@variant("spmv-transposed", "csc-adaptive", format="csc", source="spmv/csr_adaptive.cu",
-         tunables=_tunables("csr-adaptive"), about="CSC as CSR of A^T: blocks of equal work")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "csc-adaptive",
+    format="csc",
+    source="spmv/csr_adaptive.cu",
+    tunables=_tunables("csr-adaptive"),
+    about="CSC as CSR of A^T: blocks of equal work",
+)
 def csc_adaptive(job: Job) -> Launch:
     return csr_balanced.csr_adaptive(turned(job))
 
 
-@variant("spmv-transposed", "csc-merge", format="csc", source="spmv/csr_merge.cu",
-         tunables=_tunables("csr-merge"), about="CSC as CSR of A^T: merge path")  # fmt: skip
+@variant(
+    "spmv-transposed",
+    "csc-merge",
+    format="csc",
+    source="spmv/csr_merge.cu",
+    tunables=_tunables("csr-merge"),
+    about="CSC as CSR of A^T: merge path",
+)
 def csc_merge(job: Job) -> Launch:
     return csr_balanced.csr_merge(turned(job))

@@ -48,9 +48,7 @@ def _launch(job: Job, search: Callable[[int], Callable[[], Lengths]]) -> Launch:
 
 def _weights(job: Job, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     a = job.packed
-    return (
-        a.weight.astype(dtype) if a.value is None else np.full(a.nnz, a.value).astype(job.dtype).astype(dtype)
-    )
+    return a.weight.astype(dtype) if a.value is None else np.full(a.nnz, a.value).astype(job.dtype).astype(dtype)
 
 
 def _as_lengths(length: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Lengths:
@@ -63,8 +61,15 @@ def _as_lengths(length: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Length
     return out
 
 
-@variant("sssp", "scipy", format="weighted-csr", library="scipy", where="cpu", dtypes=("float32", "int32"),
-         about="scipy.sparse.csgraph.dijkstra, one thread, float64")  # fmt: skip
+@variant(
+    "sssp",
+    "scipy",
+    format="weighted-csr",
+    library="scipy",
+    where="cpu",
+    dtypes=("float32", "int32"),
+    about="scipy.sparse.csgraph.dijkstra, one thread, float64",
+)
 def scipy_sssp(job: Job) -> Launch:
     import scipy.sparse as sp
     from scipy.sparse.csgraph import dijkstra
@@ -83,18 +88,23 @@ def scipy_sssp(job: Job) -> Launch:
     return _launch(job, search)
 
 
-@variant("sssp", "graphblas", format="weighted-csr", library="SuiteSparse:GraphBLAS", where="cpu",
-         dtypes=("float32", "int32"), missing=no_graphblas,
-         about="Bellman-Ford by frontier, (min, +) products on all cores")  # fmt: skip
+@variant(
+    "sssp",
+    "graphblas",
+    format="weighted-csr",
+    library="SuiteSparse:GraphBLAS",
+    where="cpu",
+    dtypes=("float32", "int32"),
+    missing=no_graphblas,
+    about="Bellman-Ford by frontier, (min, +) products on all cores",
+)
 def graphblas_sssp(job: Job) -> Launch:
     """Kepner and Gilbert, "Graph algorithms in the language of linear algebra", 2011; the product is of those
     vertices only whose length fell."""
     import graphblas as gb
 
     a, kind = job.packed, job.dtype
-    graph = gb.Matrix.from_csr(
-        a.row_ptr.astype(np.uint64), a.col.astype(np.uint64), _weights(job, kind), ncols=a.cols
-    )
+    graph = gb.Matrix.from_csr(a.row_ptr.astype(np.uint64), a.col.astype(np.uint64), _weights(job, kind), ncols=a.cols)
     best = unreached(kind)
     min_plus = gb.semiring.min_plus[kind]
     cutoff = rounded_cutoff(float(job.options.get("cutoff", -1.0)), kind)

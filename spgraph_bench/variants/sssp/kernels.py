@@ -14,14 +14,7 @@ from spgraph_bench.errors import LaunchError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.sssp import rounded_cutoff
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import (
-    BLOCK,
-    GRID,
-    Stamps,
-    cooperative_shape,
-    needs_cooperative,
-    threads_for,
-)
+from spgraph_bench.variants.grids import BLOCK, GRID, Stamps, cooperative_shape, needs_cooperative, threads_for
 from spgraph_bench.variants.searches import EDGE_BITS, Levels, check_tally
 
 __all__: list[str] = []
@@ -46,9 +39,7 @@ _DELTA = {
 }
 _SMALL = {
     "small_vertices": Parameter(1024, "largest near frontier for one block only", between=(0, 1024)),
-    "small_edges": Parameter(
-        4096, "most out-edges of a near frontier for one block only", between=(0, _MOST)
-    ),
+    "small_edges": Parameter(4096, "most out-edges of a near frontier for one block only", between=(0, _MOST)),
     "small_waiting": Parameter(4096, "largest far pile that one block splits alone", between=(0, _MOST)),
 }
 
@@ -66,9 +57,12 @@ class _Search(Levels):
         self.weight = job.arrays.get("weight")
         self.uniform = kind(1 if packed.value is None else packed.value)
         self.edges: tuple[Arg, ...] = (
-            job.arrays["row_ptr"], job.arrays["col"], self.weight, self.uniform,
+            job.arrays["row_ptr"],
+            job.arrays["col"],
+            self.weight,
+            self.uniform,
             beyond(float(job.options.get("cutoff", -1.0)), job.dtype),
-        )  # fmt: skip
+        )
         self.words, self.least = self.zeros(6, np.uint64), self.zeros(3, np.int32)
         self.piles: tuple[Arg, ...] = (
             self.level,
@@ -83,9 +77,7 @@ class _Search(Levels):
 
     def begin(self, grid: int) -> Callable[[], None]:
         kernel = self.job.kernel("sssp_begin")
-        return kernel.bind(
-            grid, self.job.params["block"], self.n, self.source, self.job.arrays["row_ptr"], *self.piles
-        )
+        return kernel.bind(grid, self.job.params["block"], self.n, self.source, self.job.arrays["row_ptr"], *self.piles)
 
     def delta(self) -> np.generic:
         """How far the threshold rises at first, of the weights' type.
@@ -192,18 +184,13 @@ def _by_host(job: Job, phase: str, far: bool) -> Launch:
 
     def relaxed(k: int, j: int, threshold: int) -> None:
         own = (np.int32(k), np.int32(j), np.int32(threshold)) if far else (np.int32(k),)
-        launch(
-            (0, k, j, threshold),
-            lambda: relax.bind(grid, block, search.n, *search.edges, *search.piles, *own),
-        )
+        launch((0, k, j, threshold), lambda: relax.bind(grid, block, search.n, *search.edges, *search.piles, *own))
 
     def split_off(k: int, j: int, lower: int, upper: int) -> None:
         assert split is not None
         own = (np.int32(k), np.int32(j), np.int32(lower), np.int32(upper))
         row_ptr = job.arrays["row_ptr"]
-        launch(
-            (1, k, j, lower, upper), lambda: split.bind(grid, block, search.n, row_ptr, *search.piles, *own)
-        )
+        launch((1, k, j, lower, upper), lambda: split.bind(grid, block, search.n, row_ptr, *search.piles, *own))
 
     def walk() -> Iterator[Step]:
         begin()
@@ -246,9 +233,7 @@ def _by_host(job: Job, phase: str, far: bool) -> Launch:
             now = time.perf_counter()
             if step:
                 ms = None if job.device.kind == "host" else (now - before) * 1e3
-                done.append(
-                    {"how": step["how"], "ms": ms, "waiting": step["waiting"], "edges": step["edges"]}
-                )
+                done.append({"how": step["how"], "ms": ms, "waiting": step["waiting"], "edges": step["edges"]})
             before = time.perf_counter()
         return done
 
@@ -257,15 +242,28 @@ def _by_host(job: Job, phase: str, far: bool) -> Launch:
     return made
 
 
-@variant("sssp", "frontier", format=_FORMAT, source="sssp/frontier.cu", tunables=BLOCK, dtypes=_DTYPES,
-         about="Bellman-Ford by frontier, one launch a phase")  # fmt: skip
+@variant(
+    "sssp",
+    "frontier",
+    format=_FORMAT,
+    source="sssp/frontier.cu",
+    tunables=BLOCK,
+    dtypes=_DTYPES,
+    about="Bellman-Ford by frontier, one launch a phase",
+)
 def frontier(job: Job) -> Launch:
     return _by_host(job, "sssp_frontier", far=False)
 
 
-@variant("sssp", "near-far", format=_FORMAT, source="sssp/near_far.cu", tunables=BLOCK | _DELTA,
-         dtypes=_DTYPES,
-         about="delta-stepping with a near and a far pile, the host between phases")  # fmt: skip
+@variant(
+    "sssp",
+    "near-far",
+    format=_FORMAT,
+    source="sssp/near_far.cu",
+    tunables=BLOCK | _DELTA,
+    dtypes=_DTYPES,
+    about="delta-stepping with a near and a far pile, the host between phases",
+)
 def near_far(job: Job) -> Launch:
     return _by_host(job, "sssp_relax", far=True)
 
@@ -274,9 +272,16 @@ _HOW = ("near", "near, one block", "split", "split, one block")
 _WATCHED = 1 << 16
 
 
-@variant("sssp", "auto", format=_FORMAT, source="sssp/auto.cu", tunables=GRID | _SMALL | _DELTA,
-         dtypes=_DTYPES, missing=needs_cooperative,
-         about="near and far piles in one launch; small phases by one block alone")  # fmt: skip
+@variant(
+    "sssp",
+    "auto",
+    format=_FORMAT,
+    source="sssp/auto.cu",
+    tunables=GRID | _SMALL | _DELTA,
+    dtypes=_DTYPES,
+    missing=needs_cooperative,
+    about="near and far piles in one launch; small phases by one block alone",
+)
 def auto(job: Job) -> Launch:
     search, p, kernel = _Search(job, far=True), job.params, job.kernel("sssp_auto")
     delta, busy = search.delta(), search.busy()
@@ -287,28 +292,46 @@ def auto(job: Job) -> Launch:
 
     def bound(stamps: Stamps) -> Callable[[], None]:
         return kernel.bind(
-            grid, block, search.n, search.source, *search.edges, delta, busy, *search.piles, handover, told,
-            barrier, *small, stamps.buffer, stamps.size, cooperative=True,
-        )  # fmt: skip
+            grid,
+            block,
+            search.n,
+            search.source,
+            *search.edges,
+            delta,
+            busy,
+            *search.piles,
+            handover,
+            told,
+            barrier,
+            *small,
+            stamps.buffer,
+            stamps.size,
+            cooperative=True,
+        )
 
     def watched() -> list[Step]:
         stamps = Stamps(job.device, min(4 * job.packed.rows + 8, _WATCHED))
         (found,) = stamps.read(bound(stamps))
         return [
             {
-                "how": _HOW[code & 3], "ms": ms, "waiting": code >> 2 if code & 2 else None,
+                "how": _HOW[code & 3],
+                "ms": ms,
+                "waiting": code >> 2 if code & 2 else None,
                 "edges": None if code & 2 else code >> 2,
             }
             for _, code, ms in found
-        ]  # fmt: skip
+        ]
 
     def facts() -> Mapping[str, Any]:
         phases, splits, relaxed, bits = job.device.download(told).tolist()
         last = np.int32(bits).view(job.dtype)
         return {
-            "phases": phases, "splits": splits, "relaxed": relaxed, "delta": _told(delta),
+            "phases": phases,
+            "splits": splits,
+            "relaxed": relaxed,
+            "delta": _told(delta),
             "last_delta": _told(last),
-        }  # fmt: skip
+        }
 
     made = search.launch(bound(Stamps(job.device, 0)), operations=1)
     made.facts, made.steps = facts, watched
