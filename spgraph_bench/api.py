@@ -34,11 +34,10 @@ from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records, to_json_lines
 from spgraph_bench.results.tidy import COLUMNS, paired, tidy
 from spgraph_bench.runner.assembly import generated_matrix
+from spgraph_bench.runner.choosing import chosen_variants, smaller_on_host, vertex_numbers
 from spgraph_bench.runner.run import run
 from spgraph_bench.runner.session import Session
 from spgraph_bench.runner.settings import Settings
-from spgraph_bench.variants import select
-from spgraph_bench.variants.base import Variant
 
 if TYPE_CHECKING:
     import pandas
@@ -256,7 +255,7 @@ def bench(
     if problem not in problems():
         raise UsageError(f"there is no problem {problem!r}", remedy=f"one of {', '.join(problems())}")
     wanted = get_problem(problem)
-    chosen = _chosen(problem, _several(variants), _several(formats))
+    chosen = chosen_variants(problem, _several(variants), _several(formats))
     types = _types(wanted, _several(dtypes))
     if wanted.needs_matrix == (matrix is None):
         what = "needs a matrix" if matrix is None else "makes its own inputs and takes no matrix"
@@ -277,11 +276,9 @@ def bench(
             known = ", ".join(wanted.options) or "it has none"
             raise UsageError(f"{problem} has no option {sorted(unknown)[0]!r}", remedy=known)
         if choice.name == "host":  # emulated kernels are slow
-            own = {k: v for k, v in wanted.host_defaults.items() if not (k == "sources" and "source" in own)} | own
+            own = smaller_on_host(wanted, own) | own
         given = _input(wanted, matrix, own)
-        for name, value in own.items():
-            if wanted.options[name].vertex and isinstance(value, str):
-                own[name] = given.vertex_index(value)
+        own = vertex_numbers(problem, own, given)
         settings = Settings(
             dtypes=types,
             params=dict(params or {}),
@@ -307,21 +304,6 @@ def _input(problem: Problem, matrix: Any, options: Mapping[str, Any]) -> Matrix:
     if not hasattr(matrix, "tocoo") and os.path.lexists(os.fspath(matrix)):
         return readers.read(os.fspath(matrix), replace(ReadOptions(), parallel=problem.parallel))
     return read(matrix)
-
-
-def _chosen(problem: str, names: Sequence[str], formats: Sequence[str]) -> list[Variant]:
-    for glob in names:
-        if not select(problem, [glob]):
-            raise UsageError(f"no variant of {problem} matches {glob!r}", remedy="`spgraph list variants` names them")
-    for glob in formats:
-        if not select(problem, (), [glob]):
-            raise UsageError(
-                f"no variant of {problem} reads a format {glob!r}", remedy="`spgraph list formats` names them"
-            )
-    chosen = select(problem, names, formats)
-    if not chosen:
-        raise UsageError("no variant matches both variants and formats", remedy="leave one of them out")
-    return chosen
 
 
 def _types(problem: Problem, dtypes: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ __all__ = [
     "NothingRanError",
     "SkipError",
     "SpgraphError",
+    "TooLargeError",
     "UsageError",
 ]
 
@@ -72,6 +73,10 @@ class InputError(SpgraphError):
     """A file or recipe that cannot be read (exit status 2)."""
 
     exit_status = 2
+
+
+class TooLargeError(InputError):
+    """An input that takes more memory than there is, known before anything is allocated (exit status 2)."""
 
 
 class CacheError(SpgraphError):

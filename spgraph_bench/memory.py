@@ -12,7 +12,7 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-from spgraph_bench.errors import InputError
+from spgraph_bench.errors import TooLargeError
 from spgraph_bench.units import human_bytes
 
 __all__ = ["available_memory", "oom_kills", "require_memory"]
@@ -32,9 +32,9 @@ def available_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cg
 
 
 def require_memory(needed: int, what: str, place: str | None, remedy: str | None = None) -> None:
-    """InputError if `needed` bytes for `what` are more than there is, before anything is allocated."""
+    """TooLargeError if `needed` bytes for `what` are more than there is, before anything is allocated."""
     if needed > (there := available_memory()):
-        raise InputError(
+        raise TooLargeError(
             f"{what} needs {human_bytes(needed)} of memory, {human_bytes(there)} are available",
             remedy=remedy or "use a machine with more memory",
             place=place,

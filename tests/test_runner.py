@@ -359,3 +359,32 @@ def test_only_libraries_that_run_are_loaded() -> None:
     peers = [get_variant("spmv", name) for name in ("cusparse-csr-1", "cusparse-coo-1", "scipy")]
     assert loaders(peers) == (load,)
     assert loaders([get_variant("spmv", "csr-scalar")]) == ()
+
+
+def test_what_a_format_refuses_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    from spgraph_bench import recipes
+    from spgraph_bench.runner import building
+    from spgraph_bench.runner.run import run
+    from spgraph_bench.runner.session import Session
+    from spgraph_bench.runner.settings import Settings
+    from spgraph_bench.variants import select
+
+    asked: list[str] = []
+    real = building.build_all
+
+    def noted(requests: list[building.Request], **more: object) -> object:
+        asked.extend(request.label for request in requests)
+        return real(requests, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(building, "build_all", noted)
+    chosen = [v for v in select("spmv") if v.name in ("csr-scalar", "pattern-csr", "dia", "bsr")]
+    records: list[Record] = []
+    with Session("host", in_process=True) as session:
+        run(session, recipes.make("rmat:scale=8"), "spmv", chosen, Settings(), records.append, run_id="one")
+        run(session, recipes.make("rmat:scale=8"), "spmv", chosen, Settings(), records.append, done={"dia/float32"})
+    assert {r.variant for r in records if r.status == "ok"} == {"csr-scalar"}
+    assert all(r.reason for r in records if r.status == "skipped")
+    assert len(asked) == 2
+    assert all("csr_scalar" in label for label in asked)
+    assert [r.run for r in records].count("one") == len(chosen)
+    assert len(records) == 2 * len(chosen) - 1

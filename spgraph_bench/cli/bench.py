@@ -18,7 +18,7 @@ from spgraph_bench.cli.problem_options import (
     given_running,
     shared_parameters,
 )
-from spgraph_bench.cli.running import Opened, Request, check_params, chosen_variants, exit_status, run_and_show
+from spgraph_bench.cli.running import Opened, Request, chosen_variants, exit_status, run_and_show
 from spgraph_bench.cli.terminal import console
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ def _help(problem: Problem) -> str:
 
 
 def _run(problem: Problem, given: Mapping[str, Any]) -> int:
+    from spgraph_bench.runner.choosing import check_params
+
     options, own = given_running(problem, given), given_own(problem, given)
     if given.get("hyb_k") is not None:
         options = options.with_param("hyb_k", given["hyb_k"])

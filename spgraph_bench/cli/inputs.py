@@ -6,7 +6,7 @@ import difflib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spgraph_bench.matrix import Matrix
     from spgraph_bench.readers.common import Progress, ReadOptions
 
-__all__ = ["load_matrix", "progress_on_stderr", "vertex_numbers", "warn_of_findings"]
+__all__ = ["load_matrix", "progress_on_stderr", "warn_of_findings"]
 
 _NAMES = "give a path or a recipe; `spgraph list recipes` names them"
 
@@ -61,20 +61,6 @@ def load_matrix(
     if not argument.strip():
         raise InputError("the name of the file is empty", remedy=_NAMES)
     raise InputError(f"{argument}: no such file, and {name!r} is not a recipe", remedy=_advice(argument, name, names))
-
-
-def vertex_numbers(problem: str, options: Mapping[str, Any], matrix: Matrix) -> dict[str, Any]:
-    """`options` of `problem` with vertices, which were given as the input calls them, by their numbers.
-
-    Raises UsageError for one that `matrix` does not have.
-    """
-    from spgraph_bench.problems import get_problem
-
-    declared = get_problem(problem).options
-    return {
-        name: matrix.vertex_index(value) if declared[name].vertex and isinstance(value, str) else value
-        for name, value in options.items()
-    }
 
 
 def _advice(argument: str, name: str, recipes: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ and differ in what they show.
 
 from __future__ import annotations
 
-import difflib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spgraph_bench.cli.inputs import load_matrix, vertex_numbers, warn_of_findings
+from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
 from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import RunOptions
 from spgraph_bench.cli.terminal import console, note, warn
-from spgraph_bench.errors import NothingRanError, UsageError
+from spgraph_bench.errors import NothingRanError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -38,7 +37,6 @@ __all__ = [
     "MATRIX_RECIPE",
     "Opened",
     "Request",
-    "check_params",
     "chosen_variants",
     "exit_status",
     "opened",
@@ -149,6 +147,7 @@ class Opened:
 def opened(request: Request) -> Iterator[Opened]:
     """The device opened, then the input loaded, then the file of records: each tells what is wrong with it."""
     from spgraph_bench.device.probe import choose_device
+    from spgraph_bench.runner.choosing import vertex_numbers
     from spgraph_bench.runner.session import Session
 
     problem, options = request.problem, request.options
@@ -186,7 +185,9 @@ def opened(request: Request) -> Iterator[Opened]:
 
 def _smaller(problem: Problem, own: Mapping[str, Any]) -> dict[str, Any]:
     """`own` with what a problem has as defaults where kernels are emulated."""
-    left = {k: v for k, v in problem.host_defaults.items() if k not in own and not ("source" in own and k == "sources")}
+    from spgraph_bench.runner.choosing import smaller_on_host
+
+    left = smaller_on_host(problem, own)
     if problem.needs_matrix and left:  # without one, the inputs are described in the head of the table
         what = ", ".join(f"{value} {name}" for name, value in left.items())
         note(f"{what}, since kernels are emulated here (--{', --'.join(left)})")
@@ -219,40 +220,9 @@ def run_and_show(
 
 def chosen_variants(problem: str, options: RunOptions) -> Sequence[Variant]:
     """The variants the user asked for. Raises UsageError for globs that fit none."""
-    from spgraph_bench.variants import select, variants
+    from spgraph_bench.runner.choosing import chosen_variants
 
-    everything = variants(problem)
-    for glob in options.variants:
-        if not select(problem, [glob]):
-            close = difflib.get_close_matches(glob, [v.name for v in everything], n=3)
-            hint = f"did you mean {' or '.join(close)}?" if close else "`spgraph list variants` names them"
-            raise UsageError(f"no variant of {problem} matches {glob!r}", remedy=hint)
-    for glob in options.formats:
-        if not select(problem, (), [glob]):
-            close = difflib.get_close_matches(glob, sorted({v.format for v in everything}), n=3)
-            hint = f"did you mean {' or '.join(close)}?" if close else "`spgraph list formats` names them"
-            raise UsageError(f"no variant of {problem} reads a format {glob!r}", remedy=hint)
-    chosen = select(problem, options.variants, options.formats)
-    if not chosen:
-        raise UsageError("no variant matches both --variant and --format", remedy="leave one of them out")
-    return chosen
-
-
-def check_params(chosen: Sequence[Variant], params: Mapping[str, Any]) -> None:
-    """Raises UsageError for a parameter that none of the variants has, or that has a bad value."""
-    from spgraph_bench.formats import get_format
-    from spgraph_bench.runner.prepare import filled_params
-
-    known = {name for v in chosen for name in (*v.tunables, *get_format(v.format).tunables)}
-    for name in params:
-        if name not in known:
-            remedy = f"one of {', '.join(sorted(known))}" if known else "these variants have none"
-            raise UsageError(f"no parameter is called {name!r}", remedy=remedy)
-    for entry in chosen:
-        filled_params(entry, params)
-        form = get_format(entry.format)
-        for name in form.tunables.keys() & params.keys():
-            form.tunables[name].checked(f"{form.name}: {name}", params[name])
+    return chosen_variants(problem, options.variants, options.formats)
 
 
 def exit_status(records: Sequence[Record]) -> int:

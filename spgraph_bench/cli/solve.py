@@ -15,7 +15,7 @@ import click
 
 from spgraph_bench.cli.options import TextParam, parameters_of
 from spgraph_bench.cli.problem_options import ProblemCommand, given_own, given_reading, given_running, shared_parameters
-from spgraph_bench.cli.running import Opened, Request, Write, check_params, exit_status, run_and_show
+from spgraph_bench.cli.running import Opened, Request, Write, exit_status, run_and_show
 from spgraph_bench.cli.terminal import console, note
 from spgraph_bench.errors import UsageError
 
@@ -238,6 +238,7 @@ def _weighted(weights: Literal["file", "ones", "integers"], seed: int) -> Callab
 
 
 def _run(problem: Problem, given: Mapping[str, Any]) -> int:
+    from spgraph_bench.runner.choosing import check_params
     from spgraph_bench.variants import variants
 
     options, own = given_running(problem, given), given_own(problem, given)

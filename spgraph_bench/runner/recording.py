@@ -36,8 +36,11 @@ class Surroundings:
     """Tells records of one run from others."""
 
 
-def surroundings(session: Session, assembled: Assembled, variants: Mapping[str, Variant]) -> Surroundings:
-    """As they are now; with versions of this run's libraries, and whether the GPU is alone."""
+def surroundings(
+    session: Session, assembled: Assembled, variants: Mapping[str, Variant], run_id: str = ""
+) -> Surroundings:
+    """As they are now; with versions of this run's libraries, and whether the GPU is alone. `run_id` is drawn if it is
+    empty."""
     libraries = {v.library for v in variants.values() if v.library}
     info = session.info()
     try:
@@ -48,7 +51,7 @@ def surroundings(session: Session, assembled: Assembled, variants: Mapping[str, 
         versions, alone = {}, None
     environment = {**describe_environment(info.toolkit), "libraries": versions, "gpu_alone": alone}
     matrix, device = describe_matrix(assembled.matrix), describe_device(info)
-    return Surroundings(matrix, device, environment, uuid.uuid4().hex[:12])
+    return Surroundings(matrix, device, environment, run_id or uuid.uuid4().hex[:12])
 
 
 class Recorder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from spgraph_bench.device.base import Limit
 from spgraph_bench.errors import DeviceError
@@ -18,6 +18,7 @@ from spgraph_bench.runner.contact import Contact
 from spgraph_bench.runner.limits import limited
 from spgraph_bench.runner.plan import Cell, planned_cells
 from spgraph_bench.runner.recording import Recorder, surroundings
+from spgraph_bench.runner.refusing import refused_by_format
 from spgraph_bench.runner.rounds import time_cells
 from spgraph_bench.runner.screening import OnAnswer, screen
 from spgraph_bench.runner.session import Session
@@ -41,11 +42,17 @@ def run(
     on_record: Callable[[Record], None],
     progress: Progress = lambda text: None,
     on_answer: OnAnswer | None = None,
+    *,
+    done: Collection[str] = (),
+    run_id: str = "",
 ) -> None:
     """Check and time `variants` on `matrix`; `on_record` gets each record as its cell ends.
 
     `on_answer` gets the columns of the first right answer (of the first case), before anything is timed; the
     arrays are gone after that. For problems whose answer is one of vertices.
+
+    Cells whose key is in `done` have their records already. `run_id`, which all records share, tells them from those
+    of other runs; by default it is drawn.
 
     Whatever happens to a cell is a record (ok, skipped, failed, wrong) with its reason. Raises DeviceError
     when the device cannot be used at all. On KeyboardInterrupt every cell without a record gets one, from
@@ -64,8 +71,8 @@ def run(
     task, refused = limited(
         task, assembled.payload, variants, settings.limits(), lambda limits: _refuse(session, limits)
     )
-    cells = planned_cells(variants, settings.dtypes, settings.reorder)
-    around = surroundings(session, assembled, by_name)
+    cells = [cell for cell in planned_cells(variants, settings.dtypes, settings.reorder) if cell.key not in done]
+    around = surroundings(session, assembled, by_name, run_id)
     records = Recorder(wanted, by_name, task, assembled, settings.seed, info, around, on_record)
 
     def timed(cell: Cell) -> bool:
@@ -76,6 +83,7 @@ def run(
         with Contact(session, task, assembled.payload) as contact:
             lacking = {cell.key: refused[cell.variant] for cell in cells if cell.variant in refused}
             ready = records.without(cells, lacking, "skipped")
+            ready = records.without(ready, refused_by_format(ready, by_name, task, assembled.payload, info), "skipped")
             broken = build(ready, by_name, task, info, progress)
             ready = records.without(ready, broken, "failed")
             right = screen(contact, ready, records, timed, progress, on_answer)

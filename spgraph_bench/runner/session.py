@@ -61,11 +61,13 @@ class Session:
         return self._worker
 
     def worker_with(self, limits: Mapping[Limit, int]) -> Worker:
-        """A worker for a task with these limits, which cannot change once something was launched."""
-        if self._worker is not None and self._limits not in (None, limits):
+        """A worker for a task with these limits, which cannot change once something was launched on a GPU. A task
+        without limits, whose kernels neither launch nor allocate, takes any worker."""
+        if self.device != "host" and limits and self._limits not in (None, limits):
             self.drop_worker()
         worker = self.worker()
-        self._limits = dict(limits)
+        if limits or self._limits is None:
+            self._limits = dict(limits)
         return worker
 
     def info(self) -> DeviceInfo:

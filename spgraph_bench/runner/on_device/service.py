@@ -158,7 +158,7 @@ class Service:
     def load(self, task: Task, payload: Payload | Path) -> None:
         """Take over a task; its payload, or the folder where it is."""
         self._release()
-        for name, value in task.limits.items():
+        for name, value in task.limits.items():  # on a GPU only before the first launch: see Session.worker_with
             if self._limits.get(name) != value:
                 self.device.set_limit(name, value)
                 self._limits[name] = value
