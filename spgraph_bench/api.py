@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from spgraph_bench import readers, recipes, writers
+from spgraph_bench import fetching, readers, recipes, writers
 from spgraph_bench.device.probe import choose_device
 from spgraph_bench.errors import InputError, NothingRanError, UsageError
 from spgraph_bench.matrix import Matrix, Source
@@ -176,7 +176,8 @@ def read(source: Any, **options: Any) -> Matrix:
 
     Parameters
     ----------
-    source : the path of a file, the text of a recipe ("rmat:scale=18"), or a scipy.sparse matrix or array.
+    source : the path of a file, the text of a recipe ("rmat:scale=18"), a name of a collection ("HB/1138_bus",
+        "snap:wiki-Vote": fetched where it is not there yet), or a scipy.sparse matrix or array.
     options : how to read a file, the fields of ``ReadOptions``: ``base=0``, ``symmetrize=True``, ``values="ones"``,
         ``duplicates="min"``, ...
 
@@ -188,6 +189,8 @@ def read(source: Any, **options: Any) -> Matrix:
     text = os.fspath(source)
     if os.path.lexists(text):
         return readers.read(text, wanted)
+    if fetching.is_collection_name(text):
+        return readers.read(str(fetching.fetch(text)), wanted)
     if text.partition(":")[0] in recipes.names():
         if options:
             raise UsageError("options of reading do not apply to a recipe", remedy="set the recipe's own parameters")
@@ -301,8 +304,12 @@ def _input(problem: Problem, matrix: Any, options: Mapping[str, Any]) -> Matrix:
         return generated_matrix(problem, options)
     if isinstance(matrix, Matrix):
         return matrix
-    if not hasattr(matrix, "tocoo") and os.path.lexists(os.fspath(matrix)):
-        return readers.read(os.fspath(matrix), replace(ReadOptions(), parallel=problem.parallel))
+    if not hasattr(matrix, "tocoo"):
+        text = os.fspath(matrix)
+        if not os.path.lexists(text) and fetching.is_collection_name(text):
+            text = str(fetching.fetch(text))
+        if os.path.lexists(text):
+            return readers.read(text, replace(ReadOptions(), parallel=problem.parallel))
     return read(matrix)
 
 

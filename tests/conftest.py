@@ -22,6 +22,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 _ROOT = Path(__file__).resolve().parent.parent
 
+for _site in ("SUITESPARSE", "SNAP", "KONECT"):  # no test asks a server that is not its own
+    os.environ[f"SPGRAPH_{_site}_URL"] = "http://127.0.0.1:9"
+
 
 def _matrices_dir() -> Path | None:
     # Named by the user, in the checkout, or a folder called matrices/ one level below a neighbour.

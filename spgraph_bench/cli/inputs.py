@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spgraph_bench.matrix import Matrix
     from spgraph_bench.readers.common import Progress, ReadOptions
 
-__all__ = ["load_matrix", "progress_on_stderr", "warn_of_findings"]
+__all__ = ["fetched", "load_matrix", "progress_on_stderr", "warn_of_findings"]
 
 _NAMES = "give a path or a recipe; `spgraph list recipes` names them"
 
@@ -30,15 +30,18 @@ _QUIET_SECONDS = 1.0
 def load_matrix(
     argument: str | None, read_options: ReadOptions, default_recipe: str, problem: str | None = None
 ) -> Matrix:
-    """The matrix that `argument` names: a file, `-` for standard input, or a recipe.
+    """The matrix that `argument` names: a file, `-` for standard input, a recipe, or a name of a collection
+    ("HB/1138_bus", "snap:wiki-Vote"), which is fetched where it is not there yet.
 
     `problem` says what parallel edges mean where the user does not: their sum, or the least. None as the
     argument takes `default_recipe` and says so. A file wins over a recipe of the same name. Raises InputError
     with close matches where there is neither, UsageError where options of reading meet a recipe.
     """
-    from spgraph_bench import readers, recipes
+    from spgraph_bench import fetching, readers, recipes
     from spgraph_bench.problems import get_problem
 
+    if argument is not None and not os.path.lexists(argument) and fetching.is_collection_name(argument):
+        argument = fetched(argument)
     if argument is not None and (argument == "-" or os.path.lexists(argument)):
         if problem is not None:
             read_options = replace(read_options, parallel=get_problem(problem).parallel)
@@ -61,6 +64,18 @@ def load_matrix(
     if not argument.strip():
         raise InputError("the name of the file is empty", remedy=_NAMES)
     raise InputError(f"{argument}: no such file, and {name!r} is not a recipe", remedy=_advice(argument, name, names))
+
+
+def fetched(name: str) -> str:
+    """The path of the file of a collection that `name` names; it is fetched where it is not there yet."""
+    from spgraph_bench import fetching
+    from spgraph_bench.fetching import Remote
+
+    def started(remote: Remote, place: Path) -> None:
+        note(f"fetching {remote.url} to {place}")
+
+    with progress_on_stderr(f"fetching {name}") as progress:
+        return str(fetching.fetch(name, progress=progress, on_start=started))
 
 
 def _advice(argument: str, name: str, recipes: Sequence[str]) -> str:

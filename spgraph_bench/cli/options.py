@@ -35,6 +35,7 @@ else:
 __all__ = [
     "Decorator",
     "RunOptions",
+    "Seconds",
     "TextParam",
     "WholeParam",
     "collected",
@@ -137,7 +138,7 @@ matrix_argument = click.argument("argument", metavar="[FILE|RECIPE]", required=F
 """A path, `-` for standard input, or a recipe: what ``load_matrix`` of cli/inputs.py takes."""
 
 
-class _Seconds(click.FloatRange):
+class Seconds(click.FloatRange):
     """A positive, finite time; FloatRange alone lets nan through."""
 
     def __init__(self) -> None:
@@ -209,7 +210,7 @@ _RUN: tuple[Decorator, ...] = (
     device_option,
     click.option(
         "--time-limit",
-        type=_Seconds(),
+        type=Seconds(),
         default=RunOptions.time_limit,
         show_default=True,
         metavar="SECONDS",
@@ -237,7 +238,7 @@ _RUN: tuple[Decorator, ...] = (
     click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers."),
     click.option(
         "--watchdog",
-        type=_Seconds(),
+        type=Seconds(),
         default=RunOptions.watchdog,
         show_default=True,
         metavar="SECONDS",
