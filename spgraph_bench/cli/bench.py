@@ -10,6 +10,7 @@ import click
 
 from spgraph_bench.cli.exporting import export_options, exports_of
 from spgraph_bench.cli.options import parameters_of
+from spgraph_bench.cli.plotting import check_plot, plot_option, result_drawing, show_plot
 from spgraph_bench.cli.problem_options import (
     ProblemCommand,
     flag_of,
@@ -80,7 +81,8 @@ def _parameters(problem: Problem) -> list[click.Parameter]:
         _RANK,
         export_options,
     ]
-    return [*shared_parameters(problem, choose=True), *parameters_of(*further)]
+    plot = plot_option("the answer, times with their intervals (or counts), and the roofline")
+    return [*shared_parameters(problem, choose=True), *parameters_of(*further), plot]
 
 
 def _help(problem: Problem) -> str:
@@ -119,6 +121,7 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     )
     offsets, exports = given.get("offsets", "auto"), exports_of(given)
     exports.check()
+    check_plot(given["plot"], options.json)
 
     def go(bench: Opened) -> None:
         bench.run(
@@ -132,6 +135,8 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
         if not options.json and records:
             _print_table(records, given["rank"])
         exports.write(records, "hot" if given["rank"] == "hot" else "cold")
+        if given["plot"] is not None:
+            show_plot(given["plot"], result_drawing(records, given["rank"]))
 
     return exit_status(run_and_show(request, go, show))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -13,8 +12,8 @@ import click
 
 from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr, warn_of_findings
 from spgraph_bench.cli.options import input_options, json_option, matrix_argument
+from spgraph_bench.cli.plotting import check_picture
 from spgraph_bench.cli.terminal import console, note, out_json, table
-from spgraph_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _DEFAULT_RECIPE = "rmat:scale=16"
-_PICTURES = (".png", ".svg", ".pdf")
 _VALUE_BYTES = {"float32": 4, "float64": 8}
 
 
@@ -76,7 +74,7 @@ def command(argument: str | None, read_options: ReadOptions, as_json: bool, pict
     in the file. Everything is counted exactly, nothing is timed.
     """
     if picture is not None:
-        _check_picture(picture)
+        check_picture(picture)
     matrix = load_matrix(argument, read_options, _DEFAULT_RECIPE)
     warn_of_findings(matrix)
     facts = _gather(matrix)
@@ -111,15 +109,6 @@ def _gather(matrix: Matrix) -> Facts:
         for name, f in formats().items()
     ]
     return Facts(matrix, stats, structure, sizes)
-
-
-def _check_picture(path: Path) -> None:
-    if path.suffix.lower() not in _PICTURES:
-        raise UsageError(f"cannot draw {path.name!r}", remedy=f"end the name in {', '.join(_PICTURES)}")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UsageError("--plot needs matplotlib", remedy="pip install 'spgraph[plot]'")
-    if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}", place=str(path), remedy="make it first")
 
 
 def _draw(facts: Facts, path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from spgraph_bench.cli.options import TextParam, parameters_of
+from spgraph_bench.cli.plotting import check_plot, level_drawing, show_plot
 from spgraph_bench.cli.problem_options import ProblemCommand, given_own, given_reading, given_running, shared_parameters
 from spgraph_bench.cli.running import Opened, Request, Write, exit_status, run_and_show
 from spgraph_bench.cli.terminal import console, note
@@ -94,6 +95,12 @@ _EXTRA = {
             help="With --trace: the other modes too, from that source; which is fastest in each level.",
         ),
         click.option("--parents", is_flag=True, help="Find a parent of every vertex too; checked by Graph500's rules."),
+        click.option(
+            "--plot",
+            metavar="FILE|-",
+            help="Trace the first run; draw frontiers and levels over time to a .png, .svg or .pdf file, or to the "
+            "terminal (-).",
+        ),
         click.option("--tune", is_flag=True, help="Try settings of --mode on this graph and keep the best for it."),
     ),
     "sssp": (
@@ -245,10 +252,12 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     if given.get("all_sources"):
         own = _all_sources(own)
     mode, output = _mode(given, own), given["output"]
+    plot = given.get("plot")
+    check_plot(plot, options.json)
     every = {v.name: v for v in variants(problem.name)}
     chosen, others = [every[mode]], []
     if given.get("all_modes"):
-        if not given["trace"]:
+        if not given["trace"] and plot is None:
             raise UsageError("--all-modes shows the fastest mode of each level", remedy="add --trace")
         others = [v for v in every.values() if v.kernel and v.name != mode]
     params = _params(problem, mode, given, options.params)
@@ -270,13 +279,15 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
         change=_weighted(given.get("weights", "file"), options.seed),
     )
     if given.get("tune"):
+        if plot is not None:
+            raise UsageError("--tune tries several settings, so there are no levels to draw", remedy="omit --plot")
         from spgraph_bench.cli.tuning import tune
 
         return tune(request, params)
 
     def go(bench: Opened) -> None:
         write = None if output is None else _answer_writer(output, bench)
-        bench.run(chosen, params, write=write, trace=given["trace"])
+        bench.run(chosen, params, write=write, trace=given["trace"] or plot is not None)
         if others:  # watched from the first source only; from where child launches pay is not measured for them
             once = {**bench.own, "sources": 1}
             bench.run(others, params, options=once, trace=True, break_even=False)
@@ -284,6 +295,8 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     def show(records: Sequence[Record]) -> None:
         if not options.json:
             _show(records, mode, given["trace"])
+        if plot is not None:
+            show_plot(plot, level_drawing(records))
 
     return exit_status(run_and_show(request, go, show))
 

@@ -188,6 +188,17 @@ class Problem(ABC):
         """
         return {}
 
+    def map(
+        self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]], most: int
+    ) -> dict[str, npt.NDArray[Any]]:
+        """What there is to draw of the answer in the plane (``--plot``); by default nothing.
+
+        Either curves: ``points`` float64 ``[.., 2]``, one curve after another, and ``count`` int64 ``[curves]``; or
+        squares: ``corner`` float64 ``[n, 2]``, ``side`` float64 ``[n]``, and ``points`` where there are any. At most
+        about `most` curves or squares; smaller squares are drawn as the one that holds them.
+        """
+        return {}
+
     def scaled(
         self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]], factor: float
     ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:

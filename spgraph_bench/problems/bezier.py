@@ -240,6 +240,13 @@ class Bezier(Problem):
             f"{needed.max()}; {(needed <= LEAST + 1).mean():.1%} need 8 or 9"
         )
 
+    def map(
+        self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]], most: int
+    ) -> dict[str, npt.NDArray[Any]]:
+        """The first `most` curves, each with the points that it needs."""
+        count = oracle["needed"][:most].astype(np.int64)
+        return {"points": curve_points(inputs["control"][:most], count), "count": count}
+
     def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
         """Control points read and the points that are needed written, once each."""
         points = int(oracle["needed"].sum(dtype=np.int64))

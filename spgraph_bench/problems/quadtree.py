@@ -16,7 +16,18 @@ from spgraph_bench.matrix import Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 
-__all__ = ["CODE_DEPTH", "SHAPES", "Quadtree", "check_tree", "draw_points", "most_split", "point_codes", "split_nodes"]
+__all__ = [
+    "CODE_DEPTH",
+    "SHAPES",
+    "Quadtree",
+    "box_places",
+    "check_tree",
+    "draw_points",
+    "leaf_boxes",
+    "most_split",
+    "point_codes",
+    "split_nodes",
+]
 
 Points = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.uint32]
@@ -94,6 +105,40 @@ def split_nodes(codes: Codes, leaf: int, depth: int) -> tuple[npt.NDArray[np.int
         if d:  # boxes rise, so those of one parent are neighbours
             parents[d - 1] = 1 + np.count_nonzero(np.diff(boxes >> np.uint32(2)))
     return found, parents
+
+
+def leaf_boxes(codes: Codes, leaf: int, depth: int, most: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """The boxes that are not split: their codes' first 2 d bits, uint64 ``[n]``, and depths d, int64 ``[n]``.
+
+    The boxes of a depth at which more than `most` there would be in all are not split.
+    """
+    rising = np.sort(codes).astype(np.uint64)
+    level = np.zeros(1, np.uint64)
+    found, depths = [], []
+    for d in range(depth + 1):
+        shift = np.uint64(32 - 2 * d)
+        first, end = (np.searchsorted(rising, (level + np.uint64(k)) << shift) for k in (0, 1))
+        split = (end - first > leaf) & (d < depth)
+        if sum(map(len, found)) + len(level) + 3 * np.count_nonzero(split) > most:
+            split[:] = False
+        found.append(level[~split])
+        depths.append(np.full(len(found[-1]), d))
+        level = (level[split][:, None] * np.uint64(4) + np.arange(4, dtype=np.uint64)).reshape(-1)
+        if not len(level):
+            break
+    return np.concatenate(found), np.concatenate(depths)
+
+
+def box_places(
+    prefix: npt.NDArray[np.uint64], depth: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Lower left corners ``[n, 2]`` and sides ``[n]`` of the boxes with these Morton prefixes and depths."""
+    corner = np.zeros((len(prefix), 2))
+    for bit in range(CODE_DEPTH):
+        for axis in range(2):
+            corner[:, axis] += (prefix >> np.uint64(2 * bit + axis) & np.uint64(1)).astype(np.float64) * 2.0**bit
+    side = 2.0 ** -depth.astype(np.float64)
+    return corner * side[:, None], side
 
 
 def most_split(points: int, leaf: int, depth: int) -> int:
@@ -227,6 +272,13 @@ class Quadtree(Problem):
         lie = {"uniform": "uniform", "clustered": "in clusters", "line": "on a line", "equal": "all the same"}
         leaves = f"leaves of at most {self.leaf:,} or at depth {self.depth}"
         return f"{self.points:,} points, {lie[self.shape]}; {leaves}"
+
+    def map(
+        self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]], most: int
+    ) -> dict[str, npt.NDArray[Any]]:
+        """The leaves, and the points."""
+        corner, side = box_places(*leaf_boxes(oracle["codes"], self.leaf, self.depth, most))
+        return {"corner": corner, "side": side, "points": inputs["points"].astype(np.float64)}
 
     def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
         """Points read, order and nodes (16 bytes each) written, once each."""

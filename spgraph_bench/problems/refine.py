@@ -15,6 +15,7 @@ import numpy.typing as npt
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
+from spgraph_bench.problems.quadtree import box_places
 
 __all__ = ["BASE", "Refine", "check_cells", "draw_fronts", "field_values", "refined_cells"]
 
@@ -162,6 +163,19 @@ class Refine(Problem):
             f"{self.fronts:,} circular fronts; cells of depth {BASE} to {self.depth}, split where the field "
             f"varies by more than {self.tolerance:g}"
         )
+
+    def map(
+        self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]], most: int
+    ) -> dict[str, npt.NDArray[Any]]:
+        """The cells that are not split."""
+        cells = oracle["right"]
+        while len(cells) > most and (deepest := int(cells.max()).bit_length() // 2) > BASE:
+            fine = cells >= 4**deepest
+            cells = np.unique(np.concatenate((cells[~fine], cells[fine] >> np.uint32(2))))
+        depth = (np.frexp(cells.astype(np.float64))[1] - 1).astype(np.int64) // 2
+        prefix = cells.astype(np.uint64) - np.uint64(4) ** depth.astype(np.uint64)
+        corner, side = box_places(prefix, depth)
+        return {"corner": corner, "side": side}
 
     def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
         """Cells are written once; the fronts are few."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["histogram", "spy"]
+__all__ = ["DOTS", "bar", "frame", "histogram", "spy"]
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHADES = {False: " ░▒▓█", True: " .:+*#@"}
@@ -15,7 +15,7 @@ _SAMPLE = 16_000_000
 """Nonzeros that a spy plot looks at. Of more, runs of neighbours are drawn: single entries at a fixed
 distance would lose whole diagonals of a regular matrix."""
 _RUN = 1021
-_DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """Bit of each dot of a braille character, by row and column (Unicode chapter 21.1)."""
 
 
@@ -58,11 +58,12 @@ def histogram(
     def line(cells: tuple[str, ...], bar: str) -> str:
         return "  ".join([*(c.rjust(w) for c, w in zip(cells, widths, strict=True)), bar]).rstrip()
 
-    bars = [_bar(int(n), int(in_bin.max()), room, ascii) for n in in_bin]
+    bars = [bar(int(n), int(in_bin.max()), room, ascii) for n in in_bin]
     return "\n".join([line(head, ""), *map(line, table, bars)]) + "\n"
 
 
-def _bar(value: int, most: int, room: int, ascii: bool) -> str:
+def bar(value: int, most: int, room: int, ascii: bool) -> str:
+    """A bar of `value` where one of `most` fills `room` characters; a sliver at least unless it is 0."""
     eighths = max(value * room * 8 // most, 1 if value else 0)
     if ascii:
         return "#" * -(-eighths // 8) if value else ""
@@ -97,12 +98,12 @@ def spy(
     cells = fine.reshape(high, 4, wide, 2)
     possible = min(rows, 4 * high) * min(cols, 2 * wide)
     if not ascii and np.count_nonzero(fine) <= possible / 2:
-        codes = ((cells > 0) * _DOTS[None, :, None, :]).sum(axis=(1, 3))
+        codes = ((cells > 0) * DOTS[None, :, None, :]).sum(axis=(1, 3))
         body = ["".join(chr(0x2800 + int(c)) if c else " " for c in line) for line in codes]
     else:
         body = _shades(cells.sum(axis=(1, 3)), _SHADES[ascii])
     said = "" if step == 1 else f"(a sample: 1 of {step} nonzeros)\n"
-    return _frame(body, wide, ascii) + said
+    return frame(body, wide, ascii) + said
 
 
 def _box(rows: int, cols: int, wide: int, high: int) -> tuple[int, int]:
@@ -147,7 +148,8 @@ def _shades(counts: npt.NDArray[np.int64], ramp: str) -> list[str]:
     return ["".join(ramp[int(i)] for i in line) for line in level]
 
 
-def _frame(body: list[str], wide: int, ascii: bool) -> str:
+def frame(body: list[str], wide: int, ascii: bool) -> str:
+    """`body`, lines of `wide` characters, in a frame."""
     if ascii:
         rule = "+" + "-" * wide + "+"
         return "\n".join([rule, *(f"|{line}|" for line in body), rule]) + "\n"
