@@ -176,7 +176,8 @@ def test_plot_without_matplotlib_names_the_extra(
 @pytest.mark.parametrize("text", ["rmat:scale=7", "dense:rows=1,cols=9", "chain:n=1"])
 def test_picture(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
-    for suffix, magic in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
+    every = ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF"))
+    for suffix, magic in every if text.startswith("rmat") else every[:1]:
         path = tmp_path / f"a{suffix}"
         assert run(["info", text, "--plot", str(path)]) == 0
         assert path.read_bytes().startswith(magic)
