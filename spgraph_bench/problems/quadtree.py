@@ -113,17 +113,19 @@ def leaf_boxes(codes: Codes, leaf: int, depth: int, most: int) -> tuple[npt.NDAr
     The boxes of a depth at which more than `most` there would be in all are not split.
     """
     rising = np.sort(codes).astype(np.uint64)
-    level = np.zeros(1, np.uint64)
-    found, depths = [], []
+    level: npt.NDArray[np.uint64] = np.zeros(1, np.uint64)
+    found: list[npt.NDArray[np.uint64]] = []
+    depths: list[npt.NDArray[np.int64]] = []
     for d in range(depth + 1):
         shift = np.uint64(32 - 2 * d)
         first, end = (np.searchsorted(rising, (level + np.uint64(k)) << shift) for k in (0, 1))
         split = (end - first > leaf) & (d < depth)
-        if sum(map(len, found)) + len(level) + 3 * np.count_nonzero(split) > most:
+        if sum(len(boxes) for boxes in found) + len(level) + 3 * np.count_nonzero(split) > most:
             split[:] = False
         found.append(level[~split])
-        depths.append(np.full(len(found[-1]), d))
-        level = (level[split][:, None] * np.uint64(4) + np.arange(4, dtype=np.uint64)).reshape(-1)
+        depths.append(np.full(len(found[-1]), d, np.int64))
+        level = np.repeat(level[split] << np.uint64(2), 4)
+        level |= np.tile(np.arange(4, dtype=np.uint64), len(level) // 4)
         if not len(level):
             break
     return np.concatenate(found), np.concatenate(depths)
