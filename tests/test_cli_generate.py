@@ -6,6 +6,7 @@ import gzip
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_shapes_that_no_edge_list_can_hold(text: str, suffix: str, tmp_path: Pat
         ("dense:rows=3,cols=7", ".txt", "cannot hold a matrix of 3 x 7", "write .mtx"),
         ("chain:n=1", ".txt", "without edges", "write .mtx"),
         ("banded:n=9", ".el", "has only", ""),
-        ("arrow:n=9", ".el", "is weighted", "write .wel, or make it with values=none"),
+        ("arrow:n=9", ".el", "is weighted", "write .wel, or drop the weights: --values ones"),
         ("chain:n=9", ".wel", "is unweighted", "write .el"),
         ("rmat:scale=8,edgefactor=1,values=none", ".el", "vertex 0 has no out-edge", "write .txt"),
         ("chain:n=9", ".png", "cannot tell a format", "end the name in .mtx"),
@@ -104,7 +105,8 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path, capsys: pytest.Cap
 
 def test_a_file_made_meanwhile_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "late.mtx"
-    monkeypatch.setitem(writers._WRITERS, ".mtx", lambda *_: path.write_text("another's") and None)
+    write = lambda *_: path.write_text("another's") and None  # noqa: E731
+    monkeypatch.setitem(writers.WRITERS, ".mtx", replace(writers.WRITERS[".mtx"], write=write))
     with pytest.raises(UsageError, match="exists already"):
         writers.save(recipes.make("chain:n=3"), path)
     assert path.read_text() == "another's"
@@ -118,7 +120,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(writers._WRITERS, ".mtx", interrupted)
+    monkeypatch.setitem(writers.WRITERS, ".mtx", replace(writers.WRITERS[".mtx"], write=interrupted))
     assert _generate("chain:n=3", "-o", str(path), "--force") == 130
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

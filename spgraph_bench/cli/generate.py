@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import click
 
 from spgraph_bench.cli.inputs import progress_on_stderr
-from spgraph_bench.cli.terminal import console, note, table
+from spgraph_bench.cli.terminal import console, table
+from spgraph_bench.cli.writing import SUFFIXES_HELP, check_output, write_matrix
 from spgraph_bench.errors import UsageError
 
 __all__ = ["command"]
@@ -17,10 +15,7 @@ __all__ = ["command"]
 @click.command("generate")
 @click.argument("recipe", required=False)
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Where to: .mtx, .npz, .txt (edge list), .el, .wel; text also as .gz. - is stdout, Matrix Market.",
+    "-o", "--output", metavar="FILE", help=f"Where to, by its suffix: {SUFFIXES_HELP}. - is stdout, Matrix Market."
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option("--list", "listing", is_flag=True, help="Every recipe with its parameters.")
@@ -36,22 +31,12 @@ def command(recipe: str | None, output: str | None, force: bool, listing: bool) 
         raise UsageError("no recipe given", remedy="`spgraph generate --list` shows them")
     if output is None:
         raise UsageError("where to?", remedy=f"add -o FILE, e.g. -o {recipe.partition(':')[0]}.mtx, or -o -")
-    from spgraph_bench import recipes, writers
+    from spgraph_bench import recipes
 
-    kind = ".mtx" if output == "-" else writers.check_target(Path(output), force)
+    check_output(output, force)
     with progress_on_stderr(f"making {recipe}") as progress:
         matrix = recipes.make(recipe, progress)
-    if output == "-":
-        writers.write(matrix, sys.stdout.buffer, kind, "<stdout>")
-        sys.stdout.flush()
-    else:
-        if matrix.csr.nnz > 1_000_000:
-            note(f"writing {output} ...")
-        writers.save(matrix, Path(output), force)
-    csr = matrix.csr
-    where = "stdout" if output == "-" else output
-    note(f"{matrix.source.text}\n{csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries, to {where}")
-    note(f"sha256 of the matrix: {matrix.sha256}")
+    write_matrix(matrix, output, force)
 
 
 def _list() -> None:

@@ -47,6 +47,7 @@ COMMANDS = {
     "show": "A variant, format, problem or recipe explained; a matrix in a format.",
     "profile": "What each line of a kernel asks memory for, beside its source; no GPU is needed.",
     "fetch": "Get matrices from the SuiteSparse collection, SNAP or KONECT.",
+    "convert": "Write a matrix or graph in another format.",
     "generate": "Write the matrix of a recipe to a file.",
     "doctor": "Show what this machine has, what is missing, and how to fix it.",
 }
