@@ -85,7 +85,7 @@ endif
 # Every kernel with its defaults, on the matrices, graphs and other inputs that take it through most of its code, under the
 # race detector of the host device (docs/races.md). Planted faults are found by tests/test_races.py.
 RACES := (test_battery or test_counts_are_exact or test_one_value) and not float64 and not int64 and (every-length or hub \
-  or random-1025 or tridiagonal or lattice or skewed or one-long-row or one-above-a-tile or clustered or two-heaps \
+  or random-1025 or tridiagonal or grid-graph or skewed or one-long-row or one-above-a-tile or clustered or two-heaps \
   or fronts or test_counts)
 test-races: $(READY)
 	SPGRAPH_HOST_SANITIZE=race $(BIN)/python -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py -k "$(RACES)"

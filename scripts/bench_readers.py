@@ -8,7 +8,7 @@ symmetric matrix) and to canonical CSR; it checks nothing that spgraph checks, a
 understand. Without files, matrices of N uniformly random entries are written to a temporary folder. All take
 turns, so that they meet the same load; the best of all is shown: wall-clock time, CPU time of all threads.
 
-Edge lists (without files: generated ones of some 100 MB, as written and in no order) are read to canonical
+Edge lists (without files: generated ones of about 100 MB, as written and in no order) are read to canonical
 CSR with each option, with and without compiled code, in processes of their own. Shown are the same times and
 the most memory that a process took besides what it had before, over the size of the file. Aimed at: 6 s for
 100 MB and a ratio of 5; what is over has a "!". Linux only.

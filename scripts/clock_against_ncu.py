@@ -5,7 +5,7 @@
 For each recipe `spgraph bench spmv` times the variants in its own way. Then the same launches run under ncu
 (``gpu__time_duration.sum``, clocks and caches left alone), cold ones after the clock's own eviction, hot ones
 back to back. Variants of ours whose run is one kernel and nothing else are compared, by the median as spgraph
-gives it less what its clock reads when nothing happens (``zero_ms`` of the record). Libraries are left out:
+gives it less what its clock reads when nothing happens (``zero_ms`` of the record). Libraries are omitted:
 what they enqueue beside a kernel, ncu does not time and they do not say. Hot, ncu's own work between two
 launches leaves the caches in another state, which long kernels may feel.
 
@@ -30,7 +30,7 @@ from typing import Any
 
 METRIC = "gpu__time_duration.sum"
 MARK = "(7,"
-"""Grid of the empty kernel that stands before each variant's launches."""
+"""Grid of the empty kernel that is before each variant's launches."""
 UNITS = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3}
 COLUMNS = ("recipe", "variant", "kernel", "cache", "ncu", "spgraph", "zero", "difference", "percent", "within")
 

@@ -566,7 +566,7 @@ def break_even() -> str:
         ]
         for b in r.break_even
     ]
-    return table(["children at a time", "a launch pays from (us of work)", "95 % interval"], rows)
+    return table(["children at a time", "break-even (us of work)", "95 % interval"], rows)
 
 
 # ---- reading order ----------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def build(runs: Sequence[Run], arch: str, jobs: int | None) -> int:
     done: set[tuple[str, str]] = set()
     for run in runs:
         key = run.problem, run.like or run.recipe or run.name
-        if key in done:  # runs on a matrix differ in which variants they leave out
+        if key in done:  # runs on a matrix differ in which variants they omit
             continue
         done.add(key)
         extra = planned(run, Path(named) if named else None, arch)

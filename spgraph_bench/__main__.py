@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 def _leave_current_folder() -> None:
-    """Take the working folder off the path of imports: a `numpy.py` in a download folder is not ours to run.
+    """Take the working folder off the path of imports: a `numpy.py` in a download folder must not be run.
 
     Python puts it there for `python -m`, and for an empty entry of PYTHONPATH. A folder that PYTHONPATH names
     in full stays, and so do those of installed packages, which come after the standard library.

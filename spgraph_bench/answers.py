@@ -1,4 +1,4 @@
-"""Writing what a run found out about every vertex, by the ids of the input."""
+"""Writing the answer for every vertex, by the ids of the input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def check_answer_path(path: Path) -> None:
-    """UsageError if `path` has none of SUFFIXES or no file can be written there; an older one is replaced."""
+    """UsageError for a suffix not in SUFFIXES, or if `path` cannot be written. An existing file is replaced."""
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(
             f"cannot tell a format from {path.name!r}", place=str(path), remedy=f"end the name in {', '.join(SUFFIXES)}"

@@ -106,7 +106,7 @@ class Results(Sequence[Record]):
     def where(self, **columns: Any) -> Results:
         """The records whose row has these values: ``where(dtype="float64", matrix="rmat18")``.
 
-        Raises UsageError for a name that is no column.
+        Raises UsageError for a name that is not a column.
         """
         for name in columns:
             if name not in COLUMNS:
@@ -195,13 +195,13 @@ def read(source: Any, **options: Any) -> Matrix:
         if options:
             raise UsageError("options of reading do not apply to a recipe", remedy="set the recipe's own parameters")
         return recipes.make(text)
-    raise InputError(f"{text}: no such file, and no recipe either", remedy="`spgraph list recipes` names the recipes")
+    raise InputError(f"{text}: no such file or recipe", remedy="`spgraph list recipes` names the recipes")
 
 
 def _of_scipy(array: Any, options: ReadOptions) -> Matrix:
     """A matrix in memory; its values as float64, or none where they are bool."""
     if array.ndim != 2:
-        raise InputError(f"an array of {array.ndim} dimensions is no matrix", remedy="give one of two dimensions")
+        raise InputError(f"an array of {array.ndim} dimensions is not a matrix", remedy="give one of two dimensions")
     coo = array.tocoo()
     row, col, values = coo.row, coo.col, coo.data
     if values.dtype.kind == "b":
@@ -318,5 +318,7 @@ def _types(problem: Problem, dtypes: tuple[str, ...]) -> tuple[str, ...]:
         return ("float32",) if "float32" in problem.dtypes else problem.dtypes[:1]
     for dtype in dtypes:
         if dtype not in problem.dtypes:
-            raise UsageError(f"{problem.name} does not come in {dtype}", remedy=f"one of {', '.join(problem.dtypes)}")
+            raise UsageError(
+                f"{problem.name} is not available in {dtype}", remedy=f"one of {', '.join(problem.dtypes)}"
+            )
     return dtypes

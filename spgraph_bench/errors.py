@@ -22,7 +22,7 @@ __all__ = [
 
 
 ISSUES = "https://github.com/spgraph/spgraph/issues"
-"""Where faults of ours are reported."""
+"""Where internal errors are reported."""
 _PLACE = 120
 """Characters of a place in a message."""
 

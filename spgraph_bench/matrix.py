@@ -186,7 +186,7 @@ class Finding:
     line: int | None = None
     count: int = 1
     warning: bool = False
-    """The input was read by guessing what it means: said on stderr too."""
+    """The input was read by guessing what it means: printed on stderr too."""
 
 
 class _Hash:

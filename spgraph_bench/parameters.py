@@ -41,7 +41,7 @@ def exact_number(text: str) -> Fraction | None:
 
 
 def _exact(given: Any) -> Fraction | None:
-    """`given`, text or a number, exactly; None where it is no finite number."""
+    """`given`, text or a number, exactly; None where it is not a finite number."""
     if isinstance(given, float) and not math.isfinite(given):
         return None
     return Fraction(given) if isinstance(given, int | float | Fraction) else exact_number(str(given))
@@ -60,7 +60,7 @@ class Parameter:
     about: str
     """What it is, one line for lists and ``--help``."""
     choices: tuple[Any, ...] | None = None
-    """The values it may have; with `between` words that may stand in a number's place ("auto")."""
+    """The values it may have; with `between` words that may be in a number's place ("auto")."""
     between: tuple[Any, Any] | None = None
     """Least and largest value of a number."""
     check: Callable[[Any], Any] | None = None
@@ -180,7 +180,7 @@ class Parameter:
 def checked_values(owner: str, parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
     """A value for each of `parameters`: of `given` where it has one, checked, else the default.
 
-    Names of `given` that are no parameters are left out: one set of ``--param`` reaches all variants. Raises
+    Names of `given` that are not parameters are ignored: one set of ``--param`` reaches all variants. Raises
     UsageError with `owner`, "csr-vector", in its text; "" for none.
     """
     prefix = f"{owner}: " if owner else ""

@@ -1,7 +1,7 @@
-"""Where spgraph's own files and caches lie.
+"""Where spgraph's own files and caches are kept.
 
 In the wheel ``cuda/`` and ``configs/`` are inside the package; in a checkout (and in editable installs,
-where hatchling's force-include does nothing) they lie beside it. This is the only place that knows.
+where hatchling's force-include does nothing) they are beside it. This is the only place that knows.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def cache_lock(name: str, *, wait: bool = True) -> Iterator[bool]:
 
     Parameters
     ----------
-    wait : for another holder. Without it False is given at once where there is one.
+    wait : for another holder. Without it False is returned immediately where there is one.
 
     On a file system without locks nothing is held, and True is given: work is then done twice, never half.
     Lock files are empty, stay in the folder ``locks``, and say nothing by being there.

@@ -1,6 +1,6 @@
 """What records and messages do not tell: the GPU's own number, where home is, who ran it and on which host.
 
-Records are made to be shown to others. A GPU is told from the others of its machine by a hash with a salt that
+Records are made to be shown to others. A GPU is distinguished from others of its machine by a hash with a salt that
 does not leave the machine's cache folder.
 """
 

@@ -1,4 +1,4 @@
-"""Which code this is: a hash of package and kernels, and the commit they are of where that can be told.
+"""Which code this is: a hash of package and kernels, and the commit they are of where that is known.
 
 The hash exists everywhere: in a checkout, a copied tree and an installed wheel it is the same for the same
 files. A commit is asked of git; where there is no repository (a copied tree), a note in the cache folder may

@@ -1,4 +1,4 @@
-"""Reordering: rows and columns permuted before packing, so that what is gathered together lies together."""
+"""Reordering: rows and columns permuted before packing, so that what is gathered together is together."""
 
 from __future__ import annotations
 

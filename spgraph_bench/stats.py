@@ -157,7 +157,7 @@ class RowBlock:
     row_ptr: npt.NDArray[np.int64]
     """The matrix's offsets, ``[last - first + 1]``."""
     entries: slice
-    """Where the block's entries lie in the matrix's arrays."""
+    """Where the block's entries are in the matrix's arrays."""
     cols: npt.NDArray[np.int32]
 
     def row_ids(self) -> npt.NDArray[np.int64]:
@@ -197,5 +197,5 @@ def diagonals_of(csr: CSR, group: int = 1) -> npt.NDArray[np.int64]:
 
 
 def diagonal_entries(csr: CSR) -> int:
-    """How many entries lie on the main diagonal (self-loops of a graph)."""
+    """How many entries are on the main diagonal (self-loops of a graph)."""
     return sum(int(np.count_nonzero(block.row_ids() == block.cols)) for block in row_blocks(csr))

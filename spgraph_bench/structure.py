@@ -55,7 +55,7 @@ class Diagonals:
     well_filled: int
     """Diagonals at least BLOCK_FILL full."""
     well_filled_share: float
-    """Share of all entries that lie on those."""
+    """Share of all entries that are on those."""
     main: int
     """Entries on the main diagonal (self-loops)."""
     main_length: int
@@ -106,7 +106,7 @@ class Structure:
     columns: Lengths
     """Entries per column: in-degrees of a graph."""
     lower_bandwidth: int
-    """Largest row - col of an entry, 0 if none lies below the diagonal."""
+    """Largest row - col of an entry, 0 if none is below the diagonal."""
     upper_bandwidth: int
     """Largest col - row."""
     mean_distance: float
@@ -135,7 +135,7 @@ Progress = Callable[[str, float | None], None]
 
 
 def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Structure:
-    """All statistics of `csr`; some 0.1 to 0.2 us per entry on one core."""
+    """All statistics of `csr`; about 0.1 to 0.2 us per entry on one core."""
     column_lengths = np.zeros(csr.cols, np.int64)
     diagonal_lengths = np.zeros(max(csr.rows + csr.cols - 1, 0), np.int64)  # index: col - row + rows - 1
     squares = [(size, size) for size in BLOCK_SIZES]
@@ -232,7 +232,7 @@ def count_blocks(
 
 def block_places(part: RowBlock, r: int, c: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The occupied blocks of r x c in `part`, whose first row is a multiple of r: ``block row << 32 | block
-    column``, rising. And where each entry lies if these blocks are stored one after another, by rows."""
+    column``, rising. And where each entry is if these blocks are stored one after another, by rows."""
     counts = np.diff(part.row_ptr)
     row = np.arange(part.first, part.last)
     block_row = row // r
@@ -240,7 +240,7 @@ def block_places(part: RowBlock, r: int, c: int) -> tuple[npt.NDArray[np.int64],
     key = np.repeat(block_row << 32, counts)
     key |= block_col
     new = _changes(key)
-    runs = key[new]  # entries of a row in the same block lie together: one look-up for all of them
+    runs = key[new]  # entries of a row in the same block are together: one look-up for all of them
     keys = np.sort(runs, kind="stable")  # as in distinct_pairs
     keys = keys[_changes(keys)]
     place = np.searchsorted(keys, runs)

@@ -20,7 +20,7 @@ def _both(n: int, u: npt.ArrayLike, v: npt.ArrayLike) -> CSR:
     return csr(n, n, np.concatenate((u, v)), np.concatenate((v, u)), None)
 
 
-def _lattice(rows: int, cols: int) -> CSR:
+def _grid_graph(rows: int, cols: int) -> CSR:
     at = np.arange(rows * cols).reshape(rows, cols)
     return _both(
         rows * cols,
@@ -66,7 +66,7 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
         "hub-of-5000": (_both(5001, np.zeros(5000, int), np.arange(1, 5001)), (0, 77)),
         "two-hubs-sharing-leaves": (_both(1502, np.repeat([0, 1], 1500), np.tile(np.arange(2, 1502), 2)), (0, 1, 900)),
         "chain": (_both(300, i[:-1], i[1:]), (0, 150)),
-        "lattice": (_lattice(23, 31), (0, 350)),
+        "grid-graph": (_grid_graph(23, 31), (0, 350)),
         "complete": (_both(60, *np.triu_indices(60, 1)), (0, 59)),
         "star-of-chains": (
             _both(
@@ -118,7 +118,7 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
             _both(400, np.concatenate((i[:99], i[200:299])), np.concatenate((i[1:100], i[201:300]))),
             (0, 250),
         ),
-        # Frontiers of 900 and 3,000 vertices of one edge each. In CSR the edges of their targets lie between.
+        # Frontiers of 900 and 3,000 vertices of one edge each. In CSR the edges of their targets are between.
         "one-edge-each": (
             csr(
                 7802,

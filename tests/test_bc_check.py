@@ -152,7 +152,7 @@ def test_pairs_are_what_networkx_divides_by(name: str, count: int | None) -> Non
     if a.rows > 2:
         assert np.allclose(ours, [theirs[v] for v in range(a.rows)], rtol=1e-9, equal_nan=True)
     else:
-        assert (ours == 0).all()  # no vertex can lie between two others
+        assert (ours == 0).all()  # no vertex can be between two others
         assert count is not None or list(theirs.values()) == [0] * a.rows
 
 

@@ -108,7 +108,7 @@ def test_int64_offsets_and_relabelling(device: Device, mode: Variant, name: str)
     _check(device, mode, name, "int64", reorder="degree")
 
 
-@pytest.mark.parametrize("name", ["skewed", "skewed-directed", "lattice", "complete-bipartite", "wide-diamonds"])
+@pytest.mark.parametrize("name", ["skewed", "skewed-directed", "grid-graph", "complete-bipartite", "wide-diamonds"])
 @pytest.mark.parametrize(
     "params",
     [

@@ -30,7 +30,7 @@ from spgraph_bench.variants import get_variant
 from spgraph_bench.variants.base import Launch
 from spgraph_bench.variants.bfs.cpu import levels_of_tree
 
-A, SOURCES = graphs()["lattice"]
+A, SOURCES = graphs()["grid-graph"]
 LEVELS = plain_levels(A, 0)
 
 

@@ -89,7 +89,7 @@ def test_parents(device: Device, mode: Variant, name: str) -> None:
     _check(device, mode, name, parents=1)
 
 
-@pytest.mark.parametrize("name", ["skewed", "lattice", "star-of-chains", "directed-bush"])
+@pytest.mark.parametrize("name", ["skewed", "grid-graph", "star-of-chains", "directed-bush"])
 @pytest.mark.parametrize(
     "params",
     [
@@ -111,7 +111,7 @@ def test_every_way_through_the_adaptive_modes(device: Device, mode: str, params:
     _check(device, get_variant("bfs", mode), name, alone_from=0, **params)
 
 
-@pytest.mark.parametrize("name", ["skewed", "random-directed", "lattice"])
+@pytest.mark.parametrize("name", ["skewed", "random-directed", "grid-graph"])
 @pytest.mark.parametrize(
     "params",
     [
@@ -127,7 +127,7 @@ def test_direction_by_every_rule(device: Device, params: dict[str, Any], name: s
     _check(device, get_variant("bfs", "direction"), name, **params)
 
 
-@pytest.mark.parametrize("name", ["skewed", "random-directed", "lattice", "star-of-chains"])
+@pytest.mark.parametrize("name", ["skewed", "random-directed", "grid-graph", "star-of-chains"])
 @pytest.mark.parametrize(("alpha", "beta"), [(0.0, 18.0), (2.0, 200.0), (15.0, 18.0), (1e9, 3.0)])
 def test_the_textbook_rule_is_meant_literally(device: Device, alpha: float, beta: float, name: str) -> None:
     """Bottom-up when frontier edges > unexplored edges / alpha, back when the frontier < n / beta."""
@@ -276,7 +276,7 @@ def test_a_grid_barrier_is_one_atomic_per_block() -> None:
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_traces_tell_every_level(device: Device, mode: Variant) -> None:
-    a, sources = graphs()["lattice"]
+    a, sources = graphs()["grid-graph"]
     prepared = _prepare(device, mode, a, sources)
     if prepared.launch.trace is None:
         pytest.skip("does not report its levels")
@@ -296,7 +296,7 @@ def test_traces_tell_every_level(device: Device, mode: Variant) -> None:
 
 
 @pytest.mark.parametrize("reorder", ["none", "degree"])
-@pytest.mark.parametrize("name", ["skewed-directed", "lattice", "isolated-source"])
+@pytest.mark.parametrize("name", ["skewed-directed", "grid-graph", "isolated-source"])
 def test_work_per_level_is_what_a_loop_counts(name: str, reorder: str) -> None:
     a, sources = graphs()[name]
     packed = get_format("adjacency").pack(a, reorder=reorder)

@@ -95,7 +95,7 @@ def test_int64_offsets_and_relabelling(device: Device, mode: Variant, name: str)
 
 
 @pytest.mark.parametrize(
-    "name", ["two-stars-outwards", "two-stars-inwards", "complete", "skewed-directed", "small-parts", "lattice"]
+    "name", ["two-stars-outwards", "two-stars-inwards", "complete", "skewed-directed", "small-parts", "grid-graph"]
 )
 @pytest.mark.parametrize(
     "params",
@@ -131,7 +131,7 @@ def test_any_schedule_gives_the_same_labels(mode: Variant, seed: int) -> None:
     [("label", "every edge", 2), ("hook", "hooking", 3), ("afforest", "first neighbour", 7)],
 )
 def test_steps_are_told(device: Device, mode: str, first: str, fewest: int) -> None:
-    prepared = _prepare(device, get_variant("cc", mode), GRAPHS["lattice"])
+    prepared = _prepare(device, get_variant("cc", mode), GRAPHS["grid-graph"])
     prepared.launch.reset()
     assert prepared.launch.steps is not None
     steps = prepared.launch.steps()

@@ -279,7 +279,7 @@ def test_130_leaves_nothing_in_shared_memory(number: signal.Signals, tmp_path: P
 def test_what_a_killed_run_left_in_shared_memory_is_removed_by_the_next(tmp_path: Path) -> None:
     killed, left = _hanging(tmp_path)
     living, used = _hanging(tmp_path)
-    killed.send_signal(signal.SIGKILL)  # as for want of memory
+    killed.send_signal(signal.SIGKILL)  # as when memory runs out
     killed.communicate(timeout=60)
     try:
         status, _, err = _spgraph(*BENCH, "--variant", "csr-scalar", cwd=tmp_path, TMPDIR=str(tmp_path))

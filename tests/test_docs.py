@@ -92,7 +92,7 @@ def test_readme_gives_the_statuses_of_the_errors() -> None:
 
 
 def test_readme_names_every_variable_and_dependency() -> None:
-    """SPGRAPH_... read anywhere in the package, and all that pyproject.toml asks for, stand in the tables."""
+    """SPGRAPH_... read anywhere in the package, and all that pyproject.toml asks for, are in the tables."""
     sources = [*(ROOT / "spgraph_bench").rglob("*.py"), ROOT / "tests" / "conftest.py"]
     used = {v for p in sources for v in re.findall(r"\"(SPGRAPH_[A-Z_]+)\"", p.read_text(encoding="utf-8"))}
     assert used <= set(re.findall(r"`(SPGRAPH_[A-Z_]+)`", README))

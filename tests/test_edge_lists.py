@@ -424,7 +424,7 @@ def test_a_bipartite_graph_from_rows_and_columns(tmp_path: Path) -> None:
     assert a.sum() == 6
     assert str(called(matrix.labels(), 3)) == "4"  # the first column
     path.write_text("% sym unweighted\n1 2\n")
-    with pytest.raises(InputError, match="leave --bipartite out"):
+    with pytest.raises(InputError, match="omit --bipartite"):
         read(str(path), ReadOptions(bipartite=True))
 
 

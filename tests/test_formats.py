@@ -401,7 +401,7 @@ def test_types_that_no_kernel_has_are_refused(form: Format) -> None:
 
 
 def test_binned_chunks_cut_rows_and_give_long_ones_several_sums() -> None:
-    # Rows of 100, 0, 3 and 29 entries in bins of 50: the first lies in two whole bins, the last in one more.
+    # Rows of 100, 0, 3 and 29 entries in bins of 50: the first is in two whole bins, the last in one more.
     row = np.repeat([0, 2, 3], [100, 3, 29])
     a = csr(4, 200, row, np.concatenate((np.arange(100), np.arange(3), np.arange(29))))
     packed = get_format("binned-chunks").pack(a, tiles=2, bin_entries=50, chunk_bins=2)

@@ -1,4 +1,4 @@
-"""Tests that need the GPU alone run alone, and are not overtaken for ever."""
+"""Tests that need the GPU alone run alone, and are not overtaken forever."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_help_imports_nothing_heavy(heavy: str) -> None:
 
 
 def test_rooms_mirror_problems() -> None:
-    """Host functions lie in the package of their problem, its kernels in the folder of that name."""
+    """Host functions are in the package of their problem, its kernels in the folder of that name."""
     from spgraph_bench.variants import variants
 
     for variant in variants():

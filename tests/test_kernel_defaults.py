@@ -1,7 +1,7 @@
 """What a kernel takes for itself where the host passes no -D is what the host, and so the record, says it has.
 
-``changed`` and ``differing`` (variants/defines.py) leave out what is at its default, which the kernel has too. Here
-every variant is prepared on a device that only takes notes, and each macro left out is compared with the kernel's own.
+``changed`` and ``differing`` (variants/defines.py) omit what is at its default, which the kernel has too. Here
+every variant is prepared on a device that only takes notes, and each macro omitted is compared with the kernel's own.
 """
 
 from __future__ import annotations

@@ -317,7 +317,7 @@ def test_kernels_that_launch_are_linked_with_the_device_runtime() -> None:
         ("launch --offsets int64", "No such option"),
         ("bezier --force-format", "No such option"),
         ("launch --pending-launches -3", "cannot be '-3'"),
-        ("launch --variant inline --heap 1M", "none of these variants of launch launches"),
+        ("launch --variant inline --heap 1M", "no variant of launch here launches"),
         ("spmv grid:n=4 --pending-launches 9", "No such option"),
         ("spmv grid:n=4 --launches 9", "No such option"),
     ],
@@ -565,7 +565,7 @@ def test_the_table_of_launches(width: int) -> None:
     flat = re.sub(r"\s+", " ", text)
     assert "pool of 4,096 waiting launches, heap of 8.39 MB on the device" in flat
     assert "us per launch, by launches in a run" in flat
-    assert re.search(r"children at a time pay from us 95 % interval.*10,000 2,700 2,600 2,800", flat)
+    assert re.search(r"children at a time break-even us 95 % interval.*10,000 2,700 2,600 2,800", flat)
     assert "here: no, use flattened" in flat
     assert "skipped graph CUDA graphs exist on a GPU only" in flat
     assert "every count and every sum was exact" in flat

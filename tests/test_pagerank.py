@@ -322,7 +322,7 @@ def test_weights_change_the_default_mode_and_the_header(tmp_path: Path) -> None:
     assert ranks == pytest.approx([theirs[v] for v in range(3)], abs=1e-5)
     done = _spgraph("pagerank", "g.wel", "--weighted", "--mode", "pull-hubs", "--in-process", cwd=tmp_path)
     assert done.returncode == 1
-    assert "it has no weights" in done.stderr
+    assert "does not use weights" in done.stderr
 
 
 def test_json_has_the_result_and_errors_come_before_any_work(

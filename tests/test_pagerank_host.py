@@ -41,7 +41,7 @@ SHARED = (
     "one-vertex-with-a-loop",
     "hub-of-5000",
     "two-hubs-sharing-leaves",
-    "lattice",
+    "grid-graph",
     "complete",
     "directed-cycle-with-a-tail",
     "in-edges-matter",

@@ -123,7 +123,7 @@ def test_the_command_shows_the_source(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "kernel csr_scalar: launches 1" in done.output
     assert "row_ptr[" in done.output
-    assert "by a model of caches" in done.output
+    assert "from a model of the caches" in done.output
     data = json.loads(runner.invoke(group, [*line, "--json"], catch_exceptions=False).stdout)
     (kernel,) = data["kernels"]
     assert kernel["loads"]["requests"] > 0

@@ -41,7 +41,7 @@ def test_others_go_round() -> None:
 
 
 def test_every_kernel_meets_nearly_the_whole_battery() -> None:
-    """Filters at collection leave out what a format refuses, and nothing else."""
+    """Filters at collection omit what a format refuses, and nothing else."""
     import test_spmv_host as spmv
 
     for variant in variants("spmv"):

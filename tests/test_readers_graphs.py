@@ -177,7 +177,7 @@ def test_graphml(tmp_path: Path, networkx: Any) -> None:
     [
         ("a.gml", GML.format(directed=1).replace("source 8", "source 6"), "no graph can be read"),
         ("a.gml", GML.format(directed=1).replace("]\n]", "]\n"), "no graph can be read"),
-        ("a.gml", GML.format(directed=1).replace("weight 3", 'weight "x"'), "edge Ann - Bob is 'x', no number"),
+        ("a.gml", GML.format(directed=1).replace("weight 3", 'weight "x"'), "edge Ann - Bob is 'x', not a number"),
         ("a.gml", "graph [\n node [ id 1 ]\n]\n", "no edges"),
         ("a.graphml", "<graphml>\n<graph edgedefault='directed'>\n<node></graphml>", ":3: no graph can be read"),
         ("a.graphml", "<!DOCTYPE x [<!ENTITY a 'aa'>]>\n<graphml/>", "declares XML entities"),

@@ -95,7 +95,7 @@ def test_options_that_a_format_has_no_use_for_are_refused(tmp_path, mtx):
     assert "--relabel closes gaps" in refused(mtx, relabel=True)
     npz = tmp_path / "a.npz"
     sp.save_npz(npz, sp.eye_array(2).tocsr())
-    assert "scipy npz has no indices to shift; leave --base 1 out" in refused(npz, base=1)
+    assert "scipy npz has no indices to shift; omit --base 1" in refused(npz, base=1)
     assert read(str(mtx), ReadOptions(base=1)).csr.nnz == 2
 
 

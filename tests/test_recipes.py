@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from spgraph_bench import recipes
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.recipes import base, lattices, patterns, random_graphs
+from spgraph_bench.recipes import base, grids, patterns, random_graphs
 from spgraph_bench.recipes.draw import AliasTable, Words, below, unit
 
-# A change of any of these breaks the promise that a recipe is the same matrix everywhere and for ever.
+# A change of any of these breaks the promise that a recipe is the same matrix everywhere and forever.
 PINNED = {
     "arrow:n=50": "6087259a8c67ecad",
     "banded:n=100,diagonals=7": "b601003ac716f334",
@@ -48,7 +48,7 @@ ERRORS = [
     ("rmat:scale", "'scale' is not NAME=VALUE", "e.g. rmat:scale=20"),
     ("rmat:scale=4,", "'' is not NAME=VALUE", "e.g."),
     ("rmat:scael=4", "no parameter 'scael'", "did you mean scale?"),
-    ("rmat:scale=4,scale=5", "scale is given twice", "leave one"),
+    ("rmat:scale=4,scale=5", "scale is given twice", "omit one"),
     ("rmat:scale=four", "scale cannot be 'four'", "scale takes 1..30"),
     ("rmat:scale=31", "scale cannot be '31': it is not in 1..30", "2^scale vertices"),
     ("rmat:scale=4,a=1.5", "a cannot be '1.5': it is not in 0..1", "a takes 0..1"),
@@ -125,7 +125,7 @@ def test_result_is_canonical_and_within_its_size(text: str) -> None:
 
 @pytest.mark.parametrize("text", [t for t in PINNED if "star" not in t and "arrow" not in t])
 def test_chunks_do_not_change_the_result(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (patterns, lattices, random_graphs):
+    for module in (patterns, grids, random_graphs):
         monkeypatch.setattr(module, "CHUNK", 64)
     assert recipes.make(text).sha256[:16] == PINNED[text]
 

@@ -125,7 +125,7 @@ def test_x_and_y_of_spmm_are_reordered_in_both_layouts(
         args = ["spmm", source, "--k", "5", "--layout", layout, "--dtype", dtype, "--force-format", *own]
         assert run(["bench", *args, *RUN, "--device", where, "--json"]) == 0
         found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        # X has different columns and the matrix is not symmetric: one way left out fails the check.
+        # X has different columns and the matrix is not symmetric: one way omitted fails the check.
         assert {r["status"] for r in found} <= {"ok", "skipped"}, [r["reason"] for r in found]
         done = {(r["variant"], r["reorder"]) for r in found if r["status"] == "ok"}
         own_kernels = {v.name for v in variants("spmm") if v.kernel and dtype in v.dtypes}

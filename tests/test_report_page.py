@@ -1,4 +1,4 @@
-"""The HTML report: what stands in it, that it needs no network, and that names cannot break it."""
+"""The HTML report: what is in it, that it needs no network, and that names cannot break it."""
 
 from __future__ import annotations
 

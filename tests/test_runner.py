@@ -285,7 +285,7 @@ def test_unknown_names_are_usage_errors() -> None:
         (("--format", "crs"), "csr"),
         (("--param", "blok=3"), "block"),
         (("--param", "block=33"), "64"),
-        (("--variant", "csr-scalar", "--format", "ell"), "leave one of them out"),
+        (("--variant", "csr-scalar", "--format", "ell"), "omit one of them"),
     ):
         done = spgraph("bench", "spmv", "grid:n=5", "--device", "host", *args, plugin=False)
         assert done.returncode == 2, done.stderr

@@ -75,7 +75,7 @@ def ends(events: list[Taken | Ended]) -> dict[tuple[str, str], Ended]:
 
 
 def script(*samples: Sample, then: Sample | None = None) -> Callable[[], Sample]:
-    """The given samples in order (the first three go to warm-ups), then `then` for ever."""
+    """The given samples in order (the first three go to warm-ups), then `then` forever."""
     queue = iter(samples)
     rest = then or Sample(1.0)
     return lambda: next(queue, rest)

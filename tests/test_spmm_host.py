@@ -208,7 +208,7 @@ def test_any_order_of_blocks(variant: Variant, name: str) -> None:
 
 @pytest.mark.parametrize(("k", "block", "items"), [(1, 256, 8), (8, 128, 8), (32, 256, 8), (512, 128, 16)])
 def test_rows_across_groups_and_blocks_of_csr_tile(device: Device, k: int, block: int, items: int) -> None:
-    """Every way a row can lie: within a group of lanes, across groups, across blocks, over whole blocks."""
+    """Every way a row can be: within a group of lanes, across groups, across blocks, over whole blocks."""
     lanes = pieces(k, 8).lanes
     staged = block // lanes * items
     lengths = [0, items - 1, 1, 0, 0, items, items + 1, staged - 1, 3, 0, staged, staged + 1, 1, 5 * staged, 0, 2]

@@ -194,7 +194,7 @@ def test_hyb_with_any_k(device: Device, name: str, k: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "cols", "diag"),
     [
-        pytest.param(1500, 1500, (-200, -1, 0, 1, 200), id="lattice"),
+        pytest.param(1500, 1500, (-200, -1, 0, 1, 200), id="grid-graph"),
         pytest.param(1500, 1500, (0, 130, 700), id="above-only"),
         pytest.param(1300, 1500, (-700, 3), id="far-below"),
         pytest.param(900, 3000, (64, 2000), id="beyond-the-last-row"),

@@ -73,7 +73,7 @@ def test_the_oracle_is_what_networkx_finds(name: str, monkeypatch: pytest.Monkey
         monkeypatch.undo()
 
 
-@pytest.mark.parametrize("name", ["random", "skewed-directed", "lattice", "chain", "wide-layers"])
+@pytest.mark.parametrize("name", ["random", "skewed-directed", "grid-graph", "chain", "wide-layers"])
 def test_float32_lengths_are_the_least_sums_of_any_walk(name: str) -> None:
     a, sources = _weighted(name, "random"), graphs()[name][1]
     weight, row = a.value_array(np.float32), np.repeat(np.arange(a.rows), a.row_lengths())
@@ -94,7 +94,7 @@ def test_float32_lengths_are_the_least_sums_of_any_walk(name: str) -> None:
 
 
 @pytest.mark.parametrize("cutoff", [0.0, 3.0, 4.5])
-@pytest.mark.parametrize("name", ["skewed-directed", "lattice"])
+@pytest.mark.parametrize("name", ["skewed-directed", "grid-graph"])
 def test_a_cutoff_is_networkx_s(name: str, cutoff: float) -> None:
     import networkx as nx
 
@@ -113,7 +113,7 @@ def test_a_cutoff_is_networkx_s(name: str, cutoff: float) -> None:
 
 
 @pytest.mark.parametrize("values", ["small", "drawn"])
-@pytest.mark.parametrize("name", ["skewed-directed", "lattice", "star-of-chains", "isolated-source"])
+@pytest.mark.parametrize("name", ["skewed-directed", "grid-graph", "star-of-chains", "isolated-source"])
 def test_predecessors_chain_back_and_wrong_ones_are_found(name: str, values: str) -> None:
     a, (source, *_) = _weighted(name, values), graphs()[name][1]
     weight = a.value_array(np.float32)
@@ -169,7 +169,7 @@ def test_lengths_beyond_int32_are_an_error() -> None:
 
 # ---- the checks ------------------------------------------------------------------------------------------
 
-A = _weighted("lattice", "random")
+A = _weighted("grid-graph", "random")
 EXACT, REAL, EDGES = exact_lengths(A, 0, FLOAT32)
 
 
@@ -206,7 +206,7 @@ def test_float64_answers_may_differ_by_roundings_only() -> None:
         assert not check_within(wrong, REAL, EDGES).ok
 
 
-@pytest.mark.parametrize("name", ["skewed-directed", "lattice", "isolated-source"])
+@pytest.mark.parametrize("name", ["skewed-directed", "grid-graph", "isolated-source"])
 @pytest.mark.parametrize("reorder", ["none", "degree"])
 @pytest.mark.parametrize("peer", ["scipy", "graphblas"])
 def test_cpu_libraries_agree(peer: str, reorder: str, name: str) -> None:
@@ -277,7 +277,7 @@ def test_other_weights_that_cannot_be_used() -> None:
     assert cause([1, np.nan], FLOAT32) == "the weight of the edge 1 -> 2 is not a number: nan"
     assert cause([np.inf, np.inf], FLOAT32) == "the weight of the edge 0 -> 1 is infinite: inf (2 edges in all)"
     assert "is negative: -1 (2 edges in all)" in cause([-1, -2], INT32)
-    assert cause([1, 0.5], INT32) == "the weight of the edge 1 -> 2 is no whole number: 0.5"
+    assert cause([1, 0.5], INT32) == "the weight of the edge 1 -> 2 is not a whole number: 0.5"
     assert "beyond 2,147,483,646" in cause([2.0**31 - 1, 1], INT32)
     assert cause([1, 3.5e38], FLOAT32) == "the weight of the edge 1 -> 2 is beyond float32: 3.5e+38"
     check_weights(matrix(csr(3, 3, [0, 1], [1, 2], [float(np.finfo(np.float32).max), 1])), FLOAT32)
@@ -381,7 +381,7 @@ def test_bench_on_drawn_weights() -> None:
         (("--mode", "frontier", "--delta", "3"), "frontier has no threshold"),
         (("--delta", "3", "--param", "delta=4"), "--delta alone"),
         (("--dtype", "float64"), "is not one of 'float32', 'int32'"),
-        (("--dtype", "int32"), "no whole number"),
+        (("--dtype", "int32"), "not a whole number"),
     ],
 )
 def test_usage_errors(args: tuple[str, ...], said: str) -> None:

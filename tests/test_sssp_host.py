@@ -182,7 +182,7 @@ def test_extreme_weights(device: Device, mode: Variant, name: str) -> None:
         assert result.ok, result.message
 
 
-@pytest.mark.parametrize("name", ["skewed-directed", "star-of-chains", "lattice"])
+@pytest.mark.parametrize("name", ["skewed-directed", "star-of-chains", "grid-graph"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_a_cutoff_leaves_what_is_farther_and_saves_the_work(device: Device, mode: Variant, name: str) -> None:
     source = graphs()[name][1][0]
@@ -201,17 +201,17 @@ def test_a_cutoff_leaves_what_is_farther_and_saves_the_work(device: Device, mode
 
 def test_equal_weights_relax_every_edge_once(device: Device) -> None:
     """By frontier or with nothing far, as a breadth-first search would; and the facts say so."""
-    a, sources = graphs()["lattice"]
-    prepared = _check(device, get_variant("sssp", "auto"), "lattice", "equal", "int32")
+    a, sources = graphs()["grid-graph"]
+    prepared = _check(device, get_variant("sssp", "auto"), "grid-graph", "equal", "int32")
     _run(device, prepared, 0)
     facts = prepared.launch.facts()
     assert facts["relaxed"] == a.nnz
     assert facts["splits"] == 0
     assert facts["delta"] is None
-    levels = 1 + int(_right("lattice", "equal", "int32", sources[0]).max()) // 3
+    levels = 1 + int(_right("grid-graph", "equal", "int32", sources[0]).max()) // 3
     assert facts["phases"] == levels
     # The level of the last vertices is relaxed too, and finds nothing.
-    plain = _check(device, get_variant("sssp", "frontier"), "lattice", "equal", "int32")
+    plain = _check(device, get_variant("sssp", "frontier"), "grid-graph", "equal", "int32")
     _run(device, plain, 0)
     assert plain.launch.facts() == {"phases": levels, "relaxed": a.nnz}
 
@@ -254,7 +254,7 @@ def test_a_split_takes_one_atomic_a_block_for_what_it_keeps() -> None:
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_steps_tell_every_phase(device: Device, mode: Variant) -> None:
-    for name, weights, delta in (("lattice", "equal", 0.0), ("random-directed", "spread", 0.1)):
+    for name, weights, delta in (("grid-graph", "equal", 0.0), ("random-directed", "spread", 0.1)):
         prepared = _check(device, mode, name, weights, "float32", delta=delta)
         _run(device, prepared, 0)
         facts = prepared.launch.facts()

@@ -23,7 +23,7 @@ from spgraph_bench.variants.grids import cooperative_shape, threads_for
 
 
 # A seed shuffles all blocks of a grid, far more than are live at a time: one that waited for the block before
-# it by index would wait for ever, and the test would run into its time limit.
+# it by index would wait forever, and the test would run into its time limit.
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", [1, 3])
 def test_tiles_of_a_cut_row_wait_for_blocks_that_have_started(seed: int) -> None:

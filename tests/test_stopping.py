@@ -140,7 +140,7 @@ def test_heavy_tails_do_not_hold_up_the_median() -> None:
 
 
 def test_two_equal_modes_never_converge_and_end_at_the_sample_limit() -> None:
-    # Two modes 10 % apart, weight one half each: the median lies in the gap, its interval spans it.
+    # Two modes 10 % apart, weight one half each: the median is in the gap, its interval spans it.
     g = bits(3)
     draws = (1.0 if u < 0.5 else 1.1 for u in g.random(5000))
     assert run(StoppingRule(max_samples=500), draws)[:2] == ("sample limit", 500)

@@ -194,7 +194,7 @@ def test_columns_that_do_not_fit_are_named() -> None:
     narrow = words(render(typical(), width=60))
     assert "hidden columns (--json has all):" in narrow
     assert "GFLOP/s" in narrow.split("hidden columns")[1]
-    assert "left out" not in render(typical())
+    assert "hidden columns" not in render(typical())
 
 
 def heads(text: str) -> list[list[str]]:

@@ -87,7 +87,7 @@ def test_right_levels_and_parents_pass_on_every_graph(form: Device | None) -> No
             assert reached_from(validator.graph, source) == int((level >= 0).sum())
 
 
-LATTICE = graphs()["lattice"][0]
+GRID = graphs()["grid-graph"][0]
 APART = graphs()["disconnected"][0]
 ONE_WAY = graphs()["in-edges-matter"][0]
 
@@ -95,16 +95,16 @@ ONE_WAY = graphs()["in-edges-matter"][0]
 @pytest.mark.parametrize(
     ("graph", "source", "changes", "said"),
     [
-        ("lattice", 0, {0: 1}, "the source 0 is at level 1, not at level 0"),
-        ("lattice", 0, {0: -1}, "the source 0 is unreached"),
-        ("lattice", 0, {40: -(2**31)}, "vertex 40 is at -2,147,483,648, which is not a level"),
-        ("lattice", 0, {40: -2139062144}, "which is not a level"),
-        ("lattice", 0, {40: 713}, "vertex 40 is at 713, which is not a level"),
-        ("lattice", 0, {40: 2**31 - 1}, "which is not a level"),
-        ("lattice", 0, {350: 0}, "vertex 350 is at level 0 and not the source"),
-        ("lattice", 0, {712: -1}, "vertex 712 is unreached, yet an edge from a reached vertex"),
-        ("lattice", 0, {712: 53}, "vertex 712 is at level 53, yet an edge leads to it from above level 52"),
-        ("lattice", 0, {712: 51}, "vertex 712 is at level 51, yet no edge leads to it from level 50"),
+        ("grid-graph", 0, {0: 1}, "the source 0 is at level 1, not at level 0"),
+        ("grid-graph", 0, {0: -1}, "the source 0 is unreached"),
+        ("grid-graph", 0, {40: -(2**31)}, "vertex 40 is at -2,147,483,648, which is not a level"),
+        ("grid-graph", 0, {40: -2139062144}, "which is not a level"),
+        ("grid-graph", 0, {40: 713}, "vertex 40 is at 713, which is not a level"),
+        ("grid-graph", 0, {40: 2**31 - 1}, "which is not a level"),
+        ("grid-graph", 0, {350: 0}, "vertex 350 is at level 0 and not the source"),
+        ("grid-graph", 0, {712: -1}, "vertex 712 is unreached, yet an edge from a reached vertex"),
+        ("grid-graph", 0, {712: 53}, "vertex 712 is at level 53, yet an edge leads to it from above level 52"),
+        ("grid-graph", 0, {712: 51}, "vertex 712 is at level 51, yet no edge leads to it from level 50"),
         ("disconnected", 0, {350: 3}, "yet no edge leads to it from level 2"),
         # The whole other component, at levels that agree with each other.
         ("disconnected", 0, {v: v - 198 for v in range(200, 300)}, "vertex 200 is at level 2, yet no edge"),
@@ -150,10 +150,10 @@ def test_levels_off_by_one_are_found_wherever_they_are(form: Device | None) -> N
     ],
 )
 def test_a_wrong_parent_is_found(form: Device | None, vertex: int, parent: int, said: str) -> None:
-    level = plain_levels(LATTICE, 0)
-    both = np.stack((level, tree(LATTICE, level, 0)))
+    level = plain_levels(GRID, 0)
+    both = np.stack((level, tree(GRID, level, 0)))
     both[1, vertex] = parent
-    result = make("bfs", LATTICE, form, INT32).check(both, 0).result
+    result = make("bfs", GRID, form, INT32).check(both, 0).result
     assert not result.ok
     assert said in result.message, result.message
 
@@ -167,8 +167,8 @@ def test_a_parent_of_an_unreached_vertex_is_found(form: Device | None) -> None:
 
 
 def test_a_shape_or_type_of_another_kind_is_found(form: Device | None) -> None:
-    level = plain_levels(LATTICE, 0)
-    validator = make("bfs", LATTICE, form, INT32)
+    level = plain_levels(GRID, 0)
+    validator = make("bfs", GRID, form, INT32)
     for output in (level.astype(np.int64), level[:-1], np.stack((level, level, level))):
         assert "not int32 [713]" in validator.check(output, 0).result.message
 
@@ -178,9 +178,9 @@ def test_the_plain_search_counts(form: Device | None, monkeypatch: pytest.Monkey
     from spgraph_bench.validate import bfs
     from spgraph_bench.validate.base import Faults
 
-    validator = make("bfs", LATTICE, form, INT32)
+    validator = make("bfs", GRID, form, INT32)
     monkeypatch.setattr(bfs.BFSValidator, "faults", lambda *_: Faults.none(10))
-    level = plain_levels(LATTICE, 0)
+    level = plain_levels(GRID, 0)
     level[700] = -1
     said = validator.check(level, 0).result.message
     assert said == "712 vertices are reached, a plain search reaches 713"
@@ -221,7 +221,7 @@ def test_right_lengths_pass_on_every_graph(form: Device | None) -> None:
     ],
 )
 def test_one_bit_of_one_length_is_found(form: Device | None, vertex: int, value: Any, said: str) -> None:
-    a = weighted("lattice")
+    a = weighted("grid-graph")
     length = exact_lengths(a, 0, FLOAT32)[0]
     if isinstance(value, str):
         value = np.nextafter(length[vertex], np.float32(np.inf if value == "up" else 0))
@@ -276,7 +276,7 @@ def test_a_sum_that_was_dropped_is_found(form: Device | None, kind: np.dtype[Any
 
 
 def test_lengths_of_another_kind_are_found(form: Device | None) -> None:
-    a = weighted("lattice")
+    a = weighted("grid-graph")
     validator = make("sssp", a, form, FLOAT32)
     length = exact_lengths(a, 0, FLOAT32)[0]
     for output in (length[:-1], length.astype(np.int32), length.astype(np.float16)):
@@ -411,8 +411,8 @@ def test_the_sum_of_dependencies_tells_too(form: Device | None, monkeypatch: pyt
     from spgraph_bench.validate import bc
 
     monkeypatch.setattr(bc, "told", lambda *_: bc.CheckResult(True))
-    right = plain_dependencies(LATTICE, 0).dependency
-    validator = make("bc", LATTICE, form, FLOAT64)
+    right = plain_dependencies(GRID, 0).dependency
+    validator = make("bc", GRID, form, FLOAT64)
     assert validator.check(right, 0).result.ok
     right[350] *= 1 + 1e-6
     assert "the dependencies add up to" in validator.check(right, 0).result.message
@@ -439,7 +439,7 @@ def test_both_forms_count_the_same_faults() -> None:
     device = open_device("host")
     draw = np.random.default_rng(11)
     try:
-        for name in ("skewed-directed", "lattice", "disconnected", "loops-and-repeats"):
+        for name in ("skewed-directed", "grid-graph", "disconnected", "loops-and-repeats"):
             a = weighted(name)
             n = a.rows
             level = draw.integers(-3, 9, n).astype(np.int32)

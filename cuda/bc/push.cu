@@ -3,7 +3,7 @@
 // Layout   see graph/paths.cuh; queue int32 [n]: the levels one after another, here with all vertices found; sizes
 //          int32 [3]: level k is counted in sizes[k % 3].
 // Mapping  one launch per level forward, after which the host reads how many vertices were found; one per level back,
-//          for which it knows where each level lies in the queue. Forward a thread adds its count to each successor by
+//          for which it knows where each level is in the queue. Forward a thread adds its count to each successor by
 //          an atomic; back it sums its successors' shares, without.
 // Wins     on nothing but the length of its source; it looks at each edge twice, whatever the number of levels.
 // Loses    on hubs, whose edges one thread walks alone; a read-back per level on many levels.

@@ -1,6 +1,6 @@
 // collect.cu: brings the points of chosen curves together, so that the host can check them. Not timed.
 //
-// Layout   out float2: the points of curve id[k] from out[place[k]] on, for k < chosen. They lie either at
+// Layout   out float2: the points of curve id[k] from out[place[k]] on, for k < chosen. They are either at
 //          address[curve] (vertices from malloc on the device, which the host cannot copy), or from
 //          vertices[start[curve]] on where `address` is null.
 // Mapping  A warp per chosen curve.

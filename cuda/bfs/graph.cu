@@ -1,7 +1,7 @@
 // graph, graph-while: breadth-first search as a CUDA graph of levels that need nothing from the host.
 //
 // Layout   see graph/levels.cuh; one copy of the bitmap; depth int32 [1]: the level that comes next.
-// Mapping  two nodes per level: all edges of the frontier in equal parts (which level it is stands in device
+// Mapping  two nodes per level: all edges of the frontier in equal parts (which level it is is in device
 //          memory), then one thread that goes on to the next level. `graph` replays a fixed number of levels at a
 //          time, and the host looks whether the last one was the end; levels after the end do nothing. In
 //          `graph-while` the two nodes are the body of a WHILE node, which graph_advance ends: no host at all.

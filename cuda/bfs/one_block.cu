@@ -8,7 +8,7 @@
 //          is a level of the whole grid. Where degrees are small and alike and it fits, the bitmap of visited vertices
 //          is in shared memory too (graph/shared_bitmap.cuh), else four edges per thread or, for uneven degrees, equal
 //          parts of the edges (graph/one_block.cuh).
-// Wins     on long thin graphs (chains, roads, lattices): thousands of levels of a few vertices each.
+// Wins     on long thin graphs (chains, roads, grids): thousands of levels of a few vertices each.
 // Loses    against auto where frontiers become a large part of the graph.
 // Idea     the small-frontier kernels of Enterprise (Liu and Huang, SC 2015) and of Gunrock's roads, in one launch.
 #include "../common/spg.cuh"

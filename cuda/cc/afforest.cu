@@ -21,7 +21,7 @@
 //     thread per vertex: beneath its first neighbour, if that is smaller. No atomics.
 //   1 a thread per edge of the hub: its neighbours beneath it, wherever they were.
 //   2 a thread per vertex: up to its root. Long paths double their steps.
-//   3 a thread per vertex: join with its first `rounds` neighbours. They lie in one or two sectors of memory,
+//   3 a thread per vertex: join with its first `rounds` neighbours. They are in one or two sectors of memory,
 //     the rest of a list is not touched. In a graph with a giant component most of it is the hub's tree by
 //     now.
 //   4 a warp per 32 vertices: those that are not in the hub's tree are joined with all neighbours left,

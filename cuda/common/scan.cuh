@@ -3,7 +3,7 @@
 // Sums over the grid are done by decoupled look-back (Merrill and Garland, "Single-pass parallel prefix scan with
 // decoupled look-back", 2016): each tile publishes the sum of its own items, looks back over the tiles before it until
 // it meets one that already knows the sum of everything up to itself, and publishes that for its own successors.
-// Flag and number stand in one word, so that one relaxed store publishes both and no fence is needed.
+// Flag and number are in one word, so that one relaxed store publishes both and no fence is needed.
 //
 // A tile waits for tiles of lower number only, and those must be running. No manual promises that blocks start in the
 // order of their index, so blocks take their tile from a counter: a block's number is the order in which it started.

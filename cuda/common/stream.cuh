@@ -102,8 +102,8 @@ SPG_GATHER(float, "f32", "f")
 SPG_GATHER(double, "f64", "d")
 
 // Loads that may not be wanted: zeros then, or `otherwise`. The predicate is in the load, since an `if` around it may
-// become a branch, and loads that have branches between them are not all under way at once. Where it becomes none, each
-// load still gets an address of its own, and for want of registers ptxas puts some behind those that wait for others.
+// become a branch, and loads that have branches between them are not all in flight at once. Where it becomes none, each
+// load still gets an address of its own, and since registers run out ptxas puts some behind those that wait for others.
 #define SPG_IF(operand) "{ .reg .pred q; setp.ne.s32 q, %" #operand ", 0; @q "
 
 #define SPG_STREAM_ONE_IF(type, ptx, reg)                                                                  \
@@ -174,7 +174,7 @@ __device__ __forceinline__ void spg_copy_commit()
 #endif
 }
 
-// Waits until at most the last PENDING groups of this thread are under way; it then sees its own copies.
+// Waits until at most the last PENDING groups of this thread are in flight; it then sees its own copies.
 template <int PENDING>
 __device__ __forceinline__ void spg_copy_wait()
 {

@@ -21,7 +21,7 @@
 //          vertices share would be read there by every warp: three times slower in all on an H200.
 
 // The root of v as far as this thread can see. Each vertex on the way is moved up to its grandparent (path halving), so
-// paths shorten by half with every walk. That is for short paths: on a lattice, whose paths are 1,000 vertices long
+// paths shorten by half with every walk. That is for short paths: on a grid graph, whose paths are 1,000 vertices long
 // where nobody has flattened them, it made joining four times slower, since each move costs the other blocks their
 // line.
 __device__ __forceinline__ index_t root_of(index_t v, index_t* parent)

@@ -71,7 +71,7 @@ struct warp_gather {
     }
 };
 
-// Puts slots[0 .. count) into the queue that begins at `queue` and `start`; those without out-edges are left out.
+// Puts slots[0 .. count) into the queue that begins at `queue` and `start`; those without out-edges are omitted.
 __device__ __forceinline__ void enqueue_gathered(const index_t* slots, int count, const offset_t* __restrict__ row_ptr,
                                                  index_t* queue, offset_t* start, word64_t* tally)
 {
@@ -94,7 +94,7 @@ __device__ __forceinline__ void enqueue_gathered(const index_t* slots, int count
 // step loads the next 32 queue entries, one a lane, from the one that the step's first edge belongs to; since every
 // vertex has an edge, they cover the next 32 edges, and each lane finds its own among them by shuffles.
 //
-// All lanes come together to make one and to step. Whoever wants several steps' loads under way at once takes several
+// All lanes come together to make one and to step. Whoever wants several steps' loads in flight at once takes several
 // steps before looking at what they gave.
 struct edge_walk {
     const index_t* queue;

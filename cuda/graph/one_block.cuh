@@ -112,7 +112,7 @@ __device__ __forceinline__ unsigned thin_vertices(index_t n, offset_t edges_in_a
     return degrees;
 }
 
-// A queue of which the first SPG_NEAR vertices lie in shared memory (`near`) and the rest in global memory: all of it
+// A queue of which the first SPG_NEAR vertices are in shared memory (`near`) and the rest in global memory: all of it
 // to global memory, with the edge offsets that others need (to `near_start` as well, where that is given), and its
 // tally. A prefix sum of the degrees in queue order, by the first warp: the queue is short. By all threads of one
 // block.
@@ -153,9 +153,9 @@ __device__ __forceinline__ word64_t publish_queue(unsigned count, const index_t*
 // Thin levels from k on, for as long as they are thin and small; returns the level it stopped before, and in `now`
 // its tally. The queue is then in near_queue / near_start and in global memory, as after any other level.
 //
-// Waiting is all that such a level costs (2,000 of them on a lattice of 1,000 x 1,000), so nothing in it goes to L2
+// Waiting is all that such a level costs (2,000 of them on a grid graph of 1,000 x 1,000), so nothing in it goes to L2
 // and comes back where L1 can answer: what is visited is asked of `level`, since only this block works on the graph;
-// duplicates are told apart in shared memory; the bits of `visited` are set by atomics that nobody waits for. A
+// duplicates are distinguished in shared memory; the bits of `visited` are set by atomics that nobody waits for. A
 // frontier of 32 vertices is one warp's affair, which needs no barrier at all.
 __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier small, word64_t& now,
                                            const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
@@ -273,7 +273,7 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
 // not `tally`, because other blocks may not have read that yet, although this one is done. `unexplored` is lowered
 // by the edges of the levels done. To be called by all threads of one block, after a grid barrier.
 //
-// The queue lies in shared memory; each level costs one block barrier. A level may find more vertices than fit there
+// The queue is in shared memory; each level costs one block barrier. A level may find more vertices than fit there
 // (one hub is enough): every vertex goes to the global queue as well, so nothing is lost, and the block stops.
 __device__ __forceinline__ int one_block_levels(index_t n, int k, small_frontier small,
                                                 const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,

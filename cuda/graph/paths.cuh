@@ -1,4 +1,4 @@
-// paths.cuh: counting shortest paths from a source, and summing up who lies on them (Brandes' betweenness).
+// paths.cuh: counting shortest paths from a source, and summing up who is on them (Brandes' betweenness).
 //
 // Forward, level by level: how many shortest paths lead to each vertex. Backward, from the last level to the first: the
 // dependency of a vertex v, the sum over its successors w (out-neighbours one level further) of
@@ -16,11 +16,11 @@
 #define SPG_LARGE_COUNT 0x1p400
 #define SPG_DIVISION 0x1p-400
 
-// Numbers  Counts grow beyond any type: a lattice of 1,000 x 1,000 has 10^600 paths from corner to corner. They are
+// Numbers  Counts grow beyond any type: a grid graph of 1,000 x 1,000 has 10^600 paths from corner to corner. They are
 //          float64, and scaled: once a level holds a count above 2^400, the next level divides what it passes on by
 //          2^400, which is exact. So all counts of a level are scaled alike, and backward the same levels multiply by
 //          the same. scale int32 [n + 3]: bit 0, level k holds a large count; bit 1, level k divides. Within one level
-//          counts may lie 2^1400 apart; beyond that a count becomes 0, its share infinite, and the result is no number,
+//          counts may be 2^1400 apart; beyond that a count becomes 0, its share infinite, and the result is no number,
 //          never a wrong one.
 //          All terms are positive: nothing cancels, and relative errors only add up (see problems/bc.py).
 // Races    A count is added to by atomics while its level is being found, and read a barrier later; so with sums.

@@ -1,5 +1,5 @@
 // paths_alone.cuh: levels of paths.cuh by one block, for as long as frontiers are small and of low degree, without a
-// grid barrier between them. A long thin graph (a lattice, a chain, a road) has thousands of such levels, forward and
+// grid barrier between them. A long thin graph (a grid graph, a chain, a road) has thousands of such levels, forward and
 // back.
 #pragma once
 
@@ -17,7 +17,7 @@ __device__ __forceinline__ bool fits_block(word64_t tally, small_frontier small)
 // other level's. `first` is moved on to where that begins, `unexplored` is lowered by the edges of the levels done. To
 // be called by all threads of one block, after a grid barrier.
 //
-// The frontier lies in shared memory with its rows, so a level waits for a column, for a level (L1 may answer: an old
+// The frontier is in shared memory with its rows, so a level waits for a column, for a level (L1 may answer: an old
 // answer can only be -1, which the compare-and-swap then sets right), and for the claim. Counts are added by atomics
 // that nobody waits for. A thread looks at four edges at a time.
 __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,

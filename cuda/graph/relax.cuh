@@ -25,11 +25,11 @@
 // it has queued the vertex again. So the end is the same in any order: no edge shortens anything any more. As adding a
 // weight, rounded or not, never turns the order of two lengths around, that end is one and the same to the last bit.
 //
-// With a cutoff, lengths of `limit` and more are dropped as soon as they are added up: what lies beyond stays
+// With a cutoff, lengths of `limit` and more are dropped as soon as they are added up: what is beyond stays
 // unreached, and nothing is relaxed from there.
 //
-// A vertex is queued once a phase: `queued` tells. It lies in the far pile once: its bit tells. When its length falls
-// below the threshold it is queued as near, and what then lies in the far pile is dropped when the pile is split.
+// A vertex is queued once a phase: `queued` tells. It is in the far pile once: its bit tells. When its length falls
+// below the threshold it is queued as near, and what then is in the far pile is dropped when the pile is split.
 
 // Non-negative floats are ordered as their bits are, read as integers; so lengths are held, compared and lowered
 // (atomicMin) as integers. Sums of integers stop at 2^31 - 1, which is `unreached` and lowers nothing.
@@ -214,7 +214,7 @@ __device__ __forceinline__ word64_t reserve_block(word64_t mine, word64_t* total
 }
 
 // Split j, which is phase k: of far pile j, what has come below `lower` since it was put there is done and dropped,
-// what lies below `upper` is queued for phase k + 1, and the rest is far pile j + 1. By all threads of `block` of
+// what is below `upper` is queued for phase k + 1, and the rest is far pile j + 1. By all threads of `block` of
 // `blocks`. Nothing is relaxed meanwhile, so lengths stand still.
 __device__ __forceinline__ void split_far(const weighted_graph& g, const search_piles& s, int k, int j, int lower,
                                           int upper, int block, int blocks)

@@ -6,7 +6,7 @@
 //          four edges is one or two sectors for its four lanes: a load of a warp touches 8 to 16 lines, not 32. One
 //          shared atomicOr tells whether a neighbour is new and claims it: each vertex is found once. What a level
 //          waits for in L2 is row_ptr and col of the frontier, nothing else.
-// Wins     over one_block.cuh where degrees are small and alike and the bitmap fits: lattices, meshes, roads, chains.
+// Wins     over one_block.cuh where degrees are small and alike and the bitmap fits: grid graphs, meshes, roads, chains.
 // Loses    on rows of many edges (four lanes walk them), and where it is begun and ended often: the bitmap is copied
 //          in, and out again where the grid takes over. The host chooses it (variants/bfs), by the degrees.
 #pragma once
@@ -37,7 +37,7 @@ __device__ __forceinline__ void quad_rounds(const index_t* in, unsigned first, u
         end[r] = __shfl_sync(SPG_FULL_WARP, at[r], (int)(lane | 3));
         at[r] = __shfl_sync(SPG_FULL_WARP, at[r], (int)(lane & ~3u)) + (offset_t)own;
         // A chain that moves along rising numbers comes into new lines of memory every 32 levels: the next ones are
-        // asked for when it enters one. Wider waves only have more to do: measured on a lattice.
+        // asked for when it enters one. Wider waves only have more to do: measured on a grid graph.
         if (!AHEAD || vertex[r] < 0 || vertex[r] % 32 != 0 || vertex[r] >= n - 64) continue;
         if (own == 0) prefetch(row_ptr + vertex[r] + 32);
         const offset_t ahead = at[r] + 32 * (end[r] - at[r]) + (offset_t)(31 * own);
@@ -190,7 +190,7 @@ __device__ __forceinline__ int shared_bitmap_levels(index_t n, int k, small_fron
             ++k;
             count = counts[slot];
         } while (count != 0 && count <= limit);
-        // Vertices without out-edges are told apart only now. A last level of nothing else is none.
+        // Vertices without out-edges are distinguished only now. A last level of nothing else is none.
         if (!__syncthreads_or(edges != last)) --k;
         now = 0;
         if (count == 0) break;

@@ -1,5 +1,5 @@
 // spg_hooks.hpp: what the compiler's hooks and the shim tell of every access. Part of spg_runtime.cpp where kernels are
-// compiled with SPG_HOOKS: g++ -fsanitize=thread calls a function before each load and store; these are ours, no
+// compiled with SPG_HOOKS: g++ -fsanitize=thread calls a function before each load and store; these are spgraph's, no
 // sanitizer library is linked. What is told goes to the race detector (spg_races.hpp) or to the trace (spg_trace.hpp).
 //
 // Here are names for memory: which array an address belongs to, and at which index.

@@ -6,7 +6,7 @@
 //
 // The scheduler runs, in this order: threads that were released; threads of started blocks that have not begun;
 // lanes waiting in __activemask (who is here counts as converged); a new block of any grid that may start;
-// threads that spin. If none is left and threads wait, they wait for ever: that is reported, naming the barrier.
+// threads that spin. If none is left and threads wait, they wait forever: that is reported, naming the barrier.
 // A seed other than 0 shuffles blocks, threads, released threads and child grids; 0 is the natural order. An even one lets warps fall behind others by far (see choose_ready).
 //
 // Where it is stricter than a GPU:

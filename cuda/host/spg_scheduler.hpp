@@ -235,7 +235,7 @@ void start_block(Grid* g)  // the first of startable
 {
     if (g->begun == 0 && g->parent) --pending;
     // Seeds shuffle all blocks of a grid. GPUs start them in about their order, but nobody promises that: a kernel whose
-    // blocks wait for lower ones, many of which cannot be live at once, waits for ever here.
+    // blocks wait for lower ones, many of which cannot be live at once, waits forever here.
     const unsigned long long at = g->begun++;
     if (at == 0) shuffle(g->blocks, g->start, g->step);
     const unsigned long long linear = (g->start + at * g->step) % g->blocks;

@@ -4,7 +4,7 @@
 // Mapping  fire-and-forget: a thread per task, blocks of 128, each launches one child grid; fire-and-forget-one: one
 //          thread launches all. A child has a thread per item, blocks of 128.
 // Wins     where threads find large tasks of sizes that nobody knew: each child fills the GPU with its own shape.
-// Loses    on small tasks: a launch costs some 0.3 us when many threads launch at once, and 6 us for a thread that
+// Loses    on small tasks: a launch costs about 0.3 us when many threads launch at once, and 6 us for a thread that
 //          launches one after another. All launches that wait need room in the pool: it is set from `tasks`.
 // Idea     CUDA programming guide, "CUDA dynamic parallelism" (version 2, from CUDA 12 on).
 #include "../common/children.cuh"

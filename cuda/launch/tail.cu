@@ -3,7 +3,7 @@
 // Layout   result word64_t [2], see launch/task.cuh; children word64_t [6], see common/children.cuh.
 // Mapping  a thread per item, blocks of 128; the first thread of the grid launches the next link.
 // Wins     over a trip to the host: what comes next is decided where the result is.
-// Loses    against grid-sync and graph-while: some 11 us for a link. It is the only way to wait for children, since a
+// Loses    against grid-sync and graph-while: about 11 us for a link. It is the only way to wait for children, since a
 //          parent cannot do so itself (cudaDeviceSynchronize on the device is gone from CUDA 12 on).
 // Idea     CUDA programming guide, "CUDA dynamic parallelism", tail launches.
 #include "../common/children.cuh"

@@ -2,14 +2,14 @@
 //            shared memory.
 //
 // Layout   see power.cuh. x0, x1 value_t [n + 1]: what each vertex gives along an edge, of the iteration before and of
-//          this one in turn, the most gathered first: vertex v's lies at place[v], or at v where place is null. x[n] is
+//          this one in turn, the most gathered first: vertex v's is at place[v], or at v where place is null. x[n] is
 //          0. edge, row_of, bare, and the arrays of the chunks: below.
 // Mapping  one block per SM, with x[0 .. hubs) in its shared memory, copied there in each iteration. Warps take
 //          chunks, which are about equally much work, for themselves: no barrier but the one at an iteration's end.
 //          A lane reads four edges as 16 bytes, one tile ahead, and adds up their x. Rows that end: below.
 // Wins     on skewed graphs: of rmat20's edges (symmetrised) 73 % come from the 40,000 busiest of a million vertices.
 //          Their x cost neither a sector of L2 nor a look-up in L1, which does one line a cycle.
-// Loses    to pull on small graphs, which L1 holds anyway, and where all vertices are alike (lattices).
+// Loses    to pull on small graphs, which L1 holds anyway, and where all vertices are alike (grids).
 // Idea     degree-ordered gathers: Balaji and Lucia, "When is graph reordering an optimization?", IISWC 2018; segmented
 //          sums with marked ends: Blelloch, Heroux and Zagha, 1993.
 #include "../common/spg.cuh"
@@ -54,7 +54,7 @@ SPG_KERNEL hubs_marks(index_t rows, const index_t* __restrict__ row_of, const of
     if (i < rows) edge[in_ptr[(long long)row_of[i] + 1] - 1] |= LAST;
 }
 
-// x from shared memory or from global memory, without a branch, so that all loads of a lane are under way at once.
+// x from shared memory or from global memory, without a branch, so that all loads of a lane are in flight at once.
 __device__ __forceinline__ value_t near_or_far(const value_t* hub, index_t hubs, const value_t* x, index_t at)
 {
     const bool near = at < hubs;
@@ -147,7 +147,7 @@ SPG_KERNEL __launch_bounds__(1024, 1)
             const index_t end = tile_begin[c + 1];
             index_t tile = tile_begin[c], row = first_row[c];
             const index_t comes_in = head_pieces[c];
-            index_t waiting = row + (comes_in > 0);  // sums of rows waiting to row - 1 lie in the ring
+            index_t waiting = row + (comes_in > 0);  // sums of rows waiting to row - 1 are in the ring
             bool inside = comes_in > 0;  // still in the row that came in
             value_t piece = 0, open = 0;  // this lane's part of the row that has not ended yet
             const int4* quads = reinterpret_cast<const int4*>(edge) + lane;

@@ -3,8 +3,8 @@
 // Layout   see power.cuh; in_ptr, in, x0, x1 and chance as in pull.cu.
 // Mapping  thread v, v + threads, ... walks through in-edges in_ptr[v] to in_ptr[v + 1] - 1, one after the other. The
 //          sum is double: a hub's hundred thousand floats, added one after the other, would lose three digits.
-// Wins     on graphs of few and equal in-edges (lattices).
-// Loses    on hubs, whose thread keeps all others waiting at the barrier; and neighbouring threads read edges that lie
+// Wins     on graphs of few and equal in-edges (grids).
+// Loses    on hubs, whose thread keeps all others waiting at the barrier; and neighbouring threads read edges that are
 //          a row apart.
 // Idea     the plainest form of the power iteration by in-edges.
 #include "../common/spg.cuh"

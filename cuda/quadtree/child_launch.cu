@@ -5,7 +5,7 @@
 // Mapping  A block per node; a grid of blocks for a large node. `grow` starts it all from one block.
 // Wins     The code says what a quadtree is, and the host takes no part.
 // Loses    Most nodes have some hundred points: a microsecond of work for a launch that costs a good part of one. And
-//          the pool of waiting launches must have a place, some 9 KB each, for every node with a child that is split,
+//          the pool of waiting launches must have a place, about 9 KB each, for every node with a child that is split,
 //          or for n / (leaf + 1), if that is less (grow.cuh).
 // Idea     NVIDIA's sample cdpQuadtree, which launches a grid of four blocks per node; written anew.
 #define SPG_FINISH 0

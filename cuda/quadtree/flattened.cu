@@ -6,7 +6,7 @@
 // State    counters and status of the sort: zero before; state scan_word_t [1 + tiles]: see scan.cuh.
 // Mapping  find_split: 256 per block, 8 points each. write_nodes: four per split node, one for each child.
 // Wins     Any number and distribution of points; the time hardly depends on them. Bytes are the floor: 8 + 16 a pass
-//          and some 30 for the tree, a point.
+//          and about 30 for the tree, a point.
 // Loses    To a tree that stops early in large leaves: the sort is complete where a few levels would have done.
 // Idea     Sorting: see radix.cuh. Trees from sorted codes: Karras, "Maximizing parallelism in the construction of
 //          BVHs, octrees, and k-d trees" (HPG 2012); the rule for buckets here follows from counting.

@@ -4,7 +4,7 @@
 // Mapping  As child_launch.cu, but a node of at most 2,048 points launches nothing any more (finish_group): 256 threads
 //          sort its points by code in shared memory and read all nodes of the subtree off the codes, by the rule of
 //          flattened.cu.
-// Wins     A launch pays for some 100 nodes instead of for one.
+// Wins     A launch pays for about 100 nodes instead of for one.
 // Loses    To flattened.cu, by what its launches of large nodes cost.
 // Idea     child_launch.cu above that size, flattened.cu below it.
 #define SPG_FINISH 2048

@@ -30,7 +30,7 @@
 
 // Digits of `passes` passes, the first at bit `shift`. Counted in shared memory in eight copies, of which neighbouring
 // lanes take different ones: points close together share their high digits, and 32 atomics on one word take turns. The
-// copies lie four words apart from a multiple of 32, so that one digit of different copies is in different banks.
+// copies are four words apart from a multiple of 32, so that one digit of different copies is in different banks.
 __device__ __forceinline__ void count_digits(int n, int shift, int passes, const float2* __restrict__ point,
                                              unsigned* counters)
 {

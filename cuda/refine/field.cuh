@@ -6,7 +6,7 @@
 //          cell  unsigned: 1 is the unit square; the children of c are 4 c + quadrant (1: right half, 2: upper half).
 //                So a cell of depth d is a 1, then the d pairs of bits of its Morton code. Up to depth 15.
 //
-// A cell is split if it lies above depth SPG_BASE, or else if it lies above `depth` and the field varies by more than
+// A cell is split if it is above depth SPG_BASE, or else if it is above `depth` and the field varies by more than
 // `tolerance` over it: the largest less the smallest of its values at 3 x 3 places: corners, middles of sides, middle.
 #pragma once
 

@@ -5,7 +5,7 @@
 //          (Column-major: X is transposed into a workspace first and Y out of one afterwards, in the same run.)
 // Mapping  SPG_LANES lanes take a block row and go over the columns, 16 bytes each (see dense.cuh). The rows of X
 //          that a block needs are all on their way before the first product; each is used for SPG_BLOCK_ROWS rows
-//          of Y, whose sums lie in registers. The next block's column is read one block ahead.
+//          of Y, whose sums are in registers. The next block's column is read one block ahead.
 // Wins     where the pattern comes in small dense blocks: a row of X is fetched once for SPG_BLOCK_ROWS nonzeros
 //          instead of once for each, and 4 bytes of index serve a whole block.
 // Loses    on patterns that fill blocks badly: fill costs bytes and arithmetic like any entry.

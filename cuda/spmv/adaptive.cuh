@@ -124,7 +124,7 @@ __device__ __forceinline__ void ask_quads(const Entries& a, typename Entries::qu
         if (i + 4 * k * SPG_BLOCK < quads) q[k] = a.load(base + i + 4 * k * SPG_BLOCK);
 }
 
-// The part of a long row that lies in tile `tile`: entries begin to end - 1 of `row`. All threads call it.
+// The part of a long row that is in tile `tile`: entries begin to end - 1 of `row`. All threads call it.
 template <class Entries, class Rows>
 __device__ __forceinline__ void row_piece(const Entries& a, long long tile, index_t row, long long begin, long long end,
                                           bool is_first, row_pieces pieces_of, const offset_t* row_ptr, Rows& y,
@@ -207,7 +207,7 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
         }
         // A loop that is not unrolled: ptxas would move all loads to its begin, ahead of the first gather. With all
         // threads of an SM doing so at once memory is flooded and idle by turns. The quads ahead are asked for after x:
-        // the other way round x of the second quad waits for the first one's products, for want of registers.
+        // the other way round x of the second quad waits for the first one's products, since registers run out.
 #pragma unroll 1
         for (int i = 4 * thread; i < quads; i += 4 * DEPTH * SPG_BLOCK) {
             if (!AHEAD && i != 4 * thread) ask_quads(a, q, base, i, quads);

@@ -14,13 +14,13 @@
 //          finds its row by a 16-bit position instead of carrying its row along.
 #include "quad.cuh"
 
-// Quads that a thread of the multiply kernel has under way, less one.
+// Quads that a thread of the multiply kernel has in flight, less one.
 #ifndef SPG_STAGES
 #define SPG_STAGES 4
 #endif
 // Why two kernels.
 // What a gather of x costs on a matrix without locality is not bytes of DRAM but sectors of L2: each of the
-// nnz reads moves 32 bytes through the L2 for 4 that are used, at some 4.6 TB/s on an H200. Here no gather
+// nnz reads moves 32 bytes through the L2 for 4 that are used, at about 4.6 TB/s on an H200. Here no gather
 // leaves an SM. The first kernel keeps a tile of x in shared memory and multiplies all nonzeros of the tile's
 // columns; the second adds up the products of a bin of rows, also in shared memory. What passes between them
 // is streamed, in 16-byte accesses.
@@ -28,10 +28,10 @@
 // Quads that a thread of the sum kernel loads before it uses the first.
 constexpr int DEPTH = 2;
 
-// Multiply: block b takes groups [groups * b / blocks, groups * (b + 1) / blocks), whatever tiles they lie in.
+// Multiply: block b takes groups [groups * b / blocks, groups * (b + 1) / blocks), whatever tiles they are in.
 // Every block does the same work; most see one or two tiles.
 //
-// The tile leaves room for one block on an SM, so loads must be under way all the time: each thread copies its
+// The tile leaves room for one block on an SM, so loads must be in flight all the time: each thread copies its
 // next quads into its own slots of shared memory (cp.async: no registers, nobody waits) while it multiplies. It
 // reads only what it copied itself, so no barrier is needed.
 SPG_KERNEL __launch_bounds__(1024)
@@ -52,7 +52,7 @@ SPG_KERNEL __launch_bounds__(1024)
     index_t first = static_cast<index_t>(static_cast<long long>(groups) * blockIdx.x / gridDim.x);
     const index_t last = static_cast<index_t>(static_cast<long long>(groups) * (blockIdx.x + 1) / gridDim.x);
 
-    // Rows that lie in several bins are added up with atomics, by the next kernel.
+    // Rows that are in several bins are added up with atomics, by the next kernel.
     for (index_t i = blockIdx.x * threads + thread; i < split_rows; i += gridDim.x * threads) y[split_row[i]] = 0;
 
     // The tile that holds group `first`: the last one that starts at or before it.

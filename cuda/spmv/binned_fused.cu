@@ -12,11 +12,11 @@
 // Wins     where x does not fit in L1 and columns jump.
 // Loses    where columns are local, and on small matrices.
 // Idea     Beamer, Asanovic and Patterson, "Reducing PageRank communication via propagation blocking", IPDPS 2017;
-//          chunks, and two teams that hand them over by counters, are ours.
+//          chunks, and two teams that hand them over by counters, are spgraph's.
 #include "quad.cuh"
 #include "../common/ordered.cuh"
 
-// Quads that a multiplying thread has under way, less one.
+// Quads that a multiplying thread has in flight, less one.
 #ifndef SPG_STAGES
 #define SPG_STAGES 4
 #endif
@@ -276,7 +276,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
     index_t* const dest_slot = reinterpret_cast<index_t*>(col_slot - thread + SPG_STAGES * multipliers) + thread;
     value_t* const tile = reinterpret_cast<value_t*>(dest_slot - thread + SPG_STAGES * multipliers);
     value_t* const sums = tile + widest;
-    // Rows that lie in several bins are added up with atomics. Whoever adds has waited for all who multiply.
+    // Rows that are in several bins are added up with atomics. Whoever adds has waited for all who multiply.
     if (multiplies)
         for (index_t i = blockIdx.x * threads + thread; i < split_rows; i += gridDim.x * threads) y[split_row[i]] = 0;
 

@@ -5,7 +5,7 @@
 // Mapping  SPG_ROWS neighbouring threads share a block row, each takes one of its rows: a block is read by
 //          neighbours, and x at a block's columns is read once for all of them.
 // Wins     over CSR where the pattern comes in small dense blocks: one column index for a whole block.
-// Loses    against bsr-sliced: the block rows of a warp lie apart, so its reads are short pieces.
+// Loses    against bsr-sliced: the block rows of a warp are apart, so its reads are short pieces.
 // Idea     Im and Yelick, "Optimizing sparse matrix computations for register reuse in SPARSITY", ICCS 2001.
 #include "../common/stream.cuh"
 

@@ -110,7 +110,7 @@ SPG_KERNEL csr_merge(index_t rows, offset_t nnz, const index_t* __restrict__ til
             }
         }
     }
-    // What is left belongs to `row`. Neighbouring threads often stand in the same row: add theirs up first.
+    // What is left belongs to `row`. Neighbouring threads often are in the same row: add theirs up first.
     for (int distance = 1; distance < 32; distance *= 2) {
         const int row_below = __shfl_up_sync(FULL_WARP, row, distance);
         const value_t running_below = __shfl_up_sync(FULL_WARP, running, distance);

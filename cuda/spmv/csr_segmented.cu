@@ -2,11 +2,11 @@
 //
 // Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols], y [rows], zeroed before the launch.
 //          tile_row int32 [tiles + 1]: the first row that begins in each tile or after it, made once per matrix.
-// Mapping  a warp takes a tile of 32 * SPG_STEPS consecutive entries, a lane per entry and step. Where they lie needs
+// Mapping  a warp takes a tile of 32 * SPG_STEPS consecutive entries, a lane per entry and step. Where they are needs
 //          no look-up, so entries and table are asked for at once, and x and row offsets at once when those are
 //          there. Where a row begins in the tile, its number goes to the entry's place in shared memory (rows without
 //          entries begin nowhere). Then step by step a scan that stops at row begins leaves, in the last lane of each
-//          row, the sum of the row's entries; a row that goes on in the next step is carried there. Rows that lie in
+//          row, the sum of the row's entries; a row that goes on in the next step is carried there. Rows that are in
 //          one tile are stored; of others each tile adds its part by an atomic.
 // Wins     where rows are of very different lengths: every warp has the same work whatever the rows are like, waits
 //          for no other warp, and little shared memory leaves L1 to x.
@@ -189,7 +189,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
         atomicAdd(y + row_0 - 1, part);
 #endif
     };
-    // An empty row begins where the next one does, and is left out. Rows are counted from 1 for row_0; 0 is the row
+    // An empty row begins where the next one does, and is omitted. Rows are counted from 1 for row_0; 0 is the row
     // that goes on from the tile before.
     if (row_1 - row_0 <= SPG_WIDE) {
         if (next > begin)

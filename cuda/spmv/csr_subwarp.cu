@@ -3,11 +3,11 @@
 // Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols], y [rows].
 // Mapping  SPG_THREADS neighbouring threads of a warp are a team, the 32 / SPG_THREADS teams take neighbouring rows,
 //          and each team SPG_ROWS rows so. The threads of a team read four entries each in one read of 16 bytes,
-//          from the multiple of 4 at or below the row's begin; entries outside the row are left out. A thread asks
+//          from the multiple of 4 at or below the row's begin; entries outside the row are omitted. A thread asks
 //          for SPG_QUADS such reads of each of its rows before it uses the first; what is longer is done in a loop.
 //          The host picks the least number of threads that does a row of mean length in one step.
 // Wins     on rows of about equal length, short or long: no idle lanes as in csr-vector, no scattered reads as
-//          in csr-scalar, many rows under way per warp.
+//          in csr-scalar, many rows in flight per warp.
 // Loses    on skewed rows: a warp waits for its longest row.
 // Idea     Reguly and Giles, "Efficient sparse matrix-vector multiplication on cache-based GPUs", InPar 2012.
 #include "../common/spg.cuh"
@@ -52,7 +52,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
     if (warp * (TEAMS * SPG_ROWS) >= rows) return;  // the whole warp at once: the shuffles below need all lanes
     const unsigned lane = threadIdx.x % 32, seat = lane % SPG_THREADS;
     const unsigned first = (unsigned)warp * (TEAMS * SPG_ROWS) + lane / SPG_THREADS;  // the team's first row
-    const offset_t inside = nnz & ~(offset_t)3;  // quads that begin below it lie within the arrays
+    const offset_t inside = nnz & ~(offset_t)3;  // quads that begin below it are within the arrays
 
     offset_t begin[SPG_ROWS], end[SPG_ROWS];
 #pragma unroll

@@ -1,4 +1,4 @@
-// ell_row.cuh: the sum of one row whose entries lie a fixed stride apart; shared by ell.cu, hyb.cu and sell.cu.
+// ell_row.cuh: the sum of one row whose entries are a fixed stride apart; shared by ell.cu, hyb.cu and sell.cu.
 #pragma once
 #include "values.cuh"
 

@@ -23,7 +23,7 @@ SPG_KERNEL __launch_bounds__(1024, 1)
     if (p >= rows) return;
     const index_t row = spg_gather(perm + p);  // asked for now, used at the end
     // The row's length is the number of slots wider than p; widths never rise, so bisection finds it. Knowing
-    // it beforehand, the loop below has no condition to wait for and keeps several loads under way.
+    // it beforehand, the loop below has no condition to wait for and keeps several loads in flight.
     index_t length = 0;
     for (index_t over = slots; length < over;) {
         const index_t k = length + (over - length) / 2;

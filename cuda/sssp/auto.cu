@@ -6,7 +6,7 @@
 // Mapping  one cooperative launch, as many blocks as fit. Every block decides by the same numbers, by the table below.
 //          With `delta` so large that nothing is ever far this is Bellman-Ford by frontier. `busy`: see
 //          raise_threshold.
-// Wins     over near-far by what its launches and read-backs cost; on long thin graphs (roads, lattices), where a phase
+// Wins     over near-far by what its launches and read-backs cost; on long thin graphs (roads, grids), where a phase
 //          by one block takes no grid barrier.
 // Loses    where frontiers are small but of high degree: each phase then costs a grid barrier.
 // Idea     as near_far.cu; one launch with a block that goes on alone, as bfs/one_block.cu.

@@ -10,7 +10,7 @@
 //          (auto).
 // Idea     Meyer and Sanders, "Delta-stepping: a parallelizable shortest path algorithm", 2003; two piles instead of
 //          buckets: Davidson, Baxter, Garland and Owens, IPDPS 2014. The bit that keeps a vertex from lying in the far
-//          pile twice, so that it can never hold more than n, is ours.
+//          pile twice, so that it can never hold more than n, is spgraph's.
 #include "../common/spg.cuh"
 #include "begin.cuh"
 

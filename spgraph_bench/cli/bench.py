@@ -168,7 +168,7 @@ class _Problems(click.Group):
         return ProblemCommand(name, name, _parameters, _run, _help, short_help=f"{found.title}.")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The problem may also stand behind its options."""
+        """The problem may also are behind its options."""
         if args and args[0].startswith("-") and not {"--help", "-h"} & set(args):
             known = self.list_commands(ctx)
             place = next((i for i, arg in enumerate(args) if arg in known), None)

@@ -54,8 +54,8 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
 
 export_options = collected(
     (
-        click.option("--export-csv", type=_PATH, metavar="FILE", help="Write the table as CSV, too: all figures."),
-        click.option("--export-markdown", type=_PATH, metavar="FILE", help="Write the table as Markdown, too."),
+        click.option("--export-csv", type=_PATH, metavar="FILE", help="Also write the table as CSV, with all figures."),
+        click.option("--export-markdown", type=_PATH, metavar="FILE", help="Also write the table as Markdown."),
     ),
     "exports",
     exports_of,

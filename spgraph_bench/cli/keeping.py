@@ -20,8 +20,8 @@ __all__ = ["kept_records"]
 def kept_records(options: RunOptions, problem: str, matrix: str) -> Iterator[Callable[[Record], None]]:
     """A function that keeps a record in the results folder, or does nothing with --no-save.
 
-    The file is opened at once: a folder that cannot be written must not cost a result (UsageError). A disk
-    that is full later costs the file, not the run: its InputError is told at once and raised at the end.
+    The file is opened immediately: a folder that cannot be written must not cost a result (UsageError). A disk
+    that is full later costs the file, not the run: its InputError is printed immediately and raised at the end.
     """
     if not options.save:
         yield lambda record: None

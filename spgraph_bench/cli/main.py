@@ -97,7 +97,7 @@ class _Group(click.Group):
 
 
 def _runs_on_a_device(command: click.Command, args: Sequence[str]) -> bool:
-    """Whether `command` will want a worker process: it may run on a device, and is not told to do without."""
+    """Whether `command` will want a worker process: it may run on a device, and --in-process is not given."""
     may = getattr(command, "runs_on_a_device", False) or any(p.name == "in_process" for p in command.params)
     return may and not {"--in-process", "--help", "-h"} & set(args)
 
@@ -131,7 +131,7 @@ def _save_traceback(text: str) -> str:
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     for kept in (True, False):
         try:
-            # A folder of our own in /tmp: a name that can be guessed there may be somebody's link.
+            # A folder of our own in /tmp: a name that can be guessed there may be another user's link.
             path = (cache_dir("tracebacks") if kept else Path(tempfile.mkdtemp(prefix="spgraph-"))) / name
             path.touch(0o600, exist_ok=False)
             about = f"spgraph {__version__}, Python {sys.version}\n{sys.argv}\n\n{text}"
@@ -143,10 +143,10 @@ def _save_traceback(text: str) -> str:
 
 
 def _ready_streams() -> None:
-    """Streams that can be written: a closed one swallows; what an encoding lacks is escaped, not an error."""
+    """Streams that can be written: a closed one swallows; characters that the encoding cannot write are escaped."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started us (>&-)
+        if stream is None:  # closed by the parent (>&-)
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
             whole = stream.errors == "surrogateescape" and stream.encoding.lower() in ("utf-8", "utf8")
@@ -167,7 +167,7 @@ _NEEDED = ("numpy", "scipy", "rich", "filelock")
 """Packages without which commands cannot do, imported when they are wanted."""
 
 _OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE}
-"""What an OSError without a file name says where the machine, not spgraph, is at fault."""
+"""What an OSError without a file name says where the machine, not spgraph, is the cause."""
 
 
 def run(args: Sequence[str] | None = None) -> int:
@@ -204,7 +204,7 @@ def run(args: Sequence[str] | None = None) -> int:
         say(f"error: not enough memory: {error or 'an allocation failed'}\n  remedy: use a smaller input")
         return 2
     except OSError as error:
-        # A full disk, a read-only folder, a quota: the machine's state, not a fault of ours.
+        # A full disk, a read-only folder, a quota: the machine's state, not an error in spgraph.
         if error.filename is None and error.errno in _OF_THE_MACHINE:
             _close_stdout()
             say(f"error: cannot write: {error.strerror}\n  remedy: free disk space for the output")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     TextParam = click.ParamType[str]
     WholeParam = click.ParamType[int]
 else:
-    TextParam = WholeParam = click.ParamType  # only late versions of click can be told what it converts to
+    TextParam = WholeParam = click.ParamType  # only recent versions of click take the type it converts to
 
 __all__ = [
     "Decorator",
@@ -83,14 +83,14 @@ class RunOptions:
     def order_seed(self) -> int:
         """Of the order of blocks and child grids on the host device.
 
-        The default --seed leaves the natural one, in which the most children wait at once.
+        The default --seed leaves the natural one, in which the most children wait at the same time.
         """
         return 0 if self.seed == RunOptions.seed else self.seed
 
     def with_param(self, name: str, text: str) -> RunOptions:
         """These with one more parameter. Raises UsageError where it is there already."""
         if name in self.params:
-            raise UsageError(f"{name} is given twice", remedy="leave --param out")
+            raise UsageError(f"{name} is given twice", remedy="omit --param")
         return replace(self, params=MappingProxyType({**self.params, name: text}))
 
 
@@ -198,7 +198,7 @@ def _dtype_option(dtypes: Sequence[str]) -> Decorator:
         type=click.Choice([*dtypes, *both]),
         default=dtypes[0],
         show_default=True,
-        help="Type of values, where a variant has it.",
+        help="Value type, for variants that have it.",
     )
 
 
@@ -274,7 +274,7 @@ _INPUT: tuple[Decorator, ...] = (
     click.option(
         "--duplicates",
         type=click.Choice(["sum", "min", "max", "first", "last", "error"]),
-        help="What becomes of entries at the same place [default: min for shortest paths, else sum].",
+        help="What to do with duplicate entries [default: min for shortest paths, else sum].",
     ),
     click.option("--drop-zeros", is_flag=True, help="Drop entries that are stored, but zero."),
     click.option(
@@ -289,7 +289,7 @@ _INPUT: tuple[Decorator, ...] = (
         "--weight-column",
         type=_WeightColumn(),
         metavar="N|none",
-        help="Column of an edge list that has the weights [default: the third, unless it has times].",
+        help="Column of an edge list with the weights [default: the third, unless it has times].",
     ),
     click.option("--bipartite", is_flag=True, help="Read rows and columns as the two sides of an undirected graph."),
     click.option("--part", type=click.Choice(["real", "imag", "abs"]), help="Part of complex values."),
@@ -304,8 +304,7 @@ def ids_option(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(["file", "0"]),
         default="file",
         show_default=True,
-        help="What vertices are called in options, tables and files: as in the input file, or by numbers "
-        "that count from 0.",
+        help="How options, tables and files name vertices: as the input file does, or by numbers from 0.",
     )(function)
 
 

@@ -32,11 +32,11 @@ _NEAR = 2
 """Lines shown before and after one that has numbers."""
 
 _LEGEND = """\
-requests  memory instructions, one for each warp
-sectors   of 32 bytes, moved for a request; for shared memory passes over its banks
+requests  memory instructions, one per warp
+sectors   32-byte sectors moved per request; in shared memory, passes over its banks
 ideal     fewest sectors (passes) for the same bytes
-lanes     of 32, that take part
-L1 L2     percent of the sectors found there, by a model of caches: not a measurement
+lanes     active lanes, of 32
+L1 L2     hit rate in percent, from a model of the caches: not a measurement
 meet      lanes of a request at one address (atomics)"""
 
 
@@ -130,8 +130,8 @@ def _wanted(measured: bool | None) -> bool:
 @click.command("profile")
 @click.argument("variant")
 @click.argument("argument", metavar="[FILE|RECIPE]", required=False)
-@click.option("--problem", metavar="NAME", help="Whose variant, where several problems have one of this name.")
-@click.option("--dtype", metavar="TYPE", help="Of the values  [default: the problem's first]")
+@click.option("--problem", metavar="NAME", help="Problem of the variant, if several problems have one of this name.")
+@click.option("--dtype", metavar="TYPE", help="Type of the values  [default: the problem's first]")
 @click.option(
     "--measured/--no-measured", default=None, help="Count on the GPU too, under ncu  [default: where there are both]"
 )

@@ -32,15 +32,11 @@ _BINARY = {"parquet": "results.parquet", "html": "report.html"}
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to [default: stdout].",
+    help="Output file [default: stdout].",
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option(
-    "--rank",
-    type=click.Choice(["cold", "hot"]),
-    default="cold",
-    show_default=True,
-    help="Cache state that the figures are of.",
+    "--rank", type=click.Choice(["cold", "hot"]), default="cold", show_default=True, help="Cache state of the figures."
 )
 def command(paths: tuple[Path, ...], form: str, output: Path | None, force: bool, rank: Literal["cold", "hot"]) -> None:
     """Show RECORDS, which are files of records (*.jsonl) or folders of them, in another form.

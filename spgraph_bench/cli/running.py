@@ -188,7 +188,7 @@ def _smaller(problem: Problem, own: Mapping[str, Any]) -> dict[str, Any]:
     from spgraph_bench.runner.choosing import smaller_on_host
 
     left = smaller_on_host(problem, own)
-    if problem.needs_matrix and left:  # without one, the inputs are described in the head of the table
+    if problem.needs_matrix and left:  # without one, the inputs are described in the table's header
         what = ", ".join(f"{value} {name}" for name, value in left.items())
         note(f"{what}, since kernels are emulated here (--{', --'.join(left)})")
     return {**left, **own}

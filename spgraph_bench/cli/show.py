@@ -238,8 +238,8 @@ def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int,
     metavar="N",
     help="--format: rows of the picture.",
 )
-@click.option("--kind", type=click.Choice(["variant", *_KINDS]), help="What NAME is, where it is several things.")
-@click.option("--problem", metavar="NAME", help="Whose variant, where several problems have one of this name.")
+@click.option("--kind", type=click.Choice(["variant", *_KINDS]), help="Kind of NAME, if the name has several meanings.")
+@click.option("--problem", metavar="NAME", help="Problem of the variant, if several problems have one of this name.")
 @input_options
 @json_option
 def command(

@@ -29,7 +29,7 @@ __all__ = ["command"]
     "--junit",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the outcome as JUnit XML, too.",
+    help="Also write the outcome as JUnit XML.",
 )
 @click.option(
     "--results",

@@ -1,6 +1,6 @@
 """`spgraph bfs|sssp|pagerank|cc|bc [FILE|RECIPE]`: one mode of a problem, and its answer for every vertex.
 
-The commands are made from the problems, one for each with an answer per vertex. What only one of them has stands in
+The commands are made from the problems, one for each with an answer per vertex. What only one of them has is in
 ``_EXTRA``: options that set a tunable, change the graph, or run more than once.
 """
 
@@ -123,7 +123,7 @@ _EXTRA = {
 
 
 class _ModeName(TextParam):
-    """A variant of a problem, ours or a library's."""
+    """A variant of a problem, spgraph's or a library's."""
 
     name = "mode"
 

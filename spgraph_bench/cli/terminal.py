@@ -1,4 +1,4 @@
-"""Where text goes: data to stdout, everything said along the way to stderr, all of it printable.
+"""Where text goes: data to stdout, progress and notes to stderr, all of it printable.
 
 Rich is imported on first use only, so that `spgraph --help` and `--json` start fast. It honours NO_COLOR.
 """
@@ -33,7 +33,7 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Say something on stderr that is neither data nor a fault."""
+    """Print a note on stderr: neither data nor an error."""
     say(text)
 
 
@@ -53,7 +53,7 @@ def out_json(value: Any, indent: int | None = 2) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A rich console on stdout (or stderr) that is plain and 100 columns wide when it is no terminal."""
+    """A rich console on stdout (or stderr) that is plain and 100 columns wide when it is not a terminal."""
     from spgraph_bench.report.text import console_class
 
     stream = sys.stderr if stderr else sys.stdout

@@ -70,7 +70,7 @@ class Kernel(Protocol):
     def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> None:
         """Enqueue one launch on the device's stream. `shared`: dynamic shared memory in bytes.
 
-        `cooperative`: all blocks are on the device at once, so that they may wait for each other; the grid
+        `cooperative`: all blocks are resident on the device together, so that they may wait for each other; the grid
         must not be larger than :meth:`resident_blocks`. A grid of zero blocks is not launched at all. Raises
         LaunchError when the launch is refused.
         """
@@ -86,7 +86,7 @@ class Kernel(Protocol):
         ...
 
     def resident_blocks(self, block: Dim, shared: int = 0) -> int:
-        """How many blocks of this shape the whole device holds at once."""
+        """How many blocks of this shape the whole device holds at the same time."""
         ...
 
 

@@ -69,7 +69,7 @@ def _nvml(ask: Callable[[Any], Any]) -> str:
 
 @functools.cache
 def gpu_uuid(index: int) -> str:
-    """UUID of ``cuda:index`` as NVML names it, without making a context; "" where it cannot be told."""
+    """UUID of ``cuda:index`` as NVML names it, without making a context; "" where it is unknown."""
     try:
         import pycuda.driver as driver
 
@@ -188,7 +188,7 @@ class CudaKernel:
         """A callable that launches with its arguments, plain numbers, packed by `codes` as struct does.
 
         For arguments that change from launch to launch, at a third of what binding them anew takes. Nothing
-        is checked, and addresses are kept alive by nobody.
+        is checked, and nothing keeps addresses alive.
         """
         self._function.prepare(codes)
         return functools.partial(self._function.prepared_async_call, _dim(grid), _dim(block), self._device.stream)

@@ -1,4 +1,4 @@
-"""What PyCUDA lacks, from NVIDIA's cuda-bindings on the same context and stream: cooperative launches
+"""What PyCUDA does not offer, from NVIDIA's cuda-bindings on the same context and stream: cooperative launches
 and graphs.
 
 PyCUDA's ``Function`` gives no handle, so a kernel that needs a cooperative launch is loaded a second time,
@@ -113,7 +113,7 @@ class Library:
         return function
 
     def blocks_per_multiprocessor(self, name: str, threads: int, shared: int) -> int:
-        """How many blocks of `threads` threads a multiprocessor holds at once."""
+        """How many blocks of `threads` threads a multiprocessor holds at the same time."""
         function = self._function(name, shared)
         ask = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
         return int(checked(ask(function, threads, shared), f"occupancy of {name}"))

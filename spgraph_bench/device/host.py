@@ -138,7 +138,7 @@ def _identity(compiler: list[str]) -> str:
 
 
 def _need_hooks(compiler: list[str]) -> None:
-    # clang has such hooks too, but moves accesses to other lines and takes none of g++'s parameters.
+    # clang has such hooks too, but moves accesses to other lines and takes different parameters.
     if "clang" in compiler_identity(shlex.join(compiler)).lower():
         raise DeviceError(f"{shlex.join(compiler)} has no hooks for races and traces", remedy="use g++: CXX=g++")
 
@@ -177,7 +177,7 @@ def module_request(
     words = ["-DSPG_HOST", *defined, "-I.", "-Ihost/include"]
 
     def make(target: Path) -> str:
-        # Preprocessed first: only then can every kernel be found, whatever macros and conditionals made it.
+        # Preprocessed first: only then can every kernel be found that macros and conditionals make.
         text = target.with_suffix(".ii")
         run_compiler([*compiler, *options, *words, "-E", "-x", "c++", source, "-o", text], source, cwd=root)
         code = text.read_text(errors="surrogateescape")
@@ -434,7 +434,7 @@ class HostKernel:
         return self.bind(grid, block, *args, shared=shared)
 
     def resident_blocks(self, block: Dim, shared: int = 0) -> int:
-        """How many blocks the emulated device holds at once: 4 multiprocessors, each of 2,048 threads, 32
+        """How many blocks the emulated device holds at the same time: 4 multiprocessors, each of 2,048 threads, 32
         blocks and 227 KB of shared memory (of which `shared` is what the launch asks for).
         """
         threads = math.prod(_dim(block))
@@ -476,7 +476,7 @@ class HostModule:
 
 
 class HostDevice:
-    """See :class:`spgraph_bench.device.base.Device`. Launches run at once, in the calling thread.
+    """See :class:`spgraph_bench.device.base.Device`. Launches run immediately, in the calling thread.
 
     Parameters
     ----------

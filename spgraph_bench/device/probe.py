@@ -1,4 +1,4 @@
-"""What this machine has, found without initialising CUDA: NVML, files and compilers' own words only.
+"""What this machine has, detected without initialising CUDA: from NVML, files and compilers' output.
 
 The parent process must stay free of a CUDA context (the GPU belongs to the worker), so nothing here imports
 PyCUDA or calls the driver API.
@@ -49,7 +49,7 @@ class Gpu:
     uuid: str = ""
     memory_bytes: int = 0
     arch: str = ""
-    """"sm_90", or "" where it is not said."""
+    """"sm_90", or "" where it is unknown."""
     index: int = 0
     """As the driver's tools count; CUDA_VISIBLE_DEVICES may make it another ``cuda:N``."""
 
@@ -83,7 +83,7 @@ class Lack:
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """Where to run, and what is to be said about it on stderr."""
+    """Where to run, and the note about it for stderr."""
 
     name: str
     """"host" or "cuda:N": what ``open_device`` takes."""
@@ -182,7 +182,7 @@ def _visible(gpus: Iterable[Gpu], setting: str | None) -> tuple[Gpu, ...]:
 
 
 def find_driver() -> Driver | None:
-    """The driver and the GPUs it lets us use; None without a driver. Takes some 30 ms with NVML."""
+    """The driver and the GPUs it lets us use; None without a driver. Takes about 30 ms with NVML."""
     driver = _from_nvml() or _from_nvidia_smi() or _from_proc()
     if driver is None:
         return None
@@ -238,7 +238,7 @@ def toolkit_root() -> Path | None:
 def pycuda_lack(imported: str | None = None) -> Lack | None:
     """Why PyCUDA is not there or could not be built here, with the remedy; None if it is installed.
 
-    `imported` is what :func:`try_import` said of an installed one.
+    `imported` is the result of :func:`try_import` for an installed one.
     """
     if package_version("pycuda") is not None and imported is None:
         return None
@@ -252,14 +252,14 @@ def pycuda_lack(imported: str | None = None) -> Lack | None:
         return Lack("PyCUDA is not installed, and its build needs the CUDA toolkit", toolkit_command())
     headers = root / "include"
     if not (headers / "cuda.h").is_file():
-        return Lack(f"PyCUDA is not installed, and its build would stop: no cuda.h in {headers}", toolkit_command())
+        return Lack(f"PyCUDA is not installed, and its build would fail: no cuda.h in {headers}", toolkit_command())
     # PyCUDA looks for headers beside the nvcc on PATH, which may be a wrapper somewhere else.
     on_path = shutil.which("nvcc")
     beside = on_path and (Path(on_path).parent.parent / "include" / "cuda.h").is_file()
     install = GPU_EXTRA if beside else f'PATH="{root / "bin"}:$PATH" {GPU_EXTRA}'
     if not (headers / "curand.h").is_file():
-        what = f"PyCUDA is not installed, and its build would stop: no curand.h in {headers}"
-        without = "echo 'CUDA_ENABLE_CURAND = False' >> ~/.aksetup-defaults.py"  # spgraph needs none of it
+        what = f"PyCUDA is not installed, and its build would fail: no curand.h in {headers}"
+        without = "echo 'CUDA_ENABLE_CURAND = False' >> ~/.aksetup-defaults.py"  # spgraph does not use it
         return Lack(what, f"{without} && {install}")
     return Lack("PyCUDA is not installed", install)
 

@@ -42,7 +42,7 @@ class Race:
 
 
 def _place(frames: list[Frame]) -> str:
-    # Of the shim nobody needs to know; of a header that is shared, who uses it.
+    # A place in the shim is of no use; for a shared header, the kernel that uses it is named.
     own = [f for f in frames if not f[0].startswith("host/")]
     if not own:
         return "unknown place"

@@ -44,7 +44,7 @@ class Packed:
     pattern: bool = False
     """The matrix had no values of its own (they all count as 1)."""
     compulsory_bytes: int = 0
-    """Bytes of this format's arrays that any kernel must read once: padding left out, x and y not counted."""
+    """Bytes of this format's arrays that any kernel must read once: padding omitted, x and y not counted."""
     offsets: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.int32))
     """Type of positions in the nonzero arrays, int32 or int64 (also where no array holds any): SPG_OFFSET."""
 
@@ -76,14 +76,14 @@ class Format(ABC):
     order: ClassVar[int] = 100
     """Position in lists and tables."""
     keeps_zeros: ClassVar[bool] = True
-    """False where stored zeros cannot be told from fill: round trips then hold after dropping zeros, and fill
+    """False where stored zeros cannot be distinguished from fill: round trips then hold after dropping zeros, and fill
     is multiplied, so that an Inf or NaN in x spreads (`show` and `list` say ``nonfinite: no``)."""
     keeps_values: ClassVar[bool] = True
     """False for formats of patterns: `unpack` then gives the pattern."""
     packs_all: ClassVar[bool] = True
     """False where some matrices cannot be stored at all: `refuse` says so whatever `force`, `pack` raises."""
     holds_matrix: ClassVar[bool] = True
-    """False for `none`, which is in no list of formats: it stands where a problem has no matrix."""
+    """False for `none`, which is in no list of formats: it is where a problem has no matrix."""
     predicts_exactly: ClassVar[bool] = True
     """False where the statistics do not tell how much is stored; `predict_bytes` is then an upper bound."""
 

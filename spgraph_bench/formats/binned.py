@@ -32,7 +32,7 @@ HOLE = 0xFFFF
 """Position of a padding slot: its product is dropped."""
 
 TILE_BYTES = 80 * 1024
-"""Shared memory for a tile of x: with what is under way it fits into a block of compute capability 8.0."""
+"""Shared memory for a tile of x: with what is in flight it fits into a block of compute capability 8.0."""
 
 BIN_BYTES = 36 * 1024
 """Shared memory for the products of a bin: six blocks on an SM of compute capability 9.0."""
@@ -46,7 +46,7 @@ MOST_ROWS = 8192
 
 @dataclass(frozen=True)
 class _Bins:
-    """Which rows (or parts of long rows) lie in which bin."""
+    """Which rows (or parts of long rows) are in which bin."""
 
     row_id: npt.NDArray[np.int64]
     split: npt.NDArray[np.bool_]
@@ -230,7 +230,7 @@ class Binned(Format):
         col[place] = by_bin_col[real]
         val[place] = by_bin_val[real]
         row = np.repeat(np.where(packed.row_id < 0, ~packed.row_id, packed.row_id), length)
-        # Loose: the last part of a cut row is shorter than the others and lies in a bin before them.
+        # Loose: the last part of a cut row is shorter than the others and is in a bin before them.
         return csr_from_loose(packed, row, col, val)
 
     def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:

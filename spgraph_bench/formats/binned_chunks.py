@@ -32,7 +32,7 @@ TILES = 132
 """Tiles for a large matrix: one for each SM of an H200, which keeps it for the whole SpMV."""
 
 TILE_BYTES = 136 * 1024
-"""Shared memory for a tile of x; what is under way and the sums take the rest of 227 kB."""
+"""Shared memory for a tile of x; what is in flight and the sums take the rest of 227 kB."""
 
 BIN_ENTRIES = 32768
 """Entries of a bin: with a bin for each SM, a chunk has 17 MB of products, of which the L2 holds two."""
@@ -82,10 +82,10 @@ class BinnedChunks(Format):
     """Propagation blocking (Beamer, Asanovic and Patterson, IPDPS 2017) in chunks of rows.
 
     The columns are cut into ``tiles`` of about equally many entries. The entries, in the order of their rows,
-    are cut into ``bins`` of ``bin_entries`` each, fewer where they would be of too many rows; a row may lie
+    are cut into ``bins`` of ``bin_entries`` each, fewer where they would be of too many rows; a row may be
     in several bins. ``chunk_bins`` bins in turn are a chunk. A bucket is what a tile and a bin have in
     common, padded to a multiple of 8 slots; its entries come so that neighbours fall into different banks of
-    shared memory and those of one row lie apart.
+    shared memory and those of one row are apart.
 
     Multiply order (buckets by chunk, then tile, then bin): ``val``: value type ``[slots]``; ``col``: uint16
     ``[slots]``, column within the tile; ``dest``: int32 ``[slots / 8]``, where each group of 8 products goes
@@ -96,16 +96,16 @@ class BinnedChunks(Format):
     1/512 of the bin's entries, or for padding (value 0) one of 32 behind them; ``extra_ptr``: int32
     ``[bins + 1]``; ``extra_row``: uint16, the row, counted from the bin's first, of each extra sum;
     ``bin_group``: int32 ``[bins + 1]``, first group of each bin; ``bin_row``: int32 ``[2 * bins]``, first row
-    and the one after the last, as complements (~row) where the first, or last, row lies in other bins too;
-    ``split_row``: int32, the rows that lie in several bins.
+    and the one after the last, as complements (~row) where the first, or last, row is in other bins too;
+    ``split_row``: int32, the rows that are in several bins.
     Invariant: the ``dest`` of a chunk are a permutation; tiles are narrower than 65536.
     """
 
     name = "binned-chunks"
     title = "propagation blocking by chunks of rows whose products stay in the L2"
     wins = (
-        "Wins on random columns while products of a chunk stay in the L2. Loses where x passes the L2, and "
-        "by a long conversion."
+        "Wins on random columns while products of a chunk stay in the L2. Loses where x is larger than "
+        "the L2; converting takes long."
     )
     order = 96
     predicts_exactly = False
@@ -351,7 +351,7 @@ def _pack_bin(
     m = np.repeat(in_tile, in_tile)
     place = np.arange(nnz) - np.repeat(np.cumsum(in_tile) - in_tile, in_tile)
     full, rest = m // 4, m % 4
-    long = rest * (full + 1)  # so many lie in the columns that have one more
+    long = rest * (full + 1)  # so many are in the columns that have one more
     column_of = np.where(place < long, place // (full + 1), rest + (place - long) // np.maximum(full, 1))
     begin = column_of * full + np.minimum(column_of, rest)
     at = np.repeat(GROUP * (np.cumsum(groups) - groups), in_tile) + 4 * (place - begin) + column_of

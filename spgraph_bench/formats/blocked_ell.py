@@ -59,7 +59,7 @@ class BlockedELL(Format):
     column / side, rising from slot to slot, -1 in the slots after a block row's last block; ``block_val``:
     value type ``[block rows][width][side][side]`` (a 64-bit index), 0 where there is no block. ``width`` is
     the largest number of blocks in a block row. Besides float32 and float64, values may be float16. A stored
-    zero cannot be told from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that have no
+    zero cannot be distinguished from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that have no
     entry there.
     """
 
@@ -102,7 +102,7 @@ class BlockedELL(Format):
         )
 
     def unpack(self, packed: Packed) -> CSR:
-        """Zeros are left out (see :attr:`keeps_zeros`)."""
+        """Zeros are omitted (see :attr:`keeps_zeros`)."""
         block_row, slot, i, j = np.nonzero(packed.block_val)
         row = block_row * packed.side + i
         col = packed.block_col[block_row, slot].astype(np.int64) * packed.side + j

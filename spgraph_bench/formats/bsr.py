@@ -46,7 +46,7 @@ SLICE = 32
 """Block rows that a warp takes together."""
 
 WIDE_BYTES = 16
-"""Bytes that a thread reads at once."""
+"""Bytes of one read of a thread."""
 
 _MASK = 0xFFFFFFFF
 
@@ -83,10 +83,10 @@ def _given(text: Any) -> tuple[int, int] | None:
 
 
 def _counts(csr: CSR, sizes: _Sizes, until_none_fills: bool = False) -> list[_Size]:
-    """Occupied blocks of `sizes`, exactly; of those that cannot be the best ones, it may leave out any.
+    """Occupied blocks of `sizes`, exactly; of those that cannot be the best ones, it may omit any.
 
     Of a large matrix a sample says which are close to the best. Where none of these turns out to be well
-    filled, the others are counted too, so that "no size is" is never said on the word of a sample. With
+    filled, the others are counted too, so that a sample alone never decides that no size is. With
     `until_none_fills` only well filled sizes are wanted, and counting ends when there can be none.
     """
     likely = _likely(csr, sizes) if len(sizes) > 1 and csr.nnz > SAMPLE else sizes
@@ -155,7 +155,7 @@ def choose_block_size(
     """The size (rows, cols, blocks): the one given, or of those at least 60 % full the one of least bytes, or
     a smaller one that needs hardly more.
 
-    Where none is that full: chosen from all in the same way. Raises UsageError for what is no size.
+    Where none is that full: chosen from all in the same way. Raises UsageError for text that is not a size.
     """
     given = _given(block_size)
     found = count(csr, (given,) if given else SIZES)
@@ -173,7 +173,7 @@ class BSR(Format):
     with an entry are stored whole, fill being 0. ``block_ptr``: offset type, ``[b + 1]`` for b block rows, in
     blocks; ``block_col``: int32 ``[blocks]``, the block's first column / block_cols, rising within each
     block row; ``block_val``: value type ``[blocks][block_rows][block_cols]`` (a 64-bit index).
-    A stored zero cannot be told from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that
+    A stored zero cannot be distinguished from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that
     have no entry there.
     """
 
@@ -235,7 +235,7 @@ class BSR(Format):
         )
 
     def unpack(self, packed: Packed) -> CSR:
-        """Zeros are left out (see :attr:`keeps_zeros`)."""
+        """Zeros are omitted (see :attr:`keeps_zeros`)."""
         r, c = packed.block_rows, packed.block_cols
         block, i, j = np.nonzero(packed.block_val)
         row = np.repeat(np.arange(len(packed.block_ptr) - 1), np.diff(packed.block_ptr))[block] * r + i
@@ -273,15 +273,15 @@ class SlicedBSR(BSR):
     A slice is 32 block rows, one for each lane of a warp. Its blocks are stored by their place k in their
     block row, and for each k by lane: a run holds the k-th blocks of all the slice's block rows that have
     one. ``slice_ptr``: offset type ``[slices + 1]``, where the blocks of each slice begin, always at a
-    multiple of 8, and after the last the number of places, P. Places that no block takes lie between
+    multiple of 8, and after the last the number of places, P. Places that no block takes are between
     slices, hold 0 and are never read. ``length``: the blocks of a block row, uint8 ``[block rows]``
     (int32 where one has more than 255 nonzeros). ``block_col``: block columns ``[P]`` in that order, less
-    ``base``, int32 ``[slices]``, of their slice; uint16 where the columns of each slice lie within
+    ``base``, int32 ``[slices]``, of their slice; uint16 where the columns of each slice are within
     65,536, else int32 and base 0. The elements of a block are numbered by rows; the first ``wide * w`` of
-    them, w being the elements of 16 bytes, lie in ``wide_val``: value type ``[P * wide * w]``, the last
+    them, w being the elements of 16 bytes, are in ``wide_val``: value type ``[P * wide * w]``, the last
     ``rest`` (less than w) in ``rest_val``: value type ``[P * rest]``. Of a run of n blocks that starts at
     place s, 16 bytes number q of its lane l are at ``((s * wide + q * n) + l) * w``, and element e of the
-    rest at ``s * rest + e * n + l``: whatever a warp reads at once lies in one piece, and pieces are made
+    rest at ``s * rest + e * n + l``: what a warp reads in one instruction is contiguous, and pieces are made
     of whole sectors where the block rows of a slice are equally long.
     """
 

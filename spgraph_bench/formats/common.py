@@ -139,7 +139,7 @@ def csr_from_entries(
 def csr_from_loose(
     packed: Packed, row: npt.NDArray[np.integer[Any]], col: npt.NDArray[np.int32], val: npt.NDArray[np.floating[Any]]
 ) -> CSR:
-    """CSR of the entries of `packed` in whatever order; `val` is left out if it is a pattern."""
+    """CSR of the entries of `packed` in whatever order; `val` is omitted if it is a pattern."""
     by_column = np.argsort(col, kind="stable")
     values = None if packed.pattern else val[by_column]
     return csr_from_entries(packed.rows, packed.cols, row[by_column], col[by_column], values)
@@ -155,7 +155,7 @@ def refuse_padding(
 ) -> str | None:
     """The refusal of a format that stores `slots` slots in `need` bytes, with the figures, or None.
 
-    `why`: what makes it so many; left out, the longest row.
+    `why`: what makes it so many; without it, the longest row.
     """
     why = why or (
         f"the longest row has {stats.row_max:,} nonzeros, the mean of {human_count(stats.rows)} rows is "

@@ -28,7 +28,7 @@ LEAST_FILL = 0.5
 """Below this share of real entries 4 bytes a slot are more than CSR's 8 bytes a nonzero (float32)."""
 
 SLICE = 128
-"""Rows whose diagonals lie together. With whole diagonals one after the other, every block of threads would
+"""Rows whose diagonals are together. With whole diagonals one after the other, every block of threads would
 read from as many far places in memory as there are diagonals."""
 
 
@@ -103,7 +103,7 @@ class DIA(Format):
     i - i % ``group``: with groups of one row these are the diagonals of the matrix; where the matrix is made
     of dense blocks of g x g on diagonals of blocks, groups of g rows have g diagonals for each of those
     instead of 2 g - 1.
-    A stored zero cannot be told from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that
+    A stored zero cannot be distinguished from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that
     have no entry there.
     """
 
@@ -157,7 +157,7 @@ class DIA(Format):
         )
 
     def unpack(self, packed: Packed) -> CSR:
-        """Zeros are left out (see :attr:`keeps_zeros`)."""
+        """Zeros are omitted (see :attr:`keeps_zeros`)."""
         by_row = packed.data.transpose(0, 2, 1).reshape(_slots(packed.rows), packed.diagonals)
         row, d = np.nonzero(by_row[: packed.rows])
         row_ptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=packed.rows)))).astype(np.int64)

@@ -33,7 +33,7 @@ def fill_slots(
     for begin, end in row_ranges(csr.row_ptr):
         first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
         lengths = np.diff(csr.row_ptr[begin : end + 1])
-        # Slot k of row i lies at k * rows + i; k is the entry's place within its row.
+        # Slot k of row i is at k * rows + i; k is the entry's place within its row.
         at = np.arange(first, last, dtype=np.int64)
         at -= np.repeat(csr.row_ptr[begin:end], lengths)
         kept: slice | npt.NDArray[np.bool_] = slice(None)

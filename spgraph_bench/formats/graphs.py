@@ -23,7 +23,7 @@ _REORDER = MappingProxyType(
     {
         "reorder": Parameter(
             "none",
-            "degree: number vertices by falling degree, so that neighbours lie in that order too",
+            "degree: number vertices by falling degree, so that neighbours are in that order too",
             ("none", "degree"),
         )
     }

@@ -26,7 +26,7 @@ from spgraph_bench.stats import MatrixStats, row_stats
 __all__ = ["HYB", "choose_slots"]
 
 TAIL_WEIGHT = 2.0
-"""How much dearer a byte of the COO tail is than a byte of the ELL part.
+"""Cost of a byte of the COO tail over that of a byte of the ELL part.
 
 A tail entry also costs its share of a segmented sum and an atomic. With 2, a float32 tail entry (12 bytes)
 counts as much as three ELL slots (8 bytes each), the ratio Bell and Garland (SC 2009) measured between COO

@@ -25,7 +25,7 @@ class JDS(Format):
     ``slots`` (K) is the longest row. Invariants: slot k holds entry k of the first
     ``slot_start[k + 1] - slot_start[k]`` rows of ``perm``, that is of all rows longer than k, at
     ``slot_start[k] + p`` for row ``perm[p]``; these widths never rise with k and are at least 1; a row's
-    entries stand in column order. y comes out in the order of ``perm`` and is scattered back through it.
+    entries are in column order. y comes out in the order of ``perm`` and is scattered back through it.
     """
 
     name = "jds"

@@ -95,7 +95,7 @@ class SELL(Format):
     ``slice_ptr``: offset type ``[slices + 1]``; ``col``: int32, ``val``: value type, both
     ``[slice_ptr[slices]]``; ``perm``: int32 ``[rows]``, only if sigma > 1; ``slices`` is rows / 32, rounded
     up. Invariants: lane l of slice s is row ``perm[32 s + l]`` (row ``32 s + l`` without perm); its entry k
-    lies at ``slice_ptr[s] + 32 k + l``; a slice is as wide as its longest row; a row's entries fill its first
+    is at ``slice_ptr[s] + 32 k + l``; a slice is as wide as its longest row; a row's entries fill its first
     slots in column order, the rest has ``col == -1`` and ``val == 0`` and must be skipped; lanes beyond the
     last row are padding. ``perm`` sorts windows of sigma rows by length, descending and stable.
     """

@@ -89,7 +89,7 @@ def _hex(uuid: str | bytes) -> str:
 class GpuMonitor:
     """Watches one GPU. Open it before this process (or its worker) makes a CUDA context.
 
-    Processes are told apart by process id. In a container NVML may report ids of the host, where our own
+    Processes are distinguished by process id. In a container NVML may report ids of the host, where our own
     process has an id we cannot know; so a process counts as another one only if it was there when the
     monitor was opened or is visible in this ``/proc``. One that starts later in another container is missed.
     """
@@ -109,7 +109,7 @@ class GpuMonitor:
     @classmethod
     def open(cls, uuid: str, own: Collection[int] = ()) -> GpuMonitor | None:
         """A monitor of the GPU with this UUID ("GPU-..." or bare hex digits), or None where NVML is absent or
-        does not know it. `own`: process ids that are ours besides this one (the worker, the parent)."""
+        does not know it. `own`: process ids of spgraph other than this one (the worker, the parent)."""
         try:
             import pynvml
         except ImportError:

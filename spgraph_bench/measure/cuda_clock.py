@@ -1,7 +1,7 @@
 """The clock for GPU launches: CUDA events, cold or hot caches, short launches queued behind a gate.
 
 Order of one sample: reset, evict (cold only), gate, start event, run, stop event; then the host
-opens the gate. What lies between the events is on the GPU's queue before the first of it starts, and
+opens the gate. What is between the events is on the GPU's queue before the first of it starts, and
 the host's launch cost is not measured. The gate is a kernel that spins on a word of mapped host memory
 (`cuda/measure/clock.cu`); it gives up after a second, which voids the sample.
 """
@@ -145,7 +145,7 @@ class CudaClock:
         beside = driver.Stream(1)
 
         def look() -> list[Any]:
-            # The beginning of each: the gate does not wait for ever.
+            # The beginning of each: the gate does not wait forever.
             found = [np.empty(min(buffer.nbytes, _LOOK_BYTES), np.uint8) for buffer in outputs]
             for array, buffer in zip(found, outputs, strict=True):
                 if array.size:
@@ -172,7 +172,7 @@ class CudaClock:
 
     def ceiling(self, samples: int = 11) -> Ceiling:
         """Read and copy bandwidth over two GiB (less if memory is short), the floor of an empty kernel, and
-        what the clock reads when nothing happens: on an H200 two events are 2.9 us apart.
+        empty-measurement time, with nothing between the events: on an H200 two events are 2.9 us apart.
         """
         device, driver = self._device, self._driver
         size = min(_CEILING_BYTES, device.free_bytes() // 4) // 4096 * 4096

@@ -297,7 +297,7 @@ class _Probation:
         return clock
 
     def take(self, turn: _Rotation, series: _Series, taken: Taken) -> Iterator[Event]:
-        """Count a sample at once, or hold it until :meth:`settle`."""
+        """Count a sample immediately, or hold it until :meth:`settle`."""
         if self._watch is None or not turn.entry.watched:
             if _fault(taken.sample) and series.invalid_run >= 2:
                 self._pause(0.1)
@@ -392,7 +392,7 @@ def sample_interleaved(
     cycle of cases (:func:`rule_for_cases`). A series ends "converged", at the "time limit" or "sample limit"
     of `rule`, "interrupted" when `should_stop()` turns true (looked at before every turn), or "failed" after
     `max_invalid` dropped samples in a row or an exception of its launch. A failure ends that variant only and
-    is told in ``Ended.reason``; where `fatal(error)` holds (nothing on the device can go on) the exception is
+    is in ``Ended.reason``; where `fatal(error)` holds (nothing on the device can go on) the exception is
     raised again after it, and what the others have so far is in the ``Taken`` events already yielded: hand
     them to ``Entry.taken`` to resume. From the third dropped sample in a row on, the loop rests 0.1 s before
     going on, so that a GPU at its power or thermal limit can recover. Samples that one bad answer voided

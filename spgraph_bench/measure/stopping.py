@@ -1,4 +1,4 @@
-"""When to stop sampling: the median is known well enough, or the time is up."""
+"""When to stop sampling: when the median has settled, or the time is up."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class CheckResult:
     details: Mapping[str, Any] = field(default_factory=dict)
     """Numbers for the record: max_error_ratio (error over its bound), worst_row, worst_row_length, ..."""
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
-    """What this output is besides being right, a column of the table each: {"points": 83_000}."""
+    """Facts about this output, each a column of the table: {"points": 83_000}."""
     operations: int | None = None
     """Operations of this run where they depend on the variant; None: those of the work model."""
 
@@ -53,7 +53,7 @@ class Work:
 
 
 class Problem(ABC):
-    """One problem, registered by its module; what it does not say itself is as it stands here."""
+    """One problem, registered by its module; what it does not define itself is as defined here."""
 
     name: str
     title: str
@@ -68,7 +68,7 @@ class Problem(ABC):
     host_defaults: Mapping[str, Any] = MappingProxyType({})
     """Options with another default on the host device, where kernels are emulated: smaller sizes."""
     needs_matrix: bool = True
-    """Whether it is about a matrix. If not, its inputs are made from its options, which stand in the
+    """Whether it is about a matrix. If not, its inputs are made from its options, which are in the
     configured instance, and the seed; its variants read the format `none`, which packs nothing; `matrix` is
     then of 0 x 0, named after problem and options; and :meth:`check` gets the inputs beside the oracle."""
     is_graph: bool = False
@@ -105,7 +105,7 @@ class Problem(ABC):
         """
 
     def describe_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> str:
-        """The inputs in one line, for the head of the table of a problem without a matrix."""
+        """The inputs in one line, for the table's header, of a problem without a matrix."""
         return ""
 
     def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
@@ -183,7 +183,7 @@ class Problem(ABC):
 
         Parameters
         ----------
-        facts : what ``Launch.facts`` told of the run (pagerank: iterations).
+        facts : what ``Launch.facts`` gave for the run (pagerank: iterations).
         ids : what the input calls each vertex, see :func:`spgraph_bench.matrix.called`.
         """
         return {}
@@ -212,7 +212,7 @@ class Problem(ABC):
         return f"{self.name} is not a product"
 
     def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
-        """The work model of a problem that needs a matrix. By default nothing can be said before a run."""
+        """The work model of a problem that needs a matrix. By default nothing is known before a run."""
         return Work(0, 0, packed.stored_bytes, 0)
 
     def work_of(self, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]) -> Work:
@@ -227,7 +227,7 @@ class Problem(ABC):
 def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int | float | str]:
     """The declared options of `problem`, those of `given` checked, the others by default.
 
-    Raises UsageError for a bad value; names that are not declared are left out.
+    Raises UsageError for a bad value; names that are not declared are omitted.
     """
     return checked_values("", problem.options, given)
 

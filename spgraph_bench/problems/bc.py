@@ -1,4 +1,4 @@
-"""Betweenness centrality from one source after another: who lies on how many shortest paths."""
+"""Betweenness centrality from one source after another: which vertices are on how many shortest paths."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def plain_dependencies(csr: CSR, source: int) -> Dependencies:
     order, gives r + (p - 1) u. Counts of level k are off by C_k = u (P_1 + ... + P_k). A share 1 / count +
     sum is off by at most the larger of C + u and the sum's error, and u more; a sum of S shares by S u more
     than the worst of them. So sums are off by C_depth + u (S_k + 3 + S_(k+1) + 3 ...), dependencies by
-    C_depth + u besides. Two computations may differ by twice that: 2 u (2 sum P + sum (S + 3) + 4), and 2 u
+    C_depth + u as well. Two computations may differ by twice that: 2 u (2 sum P + sum (S + 3) + 4), and 2 u
     is eps.
     """
     n = csr.rows
@@ -143,7 +143,7 @@ def scaled(total: Floats, sources: npt.NDArray[np.int32], everything: bool, norm
     none: as it is, a sum over ordered pairs of a source and a target (of an undirected graph from all sources
     each pair counts twice). pairs: divided by the number of pairs that a path through v could join, those
     of a source and a target that are both not v: (k - 1) (n - 2) for one of the k sources, k (n - 2) for
-    another vertex. In a graph of two vertices or one nothing can lie between others: 0. The only source of
+    another vertex. In a graph of two vertices or one nothing can be between others: 0. The only source of
     several vertices is known of no pair: NaN. That is
     ``networkx.betweenness_centrality(normalized=True)``, of all vertices or of `k` of them (networkx 3.6).
 
@@ -192,7 +192,7 @@ class BC(SourceProblem):
         return BC(str(normalize))
 
     def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
-        """As of every problem with sources. Besides, ``everything`` bool ``[1]``: every vertex was asked
+        """As of every problem with sources. Also, ``everything`` bool ``[1]``: every vertex was asked
         for."""
         asked = options.get("source", -1) == -1 and options.get("component") == "any"
         everything = asked and options.get("sources", 0) >= matrix.csr.rows
@@ -292,7 +292,7 @@ class BC(SourceProblem):
         order = order[values[order] > 0]
         count = len(inputs["sources"])
         kind = "ordered pairs of a source and a target" + (
-            "" if self.normalize == "none" else ", divided by the number of pairs it could lie between"
+            "" if self.normalize == "none" else ", divided by the number of pairs it could be between"
         )
         from_all = bool(inputs["everything"][0])
         sources = "all vertices" if from_all else f"{count:,} source{'s' * (count != 1)}"

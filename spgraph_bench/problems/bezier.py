@@ -54,7 +54,7 @@ def draw_curves(seed: int, curves: int, straight: int, bent: int) -> npt.NDArray
     """Control points ``[curves, 3, 2]`` in (-1, 1), multiples of 2^-20.
 
     `straight` percent of the curves (each by its own draw) need 8 or 9 points, `bent` percent 128 on average,
-    the rest 10 to 33. Chords are 1/32 to 1/8 long; the middle control point stands beside the chord's
+    the rest 10 to 33. Chords are 1/32 to 1/8 long; the middle control point is beside the chord's
     middle, at a height of curvature times length. Raises UsageError where the shares are more than the whole.
     """
     if straight + bent > 100:

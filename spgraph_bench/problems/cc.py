@@ -117,7 +117,7 @@ class CC(Problem):
         ids: VertexLabels,
     ) -> dict[str, Any]:
         """``components``, ``largest`` (vertices), ``isolated`` (components of one vertex), and the largest
-        ones with their least vertex, vertices and edges (undirected ones once, self-loops left out)."""
+        ones with their least vertex, vertices and edges (undirected ones once, self-loops omitted)."""
         label, part, size = np.unique(output, return_inverse=True, return_counts=True)
         arcs = np.bincount(part, proper_degrees(csr), minlength=len(label)).astype(np.int64)
         edges = arcs // 2 if csr.symmetric else arcs

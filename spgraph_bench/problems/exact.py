@@ -73,7 +73,7 @@ def choose_ranges(longest: int, sums: np.dtype[Any]) -> Ranges | str:
 
 def small_values(values: npt.NDArray[Any], key: int, most: int) -> npt.NDArray[Any]:
     """Integers from 1 to `most`, of the shape and type of `values`, each a function of the value's bits; 0
-    for 0 and -0, which cannot be told from fill."""
+    for 0 and -0, which cannot be distinguished from fill."""
     flat = np.ascontiguousarray(values).reshape(-1)
     out = np.empty_like(flat)
     for at in range(0, len(flat), _AT_ONCE):
@@ -96,7 +96,7 @@ def small_packed(packed: Packed, key: int, most: int, arrays: bool = True) -> Pa
     """`packed` with the values of a draw. Every array of floating point holds values, and so does the scalar
     ``value`` of formats for matrices of one value; what else there is stays, the same objects.
 
-    `arrays`: also on the host; without, the arrays of values are left out.
+    `arrays`: also on the host; without, the arrays of values are omitted.
     """
     new: dict[str, npt.NDArray[Any]] = {}
     done: dict[int, npt.NDArray[Any]] = {}

@@ -47,7 +47,7 @@ class LaunchCost(Problem):
     """
 
     name = "launch"
-    title = "what a launch costs, by every mechanism"
+    title = "cost of a launch, by mechanism"
     rate_unit = "Mlaunches/s"
     outputs: tuple[str, ...] = ("result",)
     dtypes: tuple[str, ...] = ("float32",)

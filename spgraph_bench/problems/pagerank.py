@@ -37,15 +37,15 @@ _OPTIONS: Mapping[str, Parameter] = MappingProxyType(
         "tolerance": Parameter(
             1e-6, "stop when the L1 norm of the change is at most this (not scaled by n)", between=(0.0, 2.0)
         ),
-        "max_iterations": Parameter(100, "stop after so many iterations at the latest", between=(1, 1_000_000)),
+        "max_iterations": Parameter(100, "most iterations", between=(1, 1_000_000)),
         "dangling": Parameter(
             "jump",
-            "where the rank of vertices without out-edges goes: where the walk jumps to, to all alike, "
+            "where the rank of vertices without out-edges goes: to the jump targets, to all equally, "
             "to themselves, nowhere",
             choices=("jump", "uniform", "self", "none"),
         ),
-        "weighted": Parameter("no", "follow an edge in proportion to its weight, not all alike", choices=("no", "yes")),
-        "personalize": Parameter("", "file of vertices to jump to, with weights (default: all alike)"),
+        "weighted": Parameter("no", "follow an edge in proportion to its weight, not uniformly", choices=("no", "yes")),
+        "personalize": Parameter("", "file of vertices to jump to, with weights (default: all, equally)"),
         "top": Parameter(10, "vertices of highest rank to name", between=(0, 1000)),
     }
 )
@@ -188,7 +188,7 @@ def _vertex_and_weight(line: str, named: bool) -> tuple[str, float]:
 def read_personalization(path: Path, matrix: Matrix) -> Vector:
     """Where the walk jumps to, float64 ``[n]`` with sum 1, from a text file.
 
-    A line is a vertex (as the input of `matrix` calls it) and its weight, 1 if left out; # and % begin a
+    A line is a vertex (as the input of `matrix` calls it) and its weight, 1 if omitted; # and % begin a
     comment. Raises InputError with the line of what is wrong.
     """
     weight = np.zeros(matrix.csr.rows)
@@ -258,7 +258,7 @@ class PageRank(Problem):
     def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """``teleport``, if there is a file of it; ``chance``, if weights are asked for and there are any.
 
-        Raises InputError for the file, for a weight that is negative, infinite or no number, or a matrix not
+        Raises InputError for the file, for a weight that is negative, infinite or not a number, or a matrix not
         square.
         """
         check_square(matrix.csr)
@@ -304,7 +304,7 @@ class PageRank(Problem):
         + rho``, since F shortens distances by d; and iterations end when ``|r - before|`` is at most the
         tolerance. rho is at most u times the sum of (additions and other roundings) x rank; u is half an eps.
         Where iterations may end otherwise, because of their number or because the tolerance is less than
-        roundings can come to, what the float64 iteration changed last and 2 rho / (1 - d) stand for it.
+        roundings can add, what the float64 iteration changed last and 2 rho / (1 - d) stand for it.
         Without loss the ranks' sum is within rho / (1 - d) of 1.
         """
         right = oracle["rank"]
@@ -383,7 +383,7 @@ class PageRank(Problem):
             "self": "kept by themselves",
             "none": "lost",
         }
-        jumps = "to every vertex alike"
+        jumps = "to every vertex equally"
         if "teleport" in inputs:
             jumps = f"to {np.count_nonzero(inputs['teleport']):,} vertices of {o['personalize']}"
         weights = "edges in proportion to their weights" if "chance" in inputs else "weights are not used"

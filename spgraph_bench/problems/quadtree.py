@@ -158,7 +158,7 @@ def check_tree(
     Walking down from the root, level by level: children share the range of their node, in order of quadrant
     (boxes nest by construction: a node's box follows from the way to it); nodes are split exactly if they
     have more than `leaf` points above `depth`; every node is reached once; every point is in `order` once,
-    and lies in the box of its leaf; as many nodes of each depth are split as the codes say (`split`).
+    and is in the box of its leaf; as many nodes of each depth are split as the codes say (`split`).
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class Quadtree(Problem):
     options: Mapping[str, Parameter] = MappingProxyType(
         {
             "points": Parameter(1_000_000, "points", between=(1, 5 * 10**7)),
-            "shape": Parameter("clustered", "how the points lie", choices=SHAPES),
+            "shape": Parameter("clustered", "distribution of the points", choices=SHAPES),
             "leaf": Parameter(32, "points that a leaf holds at most", between=(1, 10_000)),
             "depth": Parameter(16, "depth at which a box is a leaf, whatever it holds", between=(1, CODE_DEPTH)),
         }

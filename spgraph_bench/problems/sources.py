@@ -46,7 +46,7 @@ ORACLE_EDGES = 20_000_000
 """Graphs of more edges are validated only: the slow oracles would take longer than all the rest."""
 _ORACLE_BYTES = 2 << 30
 _EDGES_AT_ONCE = 1 << 24
-"""Edges held at a time: what is made of them is some 400 MB, whatever the graph."""
+"""Edges held at a time: what is made of them is about 400 MB, whatever the graph."""
 
 SOURCE_OPTIONS: Mapping[str, Parameter] = MappingProxyType(
     {
@@ -84,7 +84,7 @@ class SourceProblem(Problem):
     options: Mapping[str, Parameter] = SOURCE_OPTIONS
 
     def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
-        """`options`: source, sources and component, see :func:`draw_sources`; others are left out."""
+        """`options`: source, sources and component, see :func:`draw_sources`; others are omitted."""
         own = {k: v for k, v in options.items() if k in ("source", "sources", "component")}
         return {"sources": draw_sources(matrix.csr, seed, **own)}
 
@@ -133,7 +133,7 @@ def check_square(csr: CSR) -> None:
 
 
 def pattern_is_symmetric(matrix: Matrix) -> bool:
-    """Whether every edge has its reverse: as declared, or else found out by turning the matrix."""
+    """Whether every edge has its reverse: as declared, or else checked by transposing the matrix."""
     csr = matrix.csr
     if csr.rows != csr.cols:
         return False
@@ -141,7 +141,7 @@ def pattern_is_symmetric(matrix: Matrix) -> bool:
 
 
 def proper_degrees(csr: CSR) -> npt.NDArray[np.int64]:
-    """Out-edges of each vertex, self-loops left out, int64 ``[rows]``."""
+    """Out-edges of each vertex, self-loops omitted, int64 ``[rows]``."""
     degrees = csr.row_lengths()
     for block in row_blocks(csr, _EDGES_AT_ONCE):
         row = block.row_ids()
@@ -152,7 +152,7 @@ def proper_degrees(csr: CSR) -> npt.NDArray[np.int64]:
 def out_edges(
     csr: CSR, vertices: npt.NDArray[np.int64]
 ) -> Iterator[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
-    """The out-edges of `vertices` in pieces, some 16 million each: where in `vertices` a piece begins, the
+    """The out-edges of `vertices` in pieces, about 16 million each: where in `vertices` a piece begins, the
     out-degrees of its vertices, and the edges' targets."""
     starts = csr.row_ptr[vertices]
     lengths = csr.row_ptr[vertices + 1] - starts
@@ -174,7 +174,7 @@ def plain_levels(csr: CSR, source: int) -> Levels:
             parts.append(neighbours[level[neighbours] == -1])
             level[parts[-1]] = depth
         found = np.concatenate(parts)
-        # Each once: sorting is dearer than looking through all vertices when many were found.
+        # Each once: sorting costs more than looking through all vertices when many were found.
         frontier = np.flatnonzero(level == depth) if 32 * len(found) > csr.rows else np.unique(found)
     return level
 
@@ -200,7 +200,7 @@ def draw_sources(
 ) -> npt.NDArray[np.int32]:
     """The vertices to start from: `source`, or if that is -1 `sources` different ones.
 
-    They are drawn from PCG64's raw bits (the same for a seed on any machine), have an out-edge that is no
+    They are drawn from PCG64's raw bits (the same for a seed on any machine), have an out-edge that is not a
     self-loop, and come from the largest component unless `component` is "any"; where there are fewer such
     vertices, all of them, shuffled. Raises InputError where there is none.
     """
@@ -269,7 +269,7 @@ def level_work(packed: Packed, levels: Levels) -> LevelWork:
         in_degree = np.diff(col_ptr)
         own = np.zeros(depth, np.int64)
         for begin, end in row_ranges(col_ptr, _EDGES_AT_ONCE):
-            # For each vertex found at level l > 0: where its first in-neighbour at level l - 1 stands.
+            # For each vertex found at level l > 0: where its first in-neighbour at level l - 1 is.
             first, last = int(col_ptr[begin]), int(col_ptr[end])
             target = np.repeat(np.arange(begin, end), in_degree[begin:end])
             wanted = level[target] - 1

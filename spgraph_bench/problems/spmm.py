@@ -103,7 +103,7 @@ class SpMM(Problem):
         Multiply, then add up each row: one numpy call each, a few rows and columns at a time, on as many
         threads as there are cores (at most 8), no scipy (which is itself among the variants). Tests hold it
         against a plain loop with math.fsum. Terms with a NaN or Inf factor count in r as IEEE has it,
-        whatever the order; absax leaves them out. ``absax`` is missing where it is r: no term is negative, as
+        whatever the order; absax skips them. ``absax`` is missing where it is r: no term is negative, as
         in all recipes.
         """
         csr = matrix.csr

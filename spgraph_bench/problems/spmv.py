@@ -55,7 +55,7 @@ class SpMV(Problem):
 
         Multiply, then add up each row: one numpy call each, a block of rows at a time, no scipy (which is
         itself among the variants). Tests hold it against a plain loop with math.fsum. Terms with a NaN or Inf
-        factor count in r as IEEE has it, whatever the order; absax leaves them out.
+        factor count in r as IEEE has it, whatever the order; absax skips them.
         """
         csr = matrix.csr
         x = inputs["x"].astype(np.float64)

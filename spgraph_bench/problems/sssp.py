@@ -57,14 +57,14 @@ WALK_FAULTS: Faults = (
 )
 """Of weights that lengths or chances are made of."""
 _INT_FAULTS: Faults = (
-    ("no whole number", lambda v: v != np.floor(v), "take --dtype float32"),
+    ("not a whole number", lambda v: v != np.floor(v), "take --dtype float32"),
     (f"beyond {_INT32_MOST - 1:,}", lambda v: v > _INT32_MOST - 1, "take --dtype float32"),
 )
 _FLOAT_FAULTS: Faults = (("beyond float32", lambda v: v >= _INFINITE_FLOAT, "omit such edges, or scale all weights"),)
 
 
 def check_weights(matrix: Matrix, dtype: np.dtype[Any]) -> None:
-    """InputError, with the place of the first, for weights that no shortest path can be found with."""
+    """InputError, with the place of the first, for weights for which no shortest path exists."""
     refuse_weights(matrix, WALK_FAULTS + (_INT_FAULTS if dtype == np.int32 else _FLOAT_FAULTS))
 
 
@@ -136,7 +136,7 @@ def _down_the_tree(
     length[source] = 0
     child = np.flatnonzero(before >= 0)
     parent = before[child].astype(np.int64)
-    # Where the edge from each one's parent stands: edges are sorted by row * cols + column.
+    # Where the edge from each one's parent is: edges are sorted by row * cols + column.
     width = np.int64(csr.cols)
     place = np.empty(len(child), np.int64)
     order = np.argsort(parent * width + child)
@@ -185,7 +185,7 @@ def exact_lengths(
 def _exact_lengths(
     csr: CSR, source: int, dtype: np.dtype[Any], limit: float
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64], npt.NDArray[np.int32]]:
-    """As :func:`exact_lengths`; float64 lengths beyond `limit` may be left out, and then so are the exact."""
+    """As :func:`exact_lengths`; float64 lengths beyond `limit` may be omitted, and then so are the exact."""
     wide = _rounded(csr, dtype)
     real, before = shortest_paths(csr, wide, source, limit)
     if dtype == np.int32:
@@ -394,7 +394,7 @@ class SSSP(SourceProblem):
         **_: Any,
     ) -> dict[str, npt.NDArray[Any]]:
         """Of the first cases, see :func:`first_answers`: ``exact`` of `dtype`, ``real`` float64 and ``edges``
-        int32, all ``[some, n]``, see :func:`exact_lengths`. Besides, ``proper_degree`` int64 ``[n]``,
+        int32, all ``[some, n]``, see :func:`exact_lengths`. Also, ``proper_degree`` int64 ``[n]``,
         out-edges without self-loops."""
         csr = matrix.csr
         kind = np.dtype(dtype)

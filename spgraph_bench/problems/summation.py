@@ -1,4 +1,4 @@
-"""Bounds on sums: how far a result may lie from the double-precision one, whatever the order of summation."""
+"""Bounds on sums: how far a result may differ from the double-precision one, whatever the order of summation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOUND_FACTOR = 1.0
 n products summed in any order, fused or not, err by at most n u (|A| |x|)_i with u = eps / 2 (Jeannerod and
 Rump, "Improved error bounds for inner products in floating-point arithmetic", SIAM J. Matrix Anal. Appl.
 2013; Higham, "Accuracy and Stability of Numerical Algorithms", chapter 3, with n u / (1 - n u)). The oracle's
-own sum errs by as much in double precision, so two float64 results may lie n eps apart: c = 1 is what is
+own sum errs by as much in double precision, so two float64 results may be n eps apart: c = 1 is what is
 needed there, and twice what is needed in float32. The 2 covers the rounding of y and of the bound itself.
 """
 

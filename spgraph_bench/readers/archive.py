@@ -74,13 +74,13 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
 
     within = {name: one for name, one in readers().items() if name != NAME}
     suffixes = {suffix for one in within.values() for suffix in one.suffixes}
-    progress("looking into the archive", None)
+    progress("reading the archive's headers", None)
     try:
         member, content = _from_zip(data, suffixes) if data.head(2) == b"PK" else _from_tar(data, suffixes)
     except (InputError, MemoryError):
         raise
     except RecursionError:
-        raise data.error("the archive's headers are nested without end", remedy="fetch it again") from None
+        raise data.error("the archive's headers are nested too deeply", remedy="fetch it again") from None
     except (RuntimeError, NotImplementedError) as error:  # zipfile: a password, an unknown compression
         raise data.error(
             f"the archive cannot be read ({_shown(str(error))})", remedy="unpack it and name the file in it"

@@ -40,7 +40,7 @@ Values = npt.NDArray[Any]
 
 @dataclass
 class _Rows:
-    """CSR in the making: columns rise within rows, duplicates may stand side by side."""
+    """CSR in the making: columns rise within rows, duplicates may be side by side."""
 
     ptr: npt.NDArray[np.int64]
     col: npt.NDArray[np.int32]
@@ -72,7 +72,7 @@ def assemble(
     """The matrix of `raw` under `options`.
 
     Linear in the number of entries; the peak is below three times the input plus the output, for which `raw`
-    gives up its arrays once they are no longer needed. InputError, with the line where `raw` can tell it, for
+    gives up its arrays once they are no longer needed. InputError, with the line where `raw` knows it, for
     an index out of range, a duplicate under ``duplicates="error"``, complex values without a chosen part,
     ``symmetrize`` of a rectangular matrix, a dimension beyond 2^31 - 1.
     """
@@ -170,7 +170,7 @@ def _as_bipartite(raw: RawEntries, source: Source) -> RawEntries:
         kind = f"declared {raw.symmetry}" if raw.symmetry != "general" else "relabelled or named"
         raise InputError(
             f"{kind}: rows and columns are the same vertices, not two sides",
-            remedy="leave --bipartite out",
+            remedy="omit --bipartite",
             place=source.text,
         )
     vertices = raw.rows + raw.cols
@@ -277,7 +277,7 @@ def _check(raw: RawEntries, options: ReadOptions, source: Source) -> None:
     if options.symmetrize and not square:
         raise InputError(
             f"{raw.rows:,} x {raw.cols:,} is not square: it cannot be symmetrized",
-            remedy="leave --symmetrize out",
+            remedy="omit --symmetrize",
             place=source.text,
         )
     if _is_complex(raw.values) and options.part is None and options.values == "file":
@@ -445,7 +445,7 @@ def _by_row(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, m
         row, col = np.concatenate([row, col[off]]), np.concatenate([col, row[off]])
     carried = np.zeros(len(row), np.int8) if values is None else values
     coo = sp.coo_array((carried, (row, col)), shape=(rows, cols))
-    coo.has_canonical_format = True  # do not merge duplicates: they are ours to count
+    coo.has_canonical_format = True  # do not merge duplicates: they are counted here
     csr = coo.tocsr()
     csr.has_canonical_format = False  # which the CSR takes over, and with it that its rows are sorted
     csr.has_sorted_indices = False
@@ -534,7 +534,7 @@ class _Joining:
         self.values = None if values is None else values[self.entry]
 
     def findings(self, how: str, options: ReadOptions, source: Source) -> list[Finding]:
-        """What is to be told; InputError where duplicates are not allowed."""
+        """Notes for the user; InputError where duplicates are not allowed."""
         out, raw = [], self.raw
         if self.mirrors:
             entry = int(self.entry[self.begin[self.second[0]]])

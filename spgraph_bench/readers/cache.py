@@ -115,7 +115,7 @@ def load(entry: str, name: str, source: Source) -> Matrix | None:
 
 
 def store(entry: str, matrix: Matrix) -> None:
-    """Keep `matrix` as `entry`. Nothing is kept, without an error, where the disk is full or not ours."""
+    """Keep `matrix` as `entry`. Nothing is kept, without an error, where the disk is full or not the user's."""
     folder = _folder()
     if folder is None:
         return
@@ -143,7 +143,7 @@ def store(entry: str, matrix: Matrix) -> None:
         if size > (limit := min(MAX_BYTES, shutil.disk_usage(folder).free // 2)):
             return
         with cache_lock(_LOCK, wait=False) as ours:
-            if not ours:  # another process writes one: ours is kept the next time
+            if not ours:  # another process writes one: this matrix is cached the next time
                 return
             _remove_unfinished(folder)
             _evict(folder, limit - size)

@@ -8,7 +8,7 @@ A reader is one module of this package with one decorated function::
     @reader("matrix-market", title="Matrix Market", suffixes=(".mtx",), sniff=sniff)
     def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries: ...
 
-It is found by itself: no list names it.
+It is found automatically: no list names it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ReadOptions:
     values: Literal["file", "ones", "random", "integers"] = "file"
     seed: int = 1
     relabel: bool = False
-    """Close gaps in vertex ids; ids that are no numbers are taken for names."""
+    """Close gaps in vertex ids; ids that are not numbers are taken for names."""
     weight_column: int | None = None
     """The column of an edge list that holds weights, counted from 1; 0: none does. None: the third, unless
     it holds times."""

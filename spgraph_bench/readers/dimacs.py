@@ -2,7 +2,7 @@
 
 ``c`` lines are comments. ``p sp N M`` comes before M lines ``a U V WEIGHT``, directed (ninth DIMACS challenge,
 diag.uniroma1.it/challenge9/format.shtml); ``p edge N M`` (or ``p col``) before M lines ``e U V``, undirected,
-perhaps with a weight (second challenge, 1993). Lines about vertices (``n``) and the like are left out. Many a
+perhaps with a weight (second challenge, 1993). Lines about vertices (``n``) and others are skipped. Many a
 colouring file lists each edge in both directions, or counts M so.
 """
 
@@ -46,7 +46,7 @@ class _Kind:
     width: int
     """Fields, the letter among them: 4 with a weight."""
     left_out: bytes
-    """Letters of lines that are left out."""
+    """Letters of lines that are skipped."""
 
 
 _ARCS = _Kind(b"a", "arc", 4, b"c")
@@ -81,7 +81,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     """Arcs or edges as stored. There must be as many as promised, with ids in 1..N."""
     data = with_line_feeds(data)
     if options.base == 0:
-        raise data.error("DIMACS graphs are 1-based by definition", remedy="leave --base 0 away")
+        raise data.error("DIMACS graphs are 1-based by definition", remedy="omit --base 0")
     number, begin, fields = _problem_line(data.data)
     vertices, promised = _sizes(data, number, fields)
     kind = _ARCS if fields[1] == b"sp" else _first_edge(data, begin)
@@ -189,7 +189,7 @@ def _first_edge(data: Input, begin: int) -> _Kind:
 
 
 def _arc_lines(block: Block, vertices: int, how: _Kind) -> Ints:
-    """The first token of each arc line of `block`; comments are left out, anything else is an InputError."""
+    """The first token of each arc line of `block`; comments are skipped, anything else is an InputError."""
     first: Ints
     width = how.width
     if block.is_table(width):
@@ -207,7 +207,7 @@ def _arc_lines(block: Block, vertices: int, how: _Kind) -> Ints:
         return first
     line = int(np.argmax(wrong))
     at, count = int(first[line]), int(counts[line])
-    _arcs(block, first[:line], vertices, how)  # a fault further up comes first
+    _arcs(block, first[:line], vertices, how)  # an error further up comes first
     form = f"{how.letter.decode()} U V" + (" WEIGHT" if width == 4 else "")
     if block.token(at) == how.letter:
         numbers = "three numbers" if width == 4 else "two numbers"

@@ -1,6 +1,6 @@
 """Edge lists: SNAP, KONECT, NetworkRepository, and whatever else has an edge on each line.
 
-A line is two vertex ids, perhaps a weight, perhaps a time (left out, alone too), separated by blanks, tabs
+A line is two vertex ids, perhaps a weight, perhaps a time (omitted, alone too), separated by blanks, tabs
 or commas; "#", "%" and "//" begin comments. Beyond that files differ, and the reader finds out: a title line,
 a size line ("n", "n m", "n n m"), a last line "-1", the index base, the headers of KONECT and SNAP, which say
 whether edges are directed. What it found is in the findings.
@@ -83,7 +83,7 @@ class DataLine:
 
 @dataclass
 class Head:
-    """What stands in front of the edges, and the first data lines (at most three)."""
+    """What is in front of the edges, and the first data lines (at most three)."""
 
     lines: list[DataLine] = field(default_factory=list)
     directed: bool | None = None
@@ -405,7 +405,7 @@ def _plain_size(lines: list[DataLine], columns: int) -> _Size | None:
 
 
 def _is_credible(size: _Size, table: Table) -> bool:
-    """Whether a first line of other columns than the edges may well be a size line with a fault, if any."""
+    """Whether a first line of other columns than the edges may be a size line with an error in it."""
     if size.edges is None:
         return True
     counted = len(table) in (size.edges, 2 * size.edges) or size.edges == 2 * len(table)
@@ -429,7 +429,7 @@ def _size_among_edges(table: Table, first: DataLine, columns: int, findings: lis
     others_low = int(min(table.u[1:].min(), table.v[1:].min()))
     if rest in (m, 2 * m) and n >= others_high + (others_low == 0):
         table.drop_first()
-        findings.append(Finding(f"{n:,} vertices, {m:,} edges: a size line, no edge", first.number, warning=True))
+        findings.append(Finding(f"{n:,} vertices, {m:,} edges: a size line, not an edge", first.number, warning=True))
         return _Size(n, n, m, first.number)
     if n > others_high and (m > others_high or columns == 3):
         text = f"looks like a size line, but counts other than the {rest:,} that follow: taken for an edge"
@@ -441,7 +441,9 @@ def _check_count(data: Input, table: Table, size: _Size, findings: list[Finding]
     if size.edges is None or size.edges == len(table):
         return
     text = f"the size line promises {size.edges:,} edges, the file holds {len(table):,}"
-    if size.edges > len(table) and size.edges != 2 * len(table):  # arcs counted, edges stored
+    if size.edges > len(table) and size.edges != 2 * len(
+        table
+    ):  # the header counts directed edges, the file stores undirected ones
         raise data.error(
             text,
             line=size.line,

@@ -98,8 +98,8 @@ def read_table(
     """The edges in ``data.data[begin:end]``, whose lines have `columns` (2 or more) fields or are empty.
 
     The column `weight` (counted from 0; None: none) has weights, others behind the ids are ignored whatever
-    they hold. Raises InputError, with its line, for any other number of columns, for ids that are no integers
-    from 0 to `largest` and for weights that are no numbers.
+    they hold. Raises InputError, with its line, for any other number of columns, for ids that are not integers
+    from 0 to `largest` and for weights that are not numbers.
     """
     weight = weight if weight is not None and weight < columns else None
     # Room for all edges that the text can hold, of which the system gives what is written to: pieces to be
@@ -122,7 +122,7 @@ def read_table(
                 where = "before" if edges or whole else "after it"
                 ragged = _ragged(block, whole, int(counts[line]), columns, where, ragged_remedy)
         u, v, w = _parse(block, whole, columns, weight, largest)
-        if ragged is not None:  # only now: a fault further up has been raised before it
+        if ragged is not None:  # only now: an error further up has been raised before it
             raise ragged
         if len(u):
             places.append((edges, a, b))
@@ -173,7 +173,7 @@ def read_named(
                 raise data.error(
                     f"weight {shorten(fields[weight])} is not a number",
                     line=number,
-                    remedy="correct it, or --weight-column none leaves the column out",
+                    remedy="correct it, or --weight-column none skips the column",
                 )
             ws.append(value)
     if not us:
@@ -264,7 +264,7 @@ def _bad_token(block: Block, token: int, is_weight: bool, largest: int) -> Input
     quoted = shorten(text)
     if is_weight:
         return block.error(
-            token, f"weight {quoted} is not a number", "correct it, or --weight-column none leaves the column out"
+            token, f"weight {quoted} is not a number", "correct it, or --weight-column none skips the column"
         )
     value = parse_integer(text)
     if value is None and parse_number(text) is not None:

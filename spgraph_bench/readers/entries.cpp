@@ -36,7 +36,7 @@ const char* read_index(const char* at, std::int64_t count, std::uint64_t first, 
     return at;
 }
 
-// A finite number (for others x - x is no 0) without a plus sign, which from_chars does not take.
+// A finite number (for others x - x is not 0) without a plus sign, which from_chars does not take.
 template <class Value>
 const char* read_value(const char* at, const char* end, Value* out) {
     if (!is_digit(*at) && *at != '-' && *at != '.') return nullptr;
@@ -129,7 +129,7 @@ SPG_EXPORT void spg_move(const std::int32_t* row, const std::int32_t* col, const
 // ---- mapped files that are cut while they are read --------------------------------------------------------------
 //
 // A page behind the new end of the file gives SIGBUS, which would end the process. The rest of the mapping is
-// replaced by zeros, and the reader is told afterwards.
+// replaced by zeros, and the reader learns of it afterwards.
 
 namespace {
 
@@ -155,7 +155,7 @@ void on_bus_error(int number, siginfo_t* info, void*) {
         guard.cut = 1;
         if (mmap(first, rest, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) return;
     }
-    sigaction(number, &before_us, nullptr);  // not ours: the access is tried again, and ends as it would have
+    sigaction(number, &before_us, nullptr);  // not in a guarded file: the access is tried again, and ends as it would have
 }
 
 }  // namespace

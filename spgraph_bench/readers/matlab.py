@@ -175,7 +175,7 @@ class _Level5:
     # ---- arrays --------------------------------------------------------------------------------------
 
     def variables(self) -> Iterator[_Variable]:
-        """The variables, in order; none of them is taken out of its compression yet."""
+        """The variables, in order; not decompressed yet."""
         raw = self._data.data
         view, at = memoryview(raw), _HEADER
         while at < len(view):

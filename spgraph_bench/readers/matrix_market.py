@@ -67,7 +67,7 @@ _FORTRAN = bytes.maketrans(b"dD", b"ee")
 
 
 def sniff(head: bytes, name: str) -> int:
-    """The banner is certain; without it the suffix decides, so that faults are told as Matrix Market's."""
+    """The banner is certain; without it the suffix decides, so that errors are reported as Matrix Market's."""
     if BANNER.match(head):
         return CERTAIN
     return LIKELY if name.endswith((".mtx", ".mm")) and b"\0" not in head else NO
@@ -131,11 +131,11 @@ def _entries(data: Input, head: Header, body: Body, options: ReadOptions) -> Raw
 
 
 class _Feed:
-    """What scipy reads: a header of ours, the original by pieces without a copy of the whole, a line feed.
+    """What scipy reads: a new header, the original by pieces without a copy of the whole, a line feed.
 
     scipy's parser must meet one entry in every line and a line feed behind the last one: it crashes at a null
     character, reads past the end of a text that ends in a blank, and fails where there are more lines than
-    entries. So each piece is checked before it is handed out, and one at fault ends the text.
+    entries. So each piece is checked before it is handed out, and one with an error ends the text.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ def _array(text: bytes, head: Header) -> Body | None:
 
 
 def _repaired(data: Input, head: Header, end: int) -> tuple[bytes, int, list[Finding]]:
-    """The body without comments, blank lines, D exponents and plus signs; where it begins; what was found."""
+    """The body without comments, blank lines, D exponents and plus signs; where it begins; and notes on it."""
     findings = []
     body = b"\n" + data.data[head.body : end]
     if comment := _COMMENT.search(body, 1):
@@ -321,7 +321,7 @@ def _is_lower(data: Input, head: Header, values: npt.NDArray[Any], plain: bool) 
     elif head.symmetry == "skew-symmetric":
         mirror = -mirror
     differ = (square != mirror) & ~(np.isnan(square) & np.isnan(mirror))
-    np.fill_diagonal(differ, False)  # a diagonal that may not be is told of like that of any other file
+    np.fill_diagonal(differ, False)  # a forbidden diagonal is reported as for any other file
     if differ.any():
         col, row = np.argwhere(np.triu(differ).T)[0]
         raise data.error(

@@ -55,7 +55,7 @@ _BARE = "Fortran exponents without a letter (1.0-100)"
 
 @dataclass
 class Header:
-    """What stands above the entries."""
+    """What is above the entries."""
 
     layout: Literal["coordinate", "array"]
     field: Field
@@ -94,7 +94,7 @@ class Body:
     col: npt.NDArray[Any] | None
     values: npt.NDArray[Any] | None
     plain: bool
-    """Entry k stands in line k of the body: no blank lines, no comments."""
+    """Entry k is in line k of the body: no blank lines, no comments."""
 
 
 def lines(data: Text, number: int, at: int) -> Iterator[tuple[int, int, bytes]]:

@@ -76,7 +76,7 @@ def _header_line(content: Text) -> tuple[int, int, list[bytes]]:
 
 
 def sniff(head: bytes, name: str) -> int:
-    """By its name: the content cannot be told from other lines of integers."""
+    """By its name: the content looks like other lines of integers."""
     if not name.endswith(_SUFFIXES) or b"\0" in head or head.lstrip()[:14].lower() == b"%%matrixmarket":
         return NO
     fields = _header_line(head)[2]
@@ -89,7 +89,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     """Entries as stored, in both directions where the file has both. Vertex weights and sizes are skipped."""
     data = with_line_feeds(data)
     if options.base == 0:
-        raise data.error("METIS graphs are 1-based by definition", remedy="leave --base 0 away")
+        raise data.error("METIS graphs are 1-based by definition", remedy="omit --base 0")
     header = _header(data)
     n = header.vertices
     findings: list[Finding] = []
@@ -224,7 +224,7 @@ def _neighbours(
     wrong = (length < 0) | (length % per_entry != 0)
     if wrong.any():
         odd = int(np.argmax(wrong))
-        _neighbours(block, lines.part(slice(0, odd)), skip, header)  # a fault further up comes first
+        _neighbours(block, lines.part(slice(0, odd)), skip, header)  # an error further up comes first
         parts = [f"{skip} weights or sizes of the vertex"] * (skip > 0)
         parts.append("pairs of neighbour and weight" if header.edge_weights else "neighbours")
         raise block.line_error(

@@ -57,7 +57,7 @@ def parse_gml(data: Input, options: ReadOptions, progress: Progress) -> RawEntri
 
     def read(networkx: Any) -> Any:
         text = data.data[:].decode("utf-8", "replace")
-        if not re.search(r"\bmultigraph\s+[01]", text):  # parallel edges are legal, networkx wants to be told
+        if not re.search(r"\bmultigraph\s+[01]", text):  # parallel edges are legal, networkx needs the attribute
             text = _GRAPH.sub("graph [ multigraph 1", text, count=1)
         return networkx.parse_gml(text.split("\n"), label="id")
 
@@ -93,7 +93,7 @@ def _parse(
             graph = read(networkx)
     except MemoryError:
         raise
-    except Exception as error:  # networkx and the XML parser have their own for each fault
+    except Exception as error:  # networkx and the XML parser have their own for each error
         raise _told(data, kind, error) from None
     vertices = list(graph)
     if not graph.number_of_edges():
@@ -138,7 +138,7 @@ def _weights(data: Input, edges: list[Any], names: list[str], number: dict[Any, 
         for value, (a, b, _) in zip(found, edges, strict=True):
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise data.error(
-                    f"the {attribute} of edge {names[number[a]]} - {names[number[b]]} is {value!r:.40}, no number",
+                    f"the {attribute} of edge {names[number[a]]} - {names[number[b]]} is {value!r:.40}, not a number",
                     remedy="correct it, or remove the attribute",
                 )
         return np.array([1.0 if value is None else float(value) for value in found])

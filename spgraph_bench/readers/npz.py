@@ -41,7 +41,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     import scipy.sparse as sp
 
     if not data.head(2).startswith(b"PK"):
-        raise data.error("an .npz file is a zip archive, this is none", remedy="leave --input-format out")
+        raise data.error("an .npz file is a zip archive, this file is not", remedy="omit --input-format")
     progress("reading arrays", None)
     content = io.BytesIO(data.data[:])
     try:

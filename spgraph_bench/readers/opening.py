@@ -136,16 +136,16 @@ def parse(data: Input, options: ReadOptions, progress: Progress, readers: Mappin
         raise data.error(
             f"--relabel closes gaps in the vertex ids of graphs; {title} has "
             + ("names" if entries.names is not None else "rows and columns"),
-            remedy="leave --relabel out",
+            remedy="omit --relabel",
         )
     if options.weight_column is not None and not entries.has_columns:
         raise data.error(
             f"--weight-column chooses a column of an edge list; {title} has none to choose from",
-            remedy="leave --weight-column out",
+            remedy="omit --weight-column",
         )
     if options.base is not None and entries.base != options.base:
         own = "has no indices to shift" if entries.base is None else f"is {entries.base}-based by definition"
-        raise data.error(f"{title} {own}", remedy=f"leave --base {options.base} out")
+        raise data.error(f"{title} {own}", remedy=f"omit --base {options.base}")
     return entries
 
 
@@ -195,7 +195,7 @@ def _without_compression(name: str) -> str:
 
 
 def _load(path: str, progress: Progress) -> bytes | mmap.mmap:
-    """The content as it lies on disk: a regular file is mapped, anything else is read to its end."""
+    """The content as it is on disk: a regular file is mapped, anything else is read to its end."""
     if path == "-":
         if sys.stdin is None or sys.stdin.isatty():
             raise InputError(
@@ -322,7 +322,7 @@ def _is_utf8(path: str) -> bool:
 
 
 def _decompressed(data: bytes | mmap.mmap, file_name: str, place: str, progress: Progress) -> Input:
-    """`data` without its compression, which is told by content, and without a byte order mark."""
+    """`data` without its compression, which is recognised by content, and without a byte order mark."""
     import bz2
     import gzip
     import lzma

@@ -1,9 +1,9 @@
-"""Pajek networks (``.net``): vertices with names, arcs and edges, as lines, lists or a matrix.
+"""Pajek networks (``.net``): vertices with names, directed ("arcs") and undirected edges, as lines, lists or a matrix.
 
 ``*Vertices N`` comes before lines ``number "name" ...``; then ``*Arcs`` (directed) and ``*Edges``
 (undirected) with lines ``u v [weight ...]``, ``*Arcslist`` and ``*Edgeslist`` with lines ``u v1 v2 ...``, and
-``*Matrix``, row by row (Pajek manual, "Network"; vertices count from 1). Where edges stand beside arcs, they
-go both ways. What is behind the weight, and other sections (partitions, vectors), is left out.
+``*Matrix``, row by row (Pajek manual, "Network"; vertices count from 1). Where edges are beside arcs, they
+go both ways. What follows the weight, and other sections (partitions, vectors), is omitted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LINKS = ("arcs", "edges", "arcslist", "edgeslist", "matrix")
 
 
 def sniff(head: bytes, name: str) -> int:
-    """The first line that is no comment is a section's."""
+    """The first line that is not a comment is a section's."""
     return CERTAIN if _FIRST.match(head) else NO
 
 
@@ -150,7 +150,7 @@ class _Network:
 
 @reader(NAME, title="Pajek network", suffixes=(".net", ".paj"), sniff=sniff)
 def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
-    """Arcs directed, edges undirected; names where the file has any."""
+    """Arcs as directed, edges as undirected edges; names where the file has any."""
     data = with_line_feeds(data)
     network, section, seen = _Network(data), "", 0
     for number, line in _lines(data):

@@ -198,7 +198,7 @@ def _numbers(
 
 
 def _value(word: bytes, dtype: type[Any]) -> int | float | None:
-    """The number that `word` spells, or None. Exponents of three digits may lack their letter in Fortran."""
+    """The number that `word` spells, or None. Fortran may write exponents of three digits without their letter."""
     if dtype is np.float64:
         return parse_number(_GLUED.sub(rb"e\1", word))
     value = parse_integer(word)

@@ -23,7 +23,7 @@ __all__ = ["line_end", "scan"]
 _BLOCK = 1 << 17  # stays in cache
 
 # The high half of a byte's code is what it is, the low half what may not follow it; so a pair is wrong where
-# the low half of one meets the high half of the next. START alone is no fault: that is where tokens begin.
+# the low half of one meets the high half of the next. START alone is not an error: that is where tokens begin.
 _START, _END, _SIGN, _POINT = 1, 2, 4, 8
 _STRANGE = 255
 _CODES = {  # what it is, what may not follow
@@ -57,7 +57,7 @@ def scan(
 ) -> int | None:
     """The numbers in ``data[begin:end]``, which are whole lines; None if it is not all numbers.
 
-    `begin` is at least 1, and behind a blank or a line end. Without `real`, points and exponents are no part
+    `begin` is at least 1, and behind a blank or a line end. Without `real`, points and exponents are not part
     of a number. With `width`, there are so many numbers in each line, the first `indices` of digits alone.
     """
     if data[end - 1 : end] in (b"e", b"E", b"+", b"-"):

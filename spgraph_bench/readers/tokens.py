@@ -3,9 +3,9 @@
 A block (about 1 MiB, cut at a line end) is a numpy array of bytes. Tokens begin and end where the class of
 the bytes changes; eight digits become an integer in one 64-bit word (three multiplications, each of which
 joins neighbouring digits, pairs, fours; the idea is known from D. Lemire, "Quickly parsing eight digits",
-2018), here for all tokens at once. What is no plain integer goes through numpy's conversion of strings,
+2018), here for all tokens together. What is not a plain integer goes through numpy's conversion of strings,
 which rounds correctly. Measured on one core with numpy 2.4: a list of 100 MB of two integers a line takes
-0.4 s, ``np.loadtxt`` takes 0.75 s and tells neither byte nor line of a fault.
+0.4 s, ``np.loadtxt`` takes 0.75 s and reports neither byte nor line of an error.
 
 Only byte offsets are kept; :meth:`Block.error` counts lines when there is something to say.
 """
@@ -141,7 +141,7 @@ class Block:
             buf[begin:end] = 32
 
     def _check_commas(self, separators: bytes) -> None:
-        """Exactly one comma may stand between two tokens of a line, none at either end of the line."""
+        """Exactly one comma may be between two tokens of a line, none at either end of the line."""
         comma = np.flatnonzero(np.isin(self.bytes, np.frombuffer(separators, np.uint8)))
         token = np.searchsorted(self.start, comma)
         line = np.searchsorted(self.line_end, comma)
@@ -200,7 +200,7 @@ class Block:
         """Value of the `length` (0 to 8) digits before `end`, and whether they are digits."""
         word = self._words[end - 8]
         shift = (8 - length).astype(np.uint64) << np.uint64(3)
-        word >>= shift  # drops what stands in front of the token
+        word >>= shift  # drops what is in front of the token
         word -= np.uint64(0x3030303030303030) >> shift
         good = ((word | (word + np.uint64(0x7676767676767676))) & np.uint64(0x8080808080808080)) == 0
         word <<= shift  # the first digit is the lowest byte now, zeros stand in for missing ones

@@ -104,7 +104,7 @@ def recipe(
     about : one line for the lists.
     short : template of the matrix's name: "rmat{scale}".
     values : default of the parameter ``values``.
-    stencil : the diagonal that ``values=stencil`` gives, with -1 elsewhere; None: it is no choice.
+    stencil : the diagonal that ``values=stencil`` gives, with -1 elsewhere; None: not a choice.
     """
     choices = ("random", "integers", "ones", "none", *(("stencil",) if stencil is not None else ()))
     kinds = "uniform in [0, 1), whole in 1 to 255, stored ones, or none (a pattern)"
@@ -166,7 +166,7 @@ def parse(text: str) -> tuple[Recipe, dict[str, Any]]:
                 remedy=_nearest(name, found.parameters, f"parameters of {head} are"),
             )
         if name in given:
-            raise InputError(f"{name} is given twice", place=text, remedy="leave one of them out")
+            raise InputError(f"{name} is given twice", place=text, remedy="omit one of them")
         try:
             given[name] = found.parameters[name].parse(value)
         except ValueError as error:
@@ -179,7 +179,7 @@ def parse(text: str) -> tuple[Recipe, dict[str, Any]]:
 
 
 def make(text: str, progress: Progress | None = None) -> Matrix:
-    """The matrix of a recipe's text, e.g. ``poisson2d:n=2048``; parameters left out take their defaults.
+    """The matrix of a recipe's text, e.g. ``poisson2d:n=2048``; parameters omitted take their defaults.
 
     Raises InputError for a text that is not a recipe, parameters that contradict each other, and a matrix that
     does not fit in memory (before anything is allocated, with the figures).

@@ -39,7 +39,7 @@ def below(words: UInt64Array, bound: int) -> npt.NDArray[np.int64]:
     """Integers uniform in [0, bound), bound up to 2^31 (off by at most 2^-22 of each probability).
 
     One multiplication, rounded as IEEE 754 says, so the same everywhere. It cannot round up to `bound`:
-    (1 - 2^-53) * bound lies at least half a spacing below it.
+    (1 - 2^-53) * bound is at least half a spacing below it.
     """
     return (unit(words) * bound).astype(np.int64)
 

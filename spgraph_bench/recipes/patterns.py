@@ -23,8 +23,8 @@ __all__ = [
     "chunks",
     "drawn_columns",
     "from_sorted_keys",
-    "lattice",
-    "lattice_entries",
+    "grid_entries",
+    "grid_pattern",
     "on_all_cores",
     "row_ptr_of",
 ]
@@ -69,12 +69,12 @@ def on_all_cores(work: Callable[[int, int], T], ranges: Iterable[tuple[int, int]
             yield done, result.result()
 
 
-def lattice_entries(dims: Sequence[int], steps: Sequence[Step]) -> int:
-    """Entries that :func:`lattice` gives."""
+def grid_entries(dims: Sequence[int], steps: Sequence[Step]) -> int:
+    """Entries that :func:`grid_pattern` gives."""
     return sum(prod(max(0, d - abs(s)) for d, s in zip(dims, step, strict=True)) for step in steps)
 
 
-def lattice(dims: Sequence[int], steps: Sequence[Step], progress: Progress) -> Pattern:
+def grid_pattern(dims: Sequence[int], steps: Sequence[Step], progress: Progress) -> Pattern:
     """Points of a grid of extents `dims`, numbered row-major, each linked to itself + each step.
 
     Links that leave the grid are dropped, as Dirichlet boundaries do. `steps` must be distinct.
@@ -84,7 +84,7 @@ def lattice(dims: Sequence[int], steps: Sequence[Step], progress: Progress) -> P
     # In the order of the column they lead to; steps that share an offset never both stay inside.
     steps = sorted(steps, key=lambda step: sum(s * t for s, t in zip(step, strides, strict=True)))
     offsets = np.array([sum(s * t for s, t in zip(step, strides, strict=True)) for step in steps], np.int64)
-    col_idx = np.empty(lattice_entries(dims, steps), np.int32)
+    col_idx = np.empty(grid_entries(dims, steps), np.int32)
     lengths = np.empty(points, np.int64)
     at = 0
     per_chunk = max(1, CHUNK // max(1, len(steps)))

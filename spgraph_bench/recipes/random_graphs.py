@@ -56,7 +56,7 @@ def rmat(
     keys = np.empty(edges * (1 + symmetrize), np.uint64)
 
     def draw(first: int, last: int) -> int:
-        """Keys of the edges `first` to `last` that are no loops, where undirected both ways; how many."""
+        """Keys of the edges `first` to `last` that are not loops, where undirected both ways; how many."""
         source, target = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
         for group, levels in enumerate(groups):
             outcome = tables[levels].draw(Words(seed, _EDGES + group, first).take(last - first))

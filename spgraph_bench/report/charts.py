@@ -21,7 +21,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 _KINDS = {"spgraph": "#0072B2", "GPU library": "#E69F00", "CPU library": "#8a8f98"}
 _LINES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8a8f98", "#b8a800")
-"""Colours of Wong (Nature Methods 8, 2011), told apart by most colour-blind readers; they show on white and black."""
+"""Colours of Wong (Nature Methods 8, 2011), which most colour-blind readers can distinguish, on white and black."""
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _MOST_LINES = 8
 """Curves shown at first; the others are switched on in the legend."""

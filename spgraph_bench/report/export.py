@@ -117,7 +117,7 @@ TEXTS = {"variant", "format"}
 
 
 def _page(table: Sequence[Record], cache: Cache) -> tuple[list[str], list[list[str]], list[str]]:
-    """Header, timed rows, and a line for each other cell, of one table; columns without content are left out."""
+    """Header, timed rows, and a line for each other cell, of one table; columns without content are omitted."""
     rows = tidy(table, cache)
     timed = [r for r in rows if r["median_ms"] is not None]
     cells = {title: [show(r) for r in timed] for title, show in SHOWN.items()}

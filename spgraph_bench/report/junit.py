@@ -34,7 +34,7 @@ def junit_xml(suites: Iterable[Suite], properties: Mapping[str, str], name: str 
     """UTF-8 XML: ``testsuites`` with a ``testsuite`` for each of `suites`, which has a ``testcase`` for each record.
 
     A wrong or failed record is a ``failure`` with its reason, a skipped one ``skipped``. `properties` (device, driver)
-    stand in every suite. Follows the schema that Jenkins, GitLab and GitHub's reporters read.
+    are in every suite. Follows the schema that Jenkins, GitLab and GitHub's reporters read.
     """
     root = ElementTree.Element("testsuites", name=name)
     totals = {"tests": 0, "failures": 0, "skipped": 0}

@@ -66,7 +66,7 @@ class LaunchGroup(Group):
         return table
 
     def _options(self) -> list[str]:
-        return []  # the head tells the cases
+        return []  # the header gives the cases
 
     def _verdict(self) -> str:
         if not (self.timed or self.untimed):
@@ -83,7 +83,7 @@ class LaunchGroup(Group):
         ]
         if not vague:
             return []
-        return [f"stopped by --time-limit before all cases were known within 1 %: {', '.join(vague)}"]
+        return [f"stopped by --time-limit; not all medians known within 1 %: {', '.join(vague)}"]
 
     def _break_even(self) -> list[RenderableType]:
         """From how much work per child launches pay, as a table with bars."""
@@ -94,9 +94,9 @@ class LaunchGroup(Group):
             return []
         columns = [
             Column("children at a time", [f"{each['children']:,}" for each in measured]),
-            Column("pay from us", [significant(each["us"]) for each in measured]),
+            Column("break-even us", [significant(each["us"]) for each in measured]),
             Column("95 % interval", [f"{significant(e['low_us'])} {significant(e['high_us'])}" for e in measured]),
-            Column("us an empty child", [significant(each["child_us"]) for each in measured], keep=7),
+            Column("us per empty child", [significant(each["child_us"]) for each in measured], keep=7),
             Column("logarithmic", _log_bars([each["us"] for each in measured]), "left", fold=True),
         ]
         return [

@@ -243,7 +243,7 @@ def _environment_section(records: Sequence[Record]) -> str:
 
 
 def _script_json(text: str) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element it is in."""
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

@@ -1,4 +1,4 @@
-"""Two pictures of a matrix in a terminal: the lengths of its rows, and where its nonzeros lie."""
+"""Two pictures of a matrix in a terminal: the lengths of its rows, and where its nonzeros are."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def spy(
     height: int = 24,
     ascii: bool = False,
 ) -> str:
-    """Where the nonzeros of a CSR matrix lie, framed, at most `width` x `height` characters in all.
+    """Where the nonzeros of a CSR matrix are, framed, at most `width` x `height` characters in all.
 
     The picture keeps the matrix's proportions (a character is twice as high as wide). A sparse picture is
-    drawn in braille, a dot wherever there is a nonzero; a picture with over half of its dots set says more in
+    drawn in braille, a dot for each nonzero; a picture with over half of its dots set says more in
     shades: then, and always in ASCII, a character is darker the more nonzeros it covers, on a logarithmic
     scale. Of more than 16 million nonzeros an even sample is drawn, and the last line says so.
     """

@@ -48,7 +48,7 @@ class Group:
         source = self.first.matrix.get("source")
         self.generated = isinstance(source, Mapping) and source.get("kind") == "options"
         """There is no matrix: the inputs were made from options."""
-        # Notes of every row are about the run and stand in the head; the others name their row below.
+        # Notes of every row are about the run and are in the head; the others name their row below.
         self.common = [n for n in _unique(self.first.notes) if all(n in r.notes for r in records)]
 
     def parts(self, with_head: bool) -> list[RenderableType]:

@@ -83,7 +83,7 @@ _NAME = 24  # a name wider than this is folded before another column is given up
 
 
 def fit(columns: Sequence[Column], styles: Sequence[str], width: int, terminal: bool) -> Table:
-    """A table of `columns`, at most `width` wide: columns without content are left out, then those that are
+    """A table of `columns`, at most `width` wide: columns without content are omitted, then those that are
     least worth keeping (marked ``dropped``); the one that folds gets what is left."""
     from rich import box
     from rich.table import Table

@@ -250,7 +250,7 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
 
     With `others` (traces of further modes from the same source), also which of all would have been fastest in
     each level, and the regret: the time of `record`'s levels over that of the fastest of each. Those that
-    were wrong or failed take no part, and are told with their reason.
+    were wrong or failed take no part, and are listed with their reason.
     """
     from rich.text import Text
 

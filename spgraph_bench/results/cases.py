@@ -13,7 +13,7 @@ __all__ = ["Traversal", "case_medians", "compare_traversals", "cycles", "travers
 
 
 def case_medians(samples: Samples, cases: int) -> list[float]:
-    """Median time of each case in ms; cases without a sample are left out."""
+    """Median time of each case in ms; cases without a sample are omitted."""
     each: list[list[float]] = [[] for _ in range(cases)]
     for i, ms in enumerate(samples.times_ms):
         each[samples.cases[i] if samples.cases else 0].append(ms)
@@ -37,7 +37,7 @@ class Traversal:
     q3: float | None = None
     """Quartiles over sources, in ms (medians of the halves)."""
     gteps: float | None = None
-    """Harmonic mean over sources of edges / median time, 1e9 edges/s; sources of no edges left out."""
+    """Harmonic mean over sources of edges / median time, 1e9 edges/s; sources of no edges omitted."""
     gteps_q1: float | None = None
     gteps_q3: float | None = None
     cycle: Interval | None = None
@@ -84,7 +84,7 @@ def traversal(record: Record, cache: Literal["cold", "hot"]) -> Traversal:
 def compare_traversals(records: Sequence[Record], cache: Literal["cold", "hot"] = "cold") -> list[Traversal]:
     """Rows of one table, the fastest first; then those not timed; then wrong, failed and skipped ones.
 
-    A rank counts the rows whose 95 % intervals (of the time for all sources) lie wholly below.
+    A rank counts the rows whose 95 % intervals (of the time for all sources) are wholly below.
     """
     rows = [traversal(r, cache) for r in records]
     timed = [r for r in rows if r.mean is not None]

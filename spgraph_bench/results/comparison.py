@@ -64,7 +64,7 @@ class Comparison:
 
 
 def _key(record: Record) -> tuple[str, ...]:
-    """What a cell is, its parameters left out."""
+    """What a cell is, its parameters omitted."""
     options = json.dumps(record.to_json()["options"], sort_keys=True)
     return (
         str(record.matrix.get("sha256")),

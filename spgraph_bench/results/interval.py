@@ -57,7 +57,7 @@ def interval_ranks(n: int, confidence: float = 0.95) -> tuple[int, int, float] |
     numbers, so that no rounding enters at any n.
     """
     if not 0 < confidence < 1:
-        raise ValueError("a confidence lies between 0 and 1")
+        raise ValueError("a confidence is between 0 and 1")
     total = 1 << n
     bound = int((1 - confidence) / 2 * (1 << 53)) * total >> 53
     term, below, rank = 1, 0, 0  # term: n over rank; below: the sum of those before it

@@ -27,7 +27,7 @@ class Samples:
 
     cache: Literal["cold", "hot"]
     times_ms: tuple[float, ...]
-    """In the order taken, dropped samples left out."""
+    """In the order taken, dropped samples omitted."""
     clock: Literal["cuda-events", "cpu"]
     gated: bool
     warmups: int
@@ -110,7 +110,7 @@ class Record:
     """Events counted by the host device for one run (of the first case)."""
     children: Mapping[str, int] | None = None
     """Launches and allocations on the device in one run (of the first case, or of the one that lost some):
-    launched, refused, failed, error, allocations, allocations_failed, and bound, what may wait at once; None
+    launched, refused, failed, error, allocations, allocations_failed, and bound, the most that may wait; None
     where kernels do neither."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """Limits set before the first launch: pending_launches, malloc_heap_bytes. Empty where nothing needs
@@ -145,7 +145,7 @@ class Record:
         return any(module.get("for_matrix") for module in self.modules)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict that json can write; numbers that JSON lacks are "nan", "inf" and "-inf"."""
+        """A plain dict that json can write; numbers that JSON does not have are "nan", "inf" and "-inf"."""
         plain: dict[str, Any] = _plain(self)
         return plain
 

@@ -96,7 +96,7 @@ class Row:
     rank: int | None = None
     """1 + the number of rows that are clearly faster; None when not timed or below 6 samples."""
     tied: bool = False
-    """Another row's interval meets this one's: the two cannot be told apart, even if their ranks differ."""
+    """Another row's interval meets this one's: the two cannot be distinguished, even if their ranks differ."""
     to_best: Ratio | None = None
     """This row's time over that of the best row."""
     to_library: Ratio | None = None
@@ -106,7 +106,7 @@ class Row:
 
     @property
     def setup_ms(self) -> float:
-        """What a user pays for each matrix before the first run: all of :data:`SETUP`."""
+        """Setup cost, once per matrix: all of :data:`SETUP`."""
         return sum(self.record.times.get(f"{step}_ms", 0.0) for step in SETUP)
 
 
@@ -137,7 +137,7 @@ def compare(records: Sequence[Record], cache: Literal["cold", "hot"] = "cold") -
     """Rows of one table (one problem with its options, matrix, dtype and device), ranked by `cache`.
 
     Two rows differ only if their intervals are disjoint; a rank counts the rows that are clearly faster, so
-    rows that cannot be told from the best are all first. Order: ranked rows by rank, then median; timed rows
+    rows that cannot be distinguished from the best are all first. Order: ranked rows by rank, then median; timed rows
     without an interval; rows that ran but were not timed; wrong, failed and skipped ones, as recorded.
     """
     rows = [_row(record, cache) for record in records]
@@ -179,7 +179,7 @@ def break_even(row: Row, csr: Row) -> float | None:
 
     That is the best CSR row in the matrix's own order, or the best one if all were reordered.
 
-    ``inf``: never (not surely faster); 0: at once (surely faster, and no dearer to prepare); otherwise the
+    ``inf``: never (not clearly faster); 0: clearly faster, with no higher setup cost; otherwise the
     least whole N with ``setup + N t <= setup_csr + N t_csr``, with medians. None for CSR rows in the same
     order (they need no conversion), CPU rows and rows without an interval.
     """

@@ -45,7 +45,7 @@ def _without_names(value: Any) -> Any:
 
 def to_json_lines(records: Iterable[Record], derived: Sequence[Mapping[str, Any]] | None = None) -> str:
     """The lines of a file; with ``derived``, what :func:`spgraph_bench.results.tidy.derived` gives of the records, what
-    ``--json`` prints. Reading leaves it out."""
+    ``--json`` prints. Reading skips it."""
     if derived is None:
         return "".join(map(to_line, records))
     return "".join(to_line(record, each) for record, each in zip(records, derived, strict=True))
@@ -58,7 +58,7 @@ def _slug(name: str) -> str:
 class RecordFile:
     """A new file ``<problem>-<matrix>-<UTC time>.jsonl`` in `folder`, open for appending.
 
-    Opening it creates it, so that a folder that cannot be written is found out before anything is measured
+    Opening it creates it, so that a folder that cannot be written is an error before anything is measured
     (UsageError). Each record is one write, then an fsync: a kill loses at most the cell in flight.
     A file that got no record is removed when closed.
     """
@@ -90,7 +90,7 @@ class RecordFile:
     def append(self, record: Record) -> None:
         """Write `record`; InputError when the disk does not take it (the file then ends with the last
         complete record)."""
-        line = to_line(record).encode(errors="backslashreplace")  # bytes of a file name that are no UTF-8
+        line = to_line(record).encode(errors="backslashreplace")  # bytes of a file name that are not UTF-8
         size = os.fstat(self._fd).st_size
         try:
             written = os.write(self._fd, line)
@@ -129,8 +129,8 @@ def read_records(
 ) -> list[Record]:
     """All records of the files `paths`, in order; a folder stands for its ``*.jsonl`` (not those below it).
 
-    A last line that was cut off (a run that was killed) is skipped and told to `warn`. Raises InputError with
-    file and line for anything else that is no record.
+    A last line that was cut off (a run that was killed) is skipped, with a note to `warn`. Raises InputError with
+    file and line for anything else that is not a record.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     return [record for path in given for file in _files(Path(path)) for record in _read(file, warn)]

@@ -141,7 +141,7 @@ _DERIVED = (
 
 def derived(records: Sequence[Record]) -> list[dict[str, Any]]:
     """For each of `records`, in their order, what follows from them: {"cold": {...}, "hot": {...}} with those of
-    :data:`COLUMNS` that are no facts of the record itself. Figures that there are none of are left out; an infinite
+    :data:`COLUMNS` that are not facts of the record itself. Missing figures are omitted; an infinite
     one is "inf". What was not sampled has no entry."""
     found: dict[int, dict[str, Any]] = {id(record): {} for record in records}
     caches: tuple[Cache, ...] = ("cold", "hot")

@@ -63,7 +63,7 @@ def assemble(
     with _placed_errors(matrix.source):
         _require_memory(matrix, problem, settings)
         if problem.is_graph:
-            progress("looking whether the graph is undirected")
+            progress("checking whether the graph is undirected")
             csr = dataclasses.replace(matrix.csr, symmetric=pattern_is_symmetric(matrix))
             matrix = dataclasses.replace(matrix, csr=csr)
         orders: dict[str, ReorderedMatrix] = {}

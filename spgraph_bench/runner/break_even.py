@@ -82,7 +82,7 @@ def measure_break_even(
     Each is a mapping of ``children``, ``us`` and its interval ``low_us`` and ``high_us``, and ``child_us``,
     what launching an empty child costs when so many are launched side by side. The work is the time that one
     thread needs for the task by itself, while the others do theirs. Numbers of children for which launching
-    never paid are left out. `told` hears what is being done.
+    never paid are omitted. `told` hears what is being done.
     """
     sizes = _sizes()
     cases = {items: number for number, items in enumerate(sizes)}

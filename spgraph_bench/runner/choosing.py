@@ -38,7 +38,7 @@ def chosen_variants(problem: str, names: Sequence[str] = (), formats: Sequence[s
             raise UsageError(f"no variant of {problem} reads a format {glob!r}", remedy=hint)
     chosen = select(problem, names, formats)
     if not chosen:
-        raise UsageError("no variant matches both --variant and --format", remedy="leave one of them out")
+        raise UsageError("no variant matches both --variant and --format", remedy="omit one of them")
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""Plan: what may wait or be taken on the device at once, by the bounds of variants that launch or allocate."""
+"""Plan: how much may wait or be allocated on the device, by the bounds of variants that launch or allocate."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def limited(
     if not bounds:
         if asked:
             raise UsageError(
-                f"none of these variants of {task.problem} launches or allocates on the device",
-                remedy="leave out --pending-launches and --heap",
+                f"no variant of {task.problem} here launches or allocates on the device",
+                remedy="omit --pending-launches and --heap",
             )
         return task, {}
     if asked and (lack := refuse(asked)):

@@ -76,7 +76,7 @@ class Payload:
 
     @classmethod
     def of_named_arrays(cls, named: Mapping[str, npt.NDArray[Any]]) -> Payload:
-        """The payload whose :meth:`named_arrays` these are; others among them are left out."""
+        """The payload whose :meth:`named_arrays` these are; others among them are omitted."""
         return cls(
             csr=_csr_of(_below(named, "matrix")),
             labels=_below(named, "labels"),

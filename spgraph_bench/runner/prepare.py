@@ -44,7 +44,7 @@ class Prepared:
     job: Job
     launch: Launch
     device_bytes: int
-    """Device memory it holds: arrays, inputs, outputs and what the variant took besides."""
+    """Device memory it holds: arrays, inputs, outputs and what the variant allocated."""
     own_inputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Of a CPU variant: its own copies of the inputs, of which the job has read-only views."""
 
@@ -58,7 +58,7 @@ class Prepared:
         return len(self.fresh_sources)
 
     def hide_sources(self, sources: npt.NDArray[Any]) -> None:
-        """The last of the sources it was prepared with are these, and are no cases of a run."""
+        """The last of the sources it was prepared with are these, and are not cases of a run."""
         self.fresh_sources = sources
         # A slow variant may do some of its cases only.
         cases = len(self.job.inputs.get("sources", ())) - len(sources)
@@ -86,7 +86,7 @@ def defines_for(dtype: npt.DTypeLike, offsets: npt.DTypeLike) -> dict[str, str]:
 
 
 def filled_params(variant: Variant, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The variant's tunables with defaults; those of `params` that are not its own are left out.
+    """The variant's tunables with defaults; those of `params` that are not its own are omitted.
 
     Raises UsageError for a value that a tunable cannot have.
     """
@@ -118,7 +118,7 @@ def upload_packed(device: Device, packed: Packed) -> dict[str, Buffer]:
 
 def compile_times(job: Job) -> dict[str, float]:
     """``compile_ms`` of the modules that serve any matrix, ``matrix_compile_ms`` of those made for this one;
-    as long as they took when they were compiled. What there is none of is not in it."""
+    as long as they took when they were compiled. Stages that did not happen are not in it."""
     spent: dict[str, float] = {}
     for module, for_matrix in job.modules.items():
         step = "matrix_compile_ms" if for_matrix else "compile_ms"

@@ -105,7 +105,7 @@ class Recorder:
         outcome = self.outcomes[cell.key]
         failures = [f"{end.cache}: {end.reason}" for end in ends if end.samples.stopped == "failed"]
         if outcome.status == "wrong":
-            samples = ()  # times of wrong results are nobody's
+            samples = ()  # times of wrong results mean nothing
         elif failures:
             outcome = dataclasses.replace(outcome, status="failed", reason="; ".join(failures))
         elif all(s.stopped == "interrupted" and not s.times_ms for s in samples):

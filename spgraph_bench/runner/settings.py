@@ -30,7 +30,7 @@ class Settings:
     trace: bool = False
     """Keep the levels of the first case in the records."""
     pending_launches: int | None = None
-    """How many launches from the device may wait at once; None: as many as the variants' bounds ask for."""
+    """How many launches from the device may wait at the same time; None: as many as the variants' bounds ask for."""
     heap_bytes: int | None = None
     """The heap of ``malloc`` on the device; None: as the variants' bounds ask for."""
     break_even: bool = True

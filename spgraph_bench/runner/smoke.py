@@ -1,6 +1,6 @@
-"""What `spgraph smoke` runs: small inputs that together launch every kernel of ours at least once.
+"""What `spgraph smoke` runs: small inputs that together launch every kernel of spgraph at least once.
 
-Each :class:`SmokeCase` is one input of one problem. Inputs are small enough for the host device; what they lack in size
+Each :class:`SmokeCase` is one input of one problem. Inputs are small enough for the host device; what they miss in size
 they make up for in shape, a recipe of each family among them, and one is read back from a Matrix Market file.
 """
 
@@ -128,7 +128,7 @@ SMOKE_CASES: tuple[SmokeCase, ...] = (
 
 
 def smoke_variants(case: SmokeCase) -> list[Variant]:
-    """The variants of `case`, those that cannot compute its type left out."""
+    """The variants of `case`, those that cannot compute its type omitted."""
     return [v for v in select(case.problem, case.variants) if smoke_dtype(case) in v.dtypes]
 
 

@@ -82,11 +82,11 @@ def load(folder: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def sweep(place: Path) -> None:
-    """Remove the spools in `place` whose processes are gone, killed for want of memory, say.
+    """Remove the spools in `place` whose processes are gone, killed when memory ran out, say.
 
     The lock says which: it holds across containers, where a process id would say nothing. Only folders that
     bear our name and belong to this user, with our lock file and nothing but arrays beside it. Safe for any
-    number of processes at once; what cannot be removed stays.
+    number of processes at the same time; what cannot be removed stays.
     """
     try:
         names = [name for name in os.listdir(place) if name.startswith(_PREFIX)]

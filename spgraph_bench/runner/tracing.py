@@ -196,7 +196,7 @@ def advise(
 ) -> Advice:
     """What costs most in `kernels`, the trace of `variant` on `matrix`, and which variant avoids it.
 
-    Candidates are traced on the same matrix: what is said of them was seen.
+    Candidates are traced on the same matrix: what is reported of them was observed.
     """
     found = _worst(kernels)
     if not found.cause:

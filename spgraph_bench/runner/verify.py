@@ -112,6 +112,6 @@ class Memory:
         self._unseen.append((ms, longest))
         if len(self._unseen) > 1 and all(new > _UNSEEN_TIMES * old + _UNSEEN_MS for new, old in self._unseen):
             raise WrongOutputError(
-                f"runs on inputs it had not met took {min(new for new, _ in self._unseen):.3g} ms or more, "
-                f"no timed run more than {longest:.3g} ms: it keeps results instead of computing them"
+                f"runs on new inputs took {min(new for new, _ in self._unseen):.3g} ms or more, "
+                f"no timed run more than {longest:.3g} ms: it returns stored results instead of computing them"
             )

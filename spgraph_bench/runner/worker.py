@@ -3,7 +3,7 @@
 The parent never initialises CUDA: a kernel that hangs or poisons the context costs one worker, not the run.
 Both workers answer the same calls, those of :class:`spgraph_bench.runner.on_device.service.Service`; a call
 streams messages while it works. A worker that says nothing for longer than the watchdog allows, while it has
-said that it is on the device, is killed.
+reported that it is on the device, is killed.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class LocalWorker:
 
 
 class _Process:
-    """A worker's process. It loads what it needs before it is told its device."""
+    """A worker's process. It loads what it needs before it gets its device."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -175,7 +175,7 @@ def drop_spare() -> None:
 
 
 class ProcessWorker:
-    """Runs the calls in a child process that is started at once, so that it gets ready while files are read.
+    """Runs the calls in a child process that is started immediately, so that it gets ready while files are read.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class ProcessWorker:
         how = f"ended with status {code}"
         if code < 0:
             with contextlib.suppress(ValueError):
-                how = f"was ended by {signal.Signals(-code).name}"
+                how = f"was killed by {signal.Signals(-code).name}"
             if code == -signal.SIGKILL and oom_kills() > self._child.oom_kills:
                 now = human_bytes(available_memory())
                 return f"the worker process was ended by the kernel: out of memory ({now} are available now)"

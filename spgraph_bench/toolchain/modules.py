@@ -62,7 +62,7 @@ class Compiled:
     tokens: str
     """Hash of the tokens of the source with all that it includes: comments and layout do not count."""
     options: tuple[str, ...]
-    """The compiler's options, ``-D`` included; paths left out."""
+    """The compiler's options, ``-D`` included; paths omitted."""
     ms: float
     """How long it took, whenever that was: it is kept with the module in the disk cache."""
 
@@ -431,7 +431,7 @@ def compiled(request: Request, artifact: Path) -> Compiled:
 
 
 def compiler_log(artifact: Path) -> str:
-    """What the compiler said when it built `artifact` (register counts, warnings)."""
+    """The compiler's output when it built `artifact` (register counts, warnings)."""
     try:
         return str(json.loads(artifact.with_suffix(".json").read_bytes())["log"])
     except (OSError, ValueError, KeyError):
@@ -480,7 +480,7 @@ def build(request: Request) -> Path:
 def build_all(
     requests: Iterable[Request], jobs: int | None = None, progress: Callable[[int, int, str], None] | None = None
 ) -> list[Path | SpgraphError]:
-    """Build many requests in parallel; each result stands where its request stood.
+    """Build many requests in parallel; results are in the order of the requests.
 
     Parameters
     ----------

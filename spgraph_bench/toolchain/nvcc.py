@@ -28,7 +28,7 @@ class Nvcc:
 
     path: str
     identity: str
-    """What it says of itself. Where it lies and when it was installed do not count: a cubin is the same
+    """What it says of itself. Its path and time of installation do not count: a cubin is the same
     whichever copy of one release makes it, so that modules can be compiled on another machine."""
     version: str
     """"13.0", or "" if it does not say."""

@@ -1,7 +1,7 @@
 """What a validator is: rules that only a right answer keeps, looked at in one pass over the edges.
 
 An oracle knows the answer; a validator need not. It shares no code with the kernels whose answers it checks,
-and comes in two forms that count the same faults: numpy, and plain CUDA kernels (``cuda/check/``) where the
+and comes in two forms that count the same errors: numpy, and plain CUDA kernels (``cuda/check/``) where the
 device is a GPU and has room for the graph.
 """
 
@@ -87,7 +87,7 @@ class DeviceFaults:
         self.least = device.upload(np.full(rules, _NOWHERE, np.int32))
 
     def read(self) -> Faults:
-        """The faults counted so far, copied to the host."""
+        """The errors counted so far, copied to the host."""
         return Faults(self._device.download(self.counts), self._device.download(self.least))
 
 
@@ -194,7 +194,7 @@ class Validator:
     name: ClassVar[str]
     """The problem's."""
     rules: ClassVar[tuple[Rule, ...]]
-    """In the order in which they are told: a fault of an earlier one often brings others with it."""
+    """In the order in which they are reported: an error of an earlier one often brings others with it."""
     bytes_per_vertex: ClassVar[int] = 32
     """Device memory beside the graph, at most."""
 
@@ -213,7 +213,7 @@ class Validator:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule and what is said where it is broken."""
+    """One rule and the message where it is broken."""
 
     said: Callable[..., str]
     """Of the vertex, and of the answer: an array per column."""

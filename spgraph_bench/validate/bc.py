@@ -157,7 +157,7 @@ class BCValidator(Validator):
 
     The rules: a dependency is a number and not negative, 0 of the source and of what is not reached; that of
     any other vertex v is ``sum count(v) / count(w) (1 + dependency(w))`` over its successors w (Brandes,
-    2001). From the last level up that equation has one solution. Besides, all dependencies add up to the sum
+    2001). From the last level up that equation has one solution. Also, all dependencies add up to the sum
     of (distance - 1) over the reached vertices, since a shortest path to t has so many vertices inside.
 
     Tolerances: a count is a sum along the levels, off by eps / 2 times P, the most predecessors of each level

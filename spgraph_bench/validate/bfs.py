@@ -130,7 +130,7 @@ class BFSValidator(Validator):
     The rules: the source is at level 0 and no other vertex is; no edge leads from a reached vertex to an
     unreached one, or down by more than one level; an edge leads to every other reached vertex from one level
     above. So every vertex that can be reached is, at most as deep as its distance (by induction along a
-    shortest path), and nothing is less deep than its distance (by induction over levels). Besides, as many
+    shortest path), and nothing is less deep than its distance (by induction over levels). Also, as many
     vertices are reached as a plain search reaches, where the answer has at most 1,000 levels.
 
     Parents: the source's is itself, an unreached vertex has -1, every other one has a vertex one level above

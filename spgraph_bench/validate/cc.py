@@ -43,7 +43,7 @@ _RULES = (
 
 
 def find_faults(csr: CSR, label: Labels) -> tuple[Faults, int]:
-    """The numpy form: faults, and how many labels name their own vertex. One pass over the edges."""
+    """The numpy form: errors, and how many labels name their own vertex. One pass over the edges."""
     n, faults = csr.rows, Faults.none(len(_RULES))
     vertex = np.arange(n, dtype=np.int32)
     outside = (label < 0) | (label >= n)

@@ -153,11 +153,11 @@ class PageRankValidator(Validator):
     distances by the damping d, and iterations end when ``|r - before|`` is at most the tolerance. rho is at
     most half an eps times the sum of (additions and other roundings) x rank. Where iterations may end for
     their number m, the last change is at most ``d^(m - 1)`` times the first one, which a step from the start
-    gives; and where the tolerance is less than roundings can come to, ``2 rho / (1 - d)`` is added.
+    gives; and where the tolerance is less than roundings can add, ``2 rho / (1 - d)`` is added.
 
     A little is added for sums over all vertices in float64.
 
-    Besides, ranks are numbers and not negative, and they add up to 1 within ``rho / (1 - d)``: to at most 1
+    Also, ranks are numbers and not negative, and they add up to 1 within ``rho / (1 - d)``: to at most 1
     where the rank of dangling vertices is lost.
     """
 

@@ -55,7 +55,7 @@ _RULES = (
 
 
 def _are_lengths(length: Array) -> npt.NDArray[np.bool_]:
-    """Which of these are lengths: not negative, no NaN, not what stands for unreached, nor beyond it."""
+    """Which of these are lengths: not negative, not NaN, not the mark of unreached vertices, nor beyond it."""
     return (length >= 0) & (length < (_MOST if length.dtype.kind == "i" else np.inf))
 
 
@@ -172,7 +172,7 @@ class SSSPValidator(Validator):
     source on, and by the fourth each is the sum along one.
 
     Edges of weight 0, and weights that rounding swallows, could bear each other out in a circle. So a vertex
-    counts as reached by an edge from a shorter length at once, by an edge from the same length only once the
+    counts as reached by an edge from a shorter length immediately, by an edge from the same length only once the
     other end has been: what is left is searched along such edges.
 
     With a cutoff no length is beyond it, and only edges that are not too long for it must lead to a reached

@@ -53,7 +53,7 @@ class LevelTime:
     how: str
     """"push", "pull", "edge" or "one block"."""
     ms: float | None
-    """None where there is no clock that means anything (host device)."""
+    """None where no clock is meaningful (host device)."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Limits:
     """What a variant that launches or allocates on the device needs at most, known before it runs."""
 
     pending_launches: int = 0
-    """Child grids that may wait at once, over all of a run."""
+    """Child grids that may wait at the same time, over all of a run."""
     heap_bytes: int = 0
     """Bytes of ``malloc`` in kernels, what the allocator adds included."""
 
@@ -109,7 +109,7 @@ class Launch:
     preprocess_ms: float = 0.0
     """Time of device- or library-side preparation that a user would pay once per matrix."""
     extra_bytes: int = 0
-    """Device memory taken besides the packed arrays, x and y."""
+    """Device memory in addition to the packed arrays, x and y."""
     keep: Any = None
     """Objects that must live as long as the launch (descriptors, workspaces)."""
     cases: int = 1
@@ -121,7 +121,7 @@ class Launch:
     every_level: str = ""
     """How each level is done ("push"), where levels cannot be watched: it tells what was inspected."""
     facts: Callable[[], Mapping[str, Any]] = dict
-    """What the last run can tell besides its output (iterations, ...), for the problem's summary. A run of
+    """Facts of the last run in addition to its output (iterations, ...), for the problem's summary. A run of
     ``iterations`` does the problem's work so many times."""
     steps: Callable[[], Sequence[Mapping[str, Any]]] | None = None
     """Run once, watching each step of whatever kind, where they are no levels: what the trace keeps of each.
@@ -162,7 +162,7 @@ class Job:
         return self.packed.dtype
 
     def decide(self, name: str, value: Any) -> Any:
-        """The tunable `name`, or `value` where it was left to us ("auto"); the record then shows that."""
+        """The tunable `name`, or `value` where it is "auto"; the record then shows that."""
         if self.params[name] == "auto":
             self.params[name] = value
         return self.params[name]
@@ -267,7 +267,7 @@ def version_of(library: str) -> Callable[[Teller], Teller]:
 
 def library_versions(chosen: Iterable[str]) -> dict[str, str]:
     """Versions of these libraries; those that are absent, or do not tell, are not in it."""
-    variants()  # whose modules register who tells
+    variants()  # whose modules register is known
     found = {}
     for name in sorted(set(chosen) & _VERSIONS.keys()):
         with contextlib.suppress(Exception):  # whatever a library raises that is not there
@@ -383,7 +383,7 @@ def _import_all(package: ModuleType) -> None:
 
 
 def _place(entry: Variant) -> int:
-    """Where the module of `entry` stands in its package's reading order; behind all where it is not in it, as
+    """Where the module of `entry` is in its package's reading order; behind all where it is not in it, as
     what plug-ins bring."""
     package, _, module = entry.prepare.__module__.rpartition(".")
     order: Sequence[str] = getattr(sys.modules.get(package), "READING_ORDER", ())

@@ -60,7 +60,7 @@ def cooperative_shape(
     device: Device, kernel: Kernel, params: Mapping[str, Any], items: int, shared: int = 0
 ) -> tuple[int, int]:
     """Blocks and threads per block of a cooperative launch by the tunables GRID: as many blocks as fit on the
-    device at once with `shared` bytes of dynamic shared memory each, but no more than `items`, the threads
+    device together with `shared` bytes of dynamic shared memory each, but no more than `items`, the threads
     that have something to do (see :func:`threads_for`), fill."""
     emulated = device.kind == "host"
     block = int(params["block"]) or (128 if emulated else 1024)

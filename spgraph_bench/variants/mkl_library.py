@@ -26,7 +26,7 @@ __all__ = ["CALLS", "GENERAL", "NOT_TRANSPOSED", "TRANSPOSED", "Matrix", "addres
 NOT_TRANSPOSED, TRANSPOSED = 10, 11
 _ZERO_BASED = 0
 CALLS = 1000
-"""How many multiplications `optimize` is told to expect."""
+"""How many multiplications `optimize` is asked to prepare for."""
 
 _STATUS = {
     1: "not initialised",

@@ -1,7 +1,7 @@
 // faulty.cu: kernels that go wrong on purpose, each in one way, to test what the runner makes of them.
 #include "common/spg.cuh"
 
-// The last nonzero of every row is left out.
+// The last nonzero of every row is omitted.
 SPG_KERNEL faulty_short(index_t rows, const offset_t* row_ptr, const index_t* col, const value_t* val,
                         const value_t* x, value_t* y)
 {

@@ -1,4 +1,4 @@
-// csr-scalar with an off-by-one: the last entry of every row of two and more is left out. For tests only.
+// csr-scalar with an off-by-one: the last entry of every row of two and more is omitted. For tests only.
 #include "common/spg.cuh"
 
 SPG_KERNEL csr_scalar(index_t rows, const offset_t* row_ptr, const index_t* col, const value_t* val,

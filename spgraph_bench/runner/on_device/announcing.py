@@ -17,21 +17,21 @@ __all__ = ["Announcer", "AnnouncingClock"]
 
 
 class Announcer:
-    """Says which cell runs next, unless that was said less than a second ago: samples are short."""
+    """Tells which cell runs next, unless a message was sent less than a second ago: samples are short."""
 
     def __init__(self, emit: Callable[[Message], None]) -> None:
         self._emit = emit
         self._last: tuple[Cell | None, float] = (None, 0.0)
 
     def announce(self, cell: Cell) -> None:
-        """Say it, unless it was said just now."""
+        """Send it, unless it was sent just now."""
         now = monotonic()
         if cell is not self._last[0] or now - self._last[1] > 1.0:
             self._last = (cell, now)
             self._emit(At(cell))
 
     def announce_alone(self, cell: Cell) -> None:
-        """Say it whatever was said before; :meth:`announce` says its own again after :meth:`forget`."""
+        """Send it in any case; :meth:`announce` sends its own again after :meth:`forget`."""
         self._emit(At(cell))
 
     def forget(self) -> None:

@@ -62,7 +62,7 @@ class Check:
         return outcome
 
     def _outcome(self, cell: Cell) -> Outcome:
-        """What is outside :meth:`_checked`'s own: a cell that cannot be run, or a fault while it is."""
+        """What is outside :meth:`_checked`'s own: a cell that cannot be run, or an error while it runs."""
         try:
             if refused := refusal(self._assignment, cell):
                 return Outcome("skipped", refused)
@@ -81,7 +81,7 @@ class Check:
             return Outcome("failed", f"not enough host memory: {error}")
         except GeneratorExit:
             raise
-        except BaseException as error:  # a host function with a fault (a plugin's) is that variant's failure
+        except BaseException as error:  # an error in a host function (a plugin's) is that variant's failure
             if isinstance(error, KeyboardInterrupt) and self._interrupted():
                 raise
             where = traceback.extract_tb(error.__traceback__)[-1]

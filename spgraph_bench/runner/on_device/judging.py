@@ -93,7 +93,7 @@ class Judge:
         return make_validator(a.problem, a.csr, a.device, cell.dtype, a.inputs(cell), graph)
 
     def _validated(self, cell: Cell, output: Any, source: int = -1) -> Checked:
-        """What the validator says of `output`. A fault that kernels find is looked at again with the graph
+        """What the validator says of `output`. An error that kernels find is looked at again with the graph
         uploaded anew, since the variant may have spoilt it; where memory is short numpy looks."""
         validator = self._validator(cell)
         assert validator is not None

@@ -1,4 +1,4 @@
-"""Check: what a right first output does not show. How it is measured stands in docs/measuring.md."""
+"""Check: what a right first output does not show. How it is measured is in docs/measuring.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a worker answers to: the calls of the parent, each handed to its stage.
 
-Runs in the worker process, or in ours with --in-process. While a call works, messages
+Runs in the worker process, or in the parent with --in-process. While a call works, messages
 (:mod:`spgraph_bench.runner.messages`) go to the parent.
 """
 
@@ -113,7 +113,7 @@ class Service:
         return library_versions(libraries)
 
     def alone(self) -> bool | None:
-        """Whether no other process computes on the GPU now; None where that cannot be told."""
+        """Whether no other process computes on the GPU now; None where that is unknown."""
         return None if self._monitor is None else not self._monitor.others()
 
     def busy(self) -> list[str]:

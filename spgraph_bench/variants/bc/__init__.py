@@ -1,1 +1,1 @@
-"""Betweenness centrality: ``kernels`` are ours, ``cpu`` the baselines on the host."""
+"""Betweenness centrality: ``kernels`` are spgraph's, ``cpu`` the baselines on the host."""

@@ -1,1 +1,1 @@
-"""Points of Bezier curves: ``kernels`` are ours."""
+"""Points of Bezier curves: ``kernels`` are spgraph's."""

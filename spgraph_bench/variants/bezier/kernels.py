@@ -101,7 +101,7 @@ class _Curves:
     format="none",
     source="bezier/uniform.cu",
     dtypes=_DTYPES,
-    about="256 points for every curve, a block each: what adapting is measured against",
+    about="256 points for every curve, a block each: the baseline for adapting",
 )
 def uniform(job: Job) -> Launch:
     """Vertices float32 ``[curves, 256, 2]``. The counts are not computed: they are 256 by design."""
@@ -140,7 +140,7 @@ def flattened(job: Job) -> Launch:
     before, so there is room for 256 of each; the part beyond the total is never touched."""
     curves = _Curves(job)
     device = curves.device
-    # With few curves all blocks are on the GPU at once, and the last one is waited for: all get the same.
+    # With few curves all blocks are on the GPU together, and the last one is waited for: all get the same.
     few = curves.curves <= 128 * device.info().multiprocessors
     even = -(-curves.curves // (2 * device.info().multiprocessors))
     tile = int(job.params["tile"]) or (max(even, 1) if few else 128)
@@ -215,7 +215,7 @@ def _pending(sizes: Sizes) -> int:
 
 def _heap_bytes(needed: npt.NDArray[np.int32]) -> int:
     """Heap for the vertices of all curves. An allocation is rounded up to 16 bytes and gets a head of 16;
-    how the allocator cuts up its heap is not documented, hence the factor and the constant."""
+    how the allocator cuts up its heap is not documented, so there are a factor and a constant."""
     each = (_POINT * needed.astype(np.int64) + 15) // 16 * 16 + 16
     return 2 * int(each.sum()) + (8 << 20)
 
@@ -261,7 +261,7 @@ def child_launch_preallocated(job: Job) -> Launch:
 
 
 class _Heap:
-    """Where vertices on the device's heap are; gives them back at the latest when nobody needs it any more,
+    """Where vertices on the device's heap are; gives them back at the latest when nothing needs it any more,
     since the heap outlives a launch."""
 
     def __init__(self, curves: _Curves) -> None:
@@ -277,7 +277,7 @@ class _Heap:
 _MOST_CURVES = {
     "most_curves": Parameter(
         100_000,
-        "curves up to which it is run: allocations take turns, and 1 M took many seconds on an H200",
+        "curves up to which it is run: allocations are serialized, and 1 M took many seconds on an H200",
         between=(1, 10**7),
     )
 }

@@ -599,7 +599,7 @@ def graph(job: Job) -> Launch:
                 return
 
     launch = levels.walked(walk)
-    launch.trace, launch.every_level = None, "push"  # levels are not told apart
+    launch.trace, launch.every_level = None, "push"  # levels are not distinguished
     return launch
 
 

@@ -1,1 +1,1 @@
-"""Connected components: ``kernels`` are ours, ``cpu`` the baselines on the host."""
+"""Connected components: ``kernels`` are spgraph's, ``cpu`` the baselines on the host."""

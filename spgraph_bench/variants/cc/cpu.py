@@ -79,7 +79,7 @@ def graphblas_cc(job: Job) -> Launch:
             around = graph.mxv(gb.Vector.from_dense(grand), least).new()
             around(gb.binary.min) << gb.Vector.from_dense(grand)
             best = around.to_dense()
-            # Each parent takes the least that any of its children has found; then everybody takes its own.
+            # Each parent takes the least that any of its children has found; then each vertex takes its parent's.
             hooked = gb.Vector.from_coo(parent, best, size=a.rows, dup_op=gb.binary.min)
             new = np.minimum(np.minimum(parent, best), hooked.to_dense(fill_value=a.rows))
             above: npt.NDArray[np.int64] = new[new]

@@ -1,1 +1,1 @@
-"""Ways to launch: ``kernels`` are ours."""
+"""Ways to launch: ``kernels`` are spgraph's."""

@@ -1,1 +1,1 @@
-"""PageRank: ``kernels`` are ours, ``cpu`` the baselines on the host."""
+"""PageRank: ``kernels`` are spgraph's, ``cpu`` the baselines on the host."""

@@ -232,7 +232,7 @@ def pull(job: Job) -> Launch:
 
 _TILE = 128  # edges, as in pull_hubs.cu
 _RING_BYTES = 256  # times the size of a value, for each warp
-_FOR_L1 = 36 << 10  # of what shared memory could have besides, for L1 to have 64 kB in all
+_FOR_L1 = 36 << 10  # of the rest of shared memory, for L1 to have 64 kB in all
 _MOST_TILES = 96  # of a chunk: a bound on additions one after the other
 _HUBS = {
     "block": Parameter(0, "threads per block; 0: 1024, on the host device 64", (0, 64, 128, 256, 512, 1024)),
@@ -298,9 +298,7 @@ class Chunks:
 )
 def pull_hubs(job: Job) -> Launch:
     if "chance" in job.inputs:
-        raise SkipError(
-            "pull-hubs follows a vertex's edges alike: it has no weights", remedy="--mode pull uses weights"
-        )
+        raise SkipError("pull-hubs does not use weights", remedy="--mode pull uses weights")
     power, a, p, device = _Power(job), job.packed, job.params, job.device
     begin = time.perf_counter()
     host = device.kind == "host"

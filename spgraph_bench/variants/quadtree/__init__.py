@@ -1,1 +1,1 @@
-"""Quadtrees: ``kernels`` are ours."""
+"""Quadtrees: ``kernels`` are spgraph's."""

@@ -237,14 +237,14 @@ def _growth_limits(sizes: Sizes) -> Limits:
 
 
 def _child_launch_limits(sizes: Sizes) -> Limits:
-    """Besides, nodes that a block each can split are launched with their sisters: in the whole run a grid for
+    """Also, nodes that a block each can split are launched with their sisters: in the whole run a grid for
     each node that has a child that is split."""
     families = int(sizes.oracle["parents"].sum()) + len(sizes.inputs["points"]) // int(sizes.params["large"])
     return Limits(pending_launches=min(families + 2, _growth_limits(sizes).pending_launches))
 
 
 def _hybrid_limits(sizes: Sizes) -> Limits:
-    """Besides, only nodes of more points than one block finishes launch anything: once they are split, two
+    """Also, only nodes of more points than one block finishes launch anything: once they are split, two
     groups of their smaller children at most."""
     points, depth = len(sizes.inputs["points"]), int(sizes.options["depth"])
     few = 2 * most_split(points, min(_FINISH, int(sizes.params["large"])), depth) + 2

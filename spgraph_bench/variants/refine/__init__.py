@@ -1,1 +1,1 @@
-"""Refinement of a field: ``kernels`` are ours."""
+"""Refinement of a field: ``kernels`` are spgraph's."""

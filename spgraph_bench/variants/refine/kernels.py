@@ -70,7 +70,7 @@ class _Mesh:
     about="all levels in one cooperative launch, with queues of its own",
 )
 def flattened(job: Job) -> Launch:
-    """As many blocks as the device holds at once, but no more than the largest level could use."""
+    """As many blocks as the device holds at the same time, but no more than the largest level could use."""
     mesh = _Mesh(job)
     device = mesh.device
     queue, queued = device.empty(2 * mesh.queued, np.uint32), device.empty(3, np.int32)

@@ -1,1 +1,1 @@
-"""SpMM: ``kernels`` are ours; ``cpu``, ``cusparse`` and ``mkl`` are libraries."""
+"""SpMM: ``kernels`` are spgraph's; ``cpu``, ``cusparse`` and ``mkl`` are libraries."""

@@ -32,7 +32,7 @@ def scipy_csr(job: Job) -> Launch:
         results[:] = [np.ascontiguousarray((matrix @ x.T).T) if by_column else matrix @ x]
 
     def output() -> npt.NDArray[Any]:
-        # Before the first run: what a kernel that never wrote leaves.
+        # Until the first run: what a kernel that never writes leaves.
         unwritten = np.full(shape[0] * shape[1] * a.dtype.itemsize, 0xFF, np.uint8).view(a.dtype).reshape(shape)
         return results[0] if results else unwritten
 

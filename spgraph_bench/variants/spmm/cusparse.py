@@ -59,7 +59,7 @@ def _spmm(
 
     a, device, k = job.packed, job.device, job.options["k"]
     if not (a.rows and a.cols and a.nnz):
-        raise SkipError("cuSPARSE is not asked to multiply with nothing")
+        raise SkipError("cuSPARSE is not run on empty matrices")
     rows, cols = rows or a.rows, cols or a.cols
     by_column = job.options["layout"] == "column"
     compute = sum_type(a.dtype)
@@ -231,7 +231,7 @@ def cusparse_bsr(job: Job) -> Launch:
     about="CUSPARSE_SPMM_BLOCKED_ELL_ALG1; float16: so is Y",
 )
 def cusparse_blocked_ell(job: Job) -> Launch:
-    """cuSPARSE stores a block row by rows of the matrix, ours by blocks: rearranged here, untimed."""
+    """cuSPARSE stores a block row by rows of the matrix, spgraph by blocks: rearranged here, untimed."""
     a = job.packed
     block_rows, width, side = len(a.block_col), a.width, a.side
     by_rows = job.device.upload(np.ascontiguousarray(a.block_val.transpose(0, 2, 1, 3)))

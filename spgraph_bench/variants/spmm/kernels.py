@@ -116,7 +116,7 @@ def _row_major(job: Job, **defines: str) -> _RowMajor:
 
         def reset() -> None:
             made.reset()
-            device.fill(y, 0xFF)  # what the kernel leaves out must not be there from the run before
+            device.fill(y, 0xFF)  # what the kernel does not write must not remain from the run before
 
         return dataclasses.replace(made, reset=reset)
 
@@ -302,7 +302,7 @@ def ell(job: Job) -> Launch:
 )
 def bsr(job: Job) -> Launch:
     a, arrays, block, k = job.packed, job.arrays, job.params["block"], np.int32(job.options["k"])
-    # Sums and rows of X together stay within some 96 registers of 4 bytes.
+    # Sums and rows of X together stay within about 96 registers of 4 bytes.
     most = max(1, min(4, 384 // (16 * (a.block_rows + a.block_cols))))
     p = pieces(int(k), a.dtype.itemsize, job.params["columns"], most)
     defines = {

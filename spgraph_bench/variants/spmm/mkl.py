@@ -1,6 +1,6 @@
 """Intel's MKL as the multi-threaded CPU reference for SpMM: its inspector-executor routines.
 
-``mkl_sparse_optimize`` is told to expect many calls, and is counted as preprocessing.
+``mkl_sparse_optimize`` gets a hint of many calls, and is counted as preprocessing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def mkl_csr(job: Job) -> Launch:
     y = np.empty((k, a.rows) if by_column else (a.rows, k), a.dtype)
     start = time.perf_counter()
     matrix = Matrix(a)
-    # A hint it has no use for is no failure.
+    # A hint that it cannot use is not a failure.
     matrix.library.mkl_sparse_set_mm_hint(matrix.pointer, NOT_TRANSPOSED, GENERAL, layout, k, CALLS)
     matrix.library.mkl_sparse_optimize(matrix.pointer)
     preprocess_ms = (time.perf_counter() - start) * 1e3

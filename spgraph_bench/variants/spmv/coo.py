@@ -17,7 +17,7 @@ STEPS = {
     "batch": Parameter(
         "auto",
         "steps of the segmented sum whose entries a lane loads together; auto: 8 (4 of 8-byte values), 1 "
-        "where neighbouring entries lie far apart in x",
+        "where neighbouring entries are far apart in x",
         ("auto", 1, 2, 4, 8),
     ),
 }

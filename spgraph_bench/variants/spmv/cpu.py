@@ -31,7 +31,7 @@ def _scipy(job: Job, multiply: Callable[[Any, npt.NDArray[Any]], npt.NDArray[Any
         results[:] = [multiply(matrix, x)]
 
     def output() -> npt.NDArray[Any]:
-        # Before the first run: what a kernel that never wrote leaves.
+        # Until the first run: what a kernel that never writes leaves.
         return results[0] if results else np.full(length * a.dtype.itemsize, 0xFF, np.uint8).view(a.dtype)
 
     return Launch(run=run, reset=results.clear, output=output)

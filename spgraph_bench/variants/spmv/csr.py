@@ -76,7 +76,7 @@ def subwarp_shape(
 ) -> dict[str, int]:
     """The tunables of csr-subwarp with numbers in place of "auto".
 
-    As few threads as ask for a whole row of mean length at once, wherever it begins: three places of the
+    As few threads as ask for a whole row of mean length in one step, at any alignment: three places of the
     first read may belong to the row before. Where one read a thread would leave many places empty, two reads
     of half the threads do better (in single precision). docs/tuning/csr-subwarp.md has the figures.
     """

@@ -221,9 +221,9 @@ def cusparse_csc_2_transposed(job: Job) -> Launch:
     about="CUSPARSE_SPMV_SELL_ALG1, slices of 32 rows, not sorted",
 )
 def cusparse_sell(job: Job) -> Launch:
-    """cuSPARSE has SELL without a permutation, stored as ours: slot-major slices, -1 for padding.
+    """cuSPARSE has SELL without a permutation, stored as spgraph's: slot-major slices, -1 for padding.
 
-    Where ours is sorted, the rows are put back in order, here and untimed.
+    Where spgraph's is sorted, the rows are put back in order, here and untimed.
     """
     a, arrays = job.packed, dict(job.arrays)
     if a.sigma > 1:

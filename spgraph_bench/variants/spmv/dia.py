@@ -45,7 +45,7 @@ def stride_of(diag: npt.NDArray[np.int32], block: int) -> int:
 
 
 def lines_of(rows: int, stride: int, block: int, resident: int) -> int:
-    """How many runs of `block` rows, `stride` rows apart, a block takes; `resident` blocks run at once."""
+    """How many runs of `block` rows, `stride` rows apart, a block takes; `resident` blocks run at the same time."""
     if stride == 0 or rows < 12 * resident * block:
         return 1
     side_by_side, lines = stride // block, blocks_for(rows, stride)

@@ -16,7 +16,7 @@ __all__ = ["large"]
 _AHEAD = {
     "ahead": Parameter(
         "auto",
-        "slots of a row read before the first is used; auto: 6, 1 where 8-byte values of x lie far apart",
+        "slots of a row read before the first is used; auto: 6, 1 where 8-byte values of x are far apart",
         ("auto", 1, 2, 4, 6, 8, 14),
     )
 }

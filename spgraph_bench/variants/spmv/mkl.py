@@ -1,6 +1,6 @@
 """Intel's MKL as the multi-threaded CPU reference for SpMV: its inspector-executor routines.
 
-``mkl_sparse_optimize`` is told to expect many calls, and is counted as preprocessing.
+``mkl_sparse_optimize`` gets a hint of many calls, and is counted as preprocessing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _mkl(job: Job, operation: int) -> Launch:
     y = np.empty(a.rows if operation == NOT_TRANSPOSED else a.cols, a.dtype)
     start = time.perf_counter()
     matrix = Matrix(a)
-    # A hint it has no use for is no failure.
+    # A hint that it cannot use is not a failure.
     matrix.library.mkl_sparse_set_mv_hint(matrix.pointer, operation, GENERAL, CALLS)
     matrix.library.mkl_sparse_optimize(matrix.pointer)
     preprocess_ms = (time.perf_counter() - start) * 1e3

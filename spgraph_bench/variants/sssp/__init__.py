@@ -1,1 +1,1 @@
-"""Shortest paths: ``kernels`` are ours, ``cpu`` the baselines on the host."""
+"""Shortest paths: ``kernels`` are spgraph's, ``cpu`` the baselines on the host."""

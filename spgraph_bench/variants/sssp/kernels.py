@@ -82,7 +82,7 @@ class _Search(Levels):
     def delta(self) -> np.generic:
         """How far the threshold rises at first, of the weights' type.
 
-        Found by itself: the mean weight over the mean degree, so that about one edge of a vertex is near
+        The default: the mean weight over the mean degree, so that about one edge of a vertex is near
         (Meyer and Sanders, 2003, for random weights); never, where all weights are alike: then no length
         falls twice.
         """

@@ -9,7 +9,7 @@ import numpy as np
 from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.recipes.base import Pattern, Size, recipe
-from spgraph_bench.recipes.patterns import CHUNK, Step, lattice, lattice_entries, row_ptr_of
+from spgraph_bench.recipes.patterns import CHUNK, Step, grid_entries, grid_pattern, row_ptr_of
 from spgraph_bench.stats import row_ranges
 
 
@@ -19,9 +19,9 @@ def _neighbours(dimensions: int, center: bool) -> list[Step]:
     return [step for step in steps if sum(map(abs, step)) == 1 or (center and not any(step))]
 
 
-def _lattice_size(dims: tuple[int, ...], steps: list[Step]) -> Size:
+def _pattern_size(dims: tuple[int, ...], steps: list[Step]) -> Size:
     points = int(np.prod(dims, dtype=object))
-    return Size(points, points, lattice_entries(dims, steps), scratch=8 * points)
+    return Size(points, points, grid_entries(dims, steps), scratch=8 * points)
 
 
 def _symmetric(pattern: Pattern) -> Pattern:
@@ -29,7 +29,7 @@ def _symmetric(pattern: Pattern) -> Pattern:
 
 
 def _poisson2d_size(n: int) -> Size:
-    return _lattice_size((n, n), _neighbours(2, True))
+    return _pattern_size((n, n), _neighbours(2, True))
 
 
 @recipe(
@@ -42,11 +42,11 @@ def _poisson2d_size(n: int) -> Size:
     stencil=4.0,
 )
 def poisson2d(n: int, progress: Progress) -> Pattern:
-    return _symmetric(lattice((n, n), _neighbours(2, True), progress))
+    return _symmetric(grid_pattern((n, n), _neighbours(2, True), progress))
 
 
 def _poisson3d_size(n: int) -> Size:
-    return _lattice_size((n, n, n), _neighbours(3, True))
+    return _pattern_size((n, n, n), _neighbours(3, True))
 
 
 @recipe(
@@ -59,7 +59,7 @@ def _poisson3d_size(n: int) -> Size:
     stencil=6.0,
 )
 def poisson3d(n: int, progress: Progress) -> Pattern:
-    return _symmetric(lattice((n, n, n), _neighbours(3, True), progress))
+    return _symmetric(grid_pattern((n, n, n), _neighbours(3, True), progress))
 
 
 def _band(n: int, diagonals: int) -> list[Step]:
@@ -69,7 +69,7 @@ def _band(n: int, diagonals: int) -> list[Step]:
 
 
 def _banded_size(n: int, diagonals: int) -> Size:
-    return _lattice_size((n,), _band(n, diagonals))
+    return _pattern_size((n,), _band(n, diagonals))
 
 
 @recipe(
@@ -85,7 +85,7 @@ def _banded_size(n: int, diagonals: int) -> Size:
     size=_banded_size,
 )
 def banded(n: int, diagonals: int, progress: Progress) -> Pattern:
-    return lattice((n,), _band(n, diagonals), progress)
+    return grid_pattern((n,), _band(n, diagonals), progress)
 
 
 def _blocks_size(n: int, block: int) -> Size:
@@ -105,7 +105,7 @@ def _blocks_size(n: int, block: int) -> Size:
     size=_blocks_size,
 )
 def blocks(n: int, block: int, progress: Progress) -> Pattern:
-    coarse = lattice((n, n), _neighbours(2, True), progress)
+    coarse = grid_pattern((n, n), _neighbours(2, True), progress)
     lengths = np.repeat(np.diff(coarse.row_ptr) * block, block)
     row_ptr = row_ptr_of(lengths)
     col_idx = np.empty(int(row_ptr[-1]), np.int32)
@@ -124,7 +124,7 @@ def blocks(n: int, block: int, progress: Progress) -> Pattern:
 
 
 def _grid_size(n: int) -> Size:
-    return _lattice_size((n, n), _neighbours(2, False))
+    return _pattern_size((n, n), _neighbours(2, False))
 
 
 @recipe(
@@ -136,11 +136,11 @@ def _grid_size(n: int) -> Size:
     values="none",
 )
 def grid(n: int, progress: Progress) -> Pattern:
-    return _symmetric(lattice((n, n), _neighbours(2, False), progress))
+    return _symmetric(grid_pattern((n, n), _neighbours(2, False), progress))
 
 
 def _chain_size(n: int) -> Size:
-    return _lattice_size((n,), _neighbours(1, False))
+    return _pattern_size((n,), _neighbours(1, False))
 
 
 @recipe(
@@ -152,4 +152,4 @@ def _chain_size(n: int) -> Size:
     values="none",
 )
 def chain(n: int, progress: Progress) -> Pattern:
-    return _symmetric(lattice((n,), _neighbours(1, False), progress))
+    return _symmetric(grid_pattern((n,), _neighbours(1, False), progress))
