@@ -86,7 +86,7 @@ def test_bench_of_a_graph_and_of_made_inputs() -> None:
         ({"problem": "spvm"}, "no problem 'spvm'"),
         ({"variants": "nothing*"}, "no variant of spmv matches"),
         ({"formats": "nothing"}, "reads a format"),
-        ({"dtypes": "float128"}, "does not come in float128"),
+        ({"dtypes": "float128"}, "is not available in float128"),
         ({"matrix": None}, "needs a matrix"),
         ({"problem": "bezier"}, "takes no matrix"),
         ({"options": {"kk": 3}}, "no option 'kk'"),

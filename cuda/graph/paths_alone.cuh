@@ -1,5 +1,5 @@
 // paths_alone.cuh: levels of paths.cuh by one block, for as long as frontiers are small and of low degree, without a
-// grid barrier between them. A long thin graph (a grid graph, a chain, a road) has thousands of such levels, forward and
+// grid barrier between them. A long thin graph (grid graph, chain, road) has thousands of such levels, forward and
 // back.
 #pragma once
 

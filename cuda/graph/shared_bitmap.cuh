@@ -6,7 +6,7 @@
 //          four edges is one or two sectors for its four lanes: a load of a warp touches 8 to 16 lines, not 32. One
 //          shared atomicOr tells whether a neighbour is new and claims it: each vertex is found once. What a level
 //          waits for in L2 is row_ptr and col of the frontier, nothing else.
-// Wins     over one_block.cuh where degrees are small and alike and the bitmap fits: grid graphs, meshes, roads, chains.
+// Wins     over one_block.cuh where degrees are small and alike and the bitmap fits: grid graphs, roads, chains.
 // Loses    on rows of many edges (four lanes walk them), and where it is begun and ended often: the bitmap is copied
 //          in, and out again where the grid takes over. The host chooses it (variants/bfs), by the degrees.
 #pragma once

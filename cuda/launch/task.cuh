@@ -1,7 +1,7 @@
 // task.cuh: what is launched, again and again: a task of `items` items that any number of threads can share.
 //
 // Layout   result word64_t [1 + SPG_SUMS]: tasks that were run, then parts of the sum of all their items.
-// An item takes SPG_ROUNDS steps of which each needs the one before, about 15 ns for a thread of an H200. All tasks have
+// An item takes SPG_ROUNDS steps of which each needs the one before, about 15 ns a thread on an H200. All tasks have
 // the same items, so that the sum is known; nothing is read, so that no cache can make one mechanism look better. The
 // sum is in many words, a block adds to one of them: with a single word and an atomic per warp, tasks of many threads
 // took turns at that word and never beat one thread each.

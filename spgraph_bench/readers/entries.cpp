@@ -155,7 +155,7 @@ void on_bus_error(int number, siginfo_t* info, void*) {
         guard.cut = 1;
         if (mmap(first, rest, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) return;
     }
-    sigaction(number, &before_us, nullptr);  // not in a guarded file: the access is tried again, and ends as it would have
+    sigaction(number, &before_us, nullptr);  // another file: the access is tried again, and ends as it would have
 }
 
 }  // namespace
