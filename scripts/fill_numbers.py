@@ -607,6 +607,14 @@ def steps(problem: str, where: str) -> str:
     return table(["step", "file", "what is new in it", *(f"{n}, {unit}" for _, n in order["records"])], rows)
 
 
+@place("learn")
+def learn(*names: str) -> str:
+    """SpMV kernels on two unlike matrices, float32, in us."""
+    stems = {"spmv-poisson2d-300": "5-point Poisson 300^2", "spmv-rmat18": "rmat18"}
+    rows = [[f"`{n}`", *(shown(find(stem, n, dtype="float32"), 1e3) for stem in stems)] for n in names]
+    return table(["us on an H200, cold", *stems.values()], rows)
+
+
 @place("generated")
 def generated(*stems: str) -> str:
     """Records of problems without a matrix: variants down, cases across."""

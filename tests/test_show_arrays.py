@@ -102,3 +102,10 @@ def test_wrong_names(args: list[str], words: str, capsys: pytest.CaptureFixture[
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["show", "chain:n=4", "--format", "pattern-csr", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["arrays"]["row_ptr"] == [0, 1, 3, 5, 6]
+
+
+@pytest.mark.parametrize("name", ["binned", "binned-chunks", "bsr-sliced"])
+def test_a_layout_without_a_picture_has_none(name: str) -> None:
+    """Bins have an array `col`, too, but not one of slots."""
+    packed = get_format(name).pack(make("arrow:n=32").csr)
+    assert draw_arrays(packed.arrays, packed.meta, packed.rows) == []

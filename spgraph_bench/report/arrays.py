@@ -240,7 +240,7 @@ def draw_arrays(arrays: Arrays, meta: Mapping[str, Any], rows: int, *, most: int
     rows : of the matrix.
     """
     for names, draw in _BY_ARRAYS:
-        if names <= arrays.keys():
+        if names <= arrays.keys() and (draw is not _ell or arrays["col"].ndim == 2):
             lines = draw(arrays, meta, rows, most, width) if rows else ["no rows"]
             return [*lines, f"... {rows - most:,} more rows"] if rows > most else lines
     return []
