@@ -37,6 +37,8 @@ def unfit(variant: Variant, dtype: str, csr: CSR, stats: MatrixStats, task: Task
     csr, stats : the matrix in the order that it would be packed in.
     free : bytes of device memory for it.
     """
+    if variant.refuse is not None and (refused := variant.refuse(stats)):
+        return refused
     form = get_format(variant.format)
     params = {k: v for k, v in task.params.items() if k in form.tunables}
     size = np.dtype(dtype).itemsize

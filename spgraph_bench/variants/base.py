@@ -242,6 +242,7 @@ class Variant:
     limits: Callable[[Sizes], Limits] | None = None
     order: int = 0
     for_matrix: bool = False
+    refuse: Callable[[MatrixStats], str | None] | None = None
 
     @property
     def kernel(self) -> bool:
@@ -307,6 +308,7 @@ def variant(
     missing: Callable[[Device], str | None] | None = None,
     limits: Callable[[Sizes], Limits] | None = None,
     for_matrix: bool = False,
+    refuse: Callable[[MatrixStats], str | None] | None = None,
 ) -> Callable[[Callable[[Job], Launch]], Callable[[Job], Launch]]:
     """Register the decorated host function as a variant and return it unchanged (as nvbench's decorators do).
 
@@ -324,6 +326,7 @@ def variant(
     limits : gives bounds on launches that wait and bytes allocated on the device, before anything runs; for
         every variant that launches or allocates there.
     for_matrix : its kernel is compiled for each matrix (:meth:`Job.kernel_for_matrix`); tables say so.
+    refuse : why a matrix is not for it, beside what its format refuses, or None: asked before anything is compiled.
     """
 
     def enter(prepare: Callable[[Job], Launch]) -> Callable[[Job], Launch]:
@@ -343,6 +346,7 @@ def variant(
                 limits,
                 len(_VARIANTS),
                 for_matrix,
+                refuse,
             )
         )
         return prepare

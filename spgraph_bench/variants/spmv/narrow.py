@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from spgraph_bench.errors import SkipError
-from spgraph_bench.formats.common import VALUES_DIFFER
+from spgraph_bench.formats.common import VALUES_DIFFER, one_value
 from spgraph_bench.parameters import Parameter
+from spgraph_bench.stats import MatrixStats
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
 from spgraph_bench.variants.defines import changed
 from spgraph_bench.variants.spmv import coo, ell
@@ -38,6 +39,12 @@ _SELL = {
     "block": Parameter(128, "threads per block", (64, 128, 256, 512, 1024)),
     "ahead": Parameter(8, "slots of a row read before the first is used", (2, 4, 6, 8, 14)),
 }
+
+
+def _values_differ(stats: MatrixStats) -> str | None:
+    """Why a matrix is not for a format that graphs share, which takes any pattern."""
+    assert stats.csr is not None
+    return VALUES_DIFFER if one_value(stats.csr) is None else None
 
 
 def _value(job: Job) -> Any:
@@ -87,6 +94,7 @@ def _csr_16(job: Job, tunables: Mapping[str, Parameter]) -> Launch:
     source="spmv/pattern_csr.cu",
     tunables=ADAPTIVE,
     about="one value for all entries, blocks of equal work",
+    refuse=_values_differ,
 )
 def pattern_csr(job: Job) -> Launch:
     job = _bare(job, "val")
@@ -124,6 +132,7 @@ def pattern_csr_16(job: Job) -> Launch:
     source="spmv/pattern_coo.cu",
     tunables=_tunables("coo-segmented"),
     about="as coo-segmented, one value for all entries",
+    refuse=_values_differ,
 )
 def pattern_coo(job: Job) -> Launch:
     return coo.coo_segmented(_bare(job, "val"))
