@@ -23,6 +23,7 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import cuda_dir
+from spgraph_bench.stats import MatrixStats
 from spgraph_bench.timer import perf_counter
 from spgraph_bench.variants.plugins import load_files, load_installed
 
