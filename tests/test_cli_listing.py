@@ -9,7 +9,6 @@ import pty
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ import pytest
 from spgraph_bench.cli.main import run
 from spgraph_bench.cli.show import opening_comment
 from spgraph_bench.formats.base import formats
-from spgraph_bench.paths import configs_dir, cuda_dir
-from spgraph_bench.problems.base import problems
-from spgraph_bench.recipes import parse
+from spgraph_bench.paths import cuda_dir
 from spgraph_bench.variants.base import variants
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -124,16 +121,3 @@ def test_show_in_a_narrow_terminal_cuts_nothing_off() -> None:
 )
 def test_opening_comment(source: str, comment: str, rest: str) -> None:
     assert opening_comment(source) == (comment, rest)
-
-
-@pytest.mark.parametrize("path", sorted(configs_dir().glob("*.toml")), ids=lambda p: p.stem)
-def test_configs_parse(path: Path) -> None:
-    """Each run names a recipe that exists (if its problem wants one), and options that its command takes."""
-    config = tomllib.loads(path.read_text())
-    assert config["about"]
-    for entry in config["run"]:
-        command, problem, *rest = entry["args"]
-        assert command == "bench"
-        if problems()[problem].needs_matrix:
-            parse(rest[0])
-        assert run([*entry["args"], "--help"]) == 0

@@ -179,29 +179,6 @@ def test_each_known_spill_has_a_reason_and_a_kernel() -> None:
         assert re.search(rf"\b{entry['kernel']}\(", text), entry["kernel"]
 
 
-@pytest.mark.parametrize(
-    ("statuses", "worst", "calls"), [([0, 0], 0, 2), ([1, 0], 1, 2), ([0, 2], 2, 2), ([130, 0], 130, 1)]
-)
-def test_run_config_goes_on_and_gives_the_worst_status(
-    statuses: list[int], worst: int, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = '[[run]]\nargs = ["bench", "spmv"]\n'
-    (tmp_path / "two.toml").write_text(f'about = "two runs"\n{run}{run}')
-    script: Any = _script("run_config")
-    seen: list[list[str]] = []
-
-    def call(command: list[str]) -> subprocess.CompletedProcess[str]:
-        seen.append(command)
-        return subprocess.CompletedProcess(command, statuses[len(seen) - 1])
-
-    monkeypatch.setattr(script, "configs_dir", lambda: tmp_path)
-    monkeypatch.setattr(script.subprocess, "run", call)
-    monkeypatch.setattr(sys, "argv", ["run_config.py", "two", "--no-save"])
-    assert script.main() == worst
-    assert len(seen) == calls
-    assert seen[0][-3:] == ["bench", "spmv", "--no-save"]
-
-
 def test_edge_lists_are_timed_and_their_memory_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import glob
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spgraph_bench.cli.exporting import export_options, exports_of
-from spgraph_bench.cli.options import parameters_of
+from spgraph_bench.cli.options import RunOptions, parameters_of, read_options_of
 from spgraph_bench.cli.plotting import check_plot, plot_option, result_drawing, show_plot
 from spgraph_bench.cli.problem_options import (
     ProblemCommand,
@@ -25,6 +28,7 @@ from spgraph_bench.cli.terminal import console
 if TYPE_CHECKING:
     from spgraph_bench.problems import Problem
     from spgraph_bench.results.record import Record
+    from spgraph_bench.variants.base import Variant
 
 __all__ = ["command"]
 
@@ -95,7 +99,8 @@ def _help(problem: Problem) -> str:
     recipe = "rmat:scale=16,symmetrize=1" if problem.is_graph else "poisson2d:n=2048"
     return (
         f"{text}Without a file or recipe a built-in recipe is used.\n\n\b\n"
-        f"  spgraph bench {name} matrix.mtx\n  spgraph bench {name} {recipe} --variant 'c*'"
+        f"  spgraph bench {name} matrix.mtx\n  spgraph bench {name} {recipe} --variant 'c*'\n"
+        f"  spgraph bench {name} a.mtx b.mtx folder/ (see spgraph sweep)"
     )
 
 
@@ -109,12 +114,15 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
         problem = _transposed(problem) or problem
     chosen = chosen_variants(problem.name, options)
     check_params(chosen, options.params)
+    arguments: tuple[str, ...] = given.get("arguments", ())
+    if len(arguments) > 1 or (arguments and _is_several(arguments[0])):
+        return _sweep(problem, chosen, options, own, given)
     request = Request(
         problem,
         chosen,
         options,
         own,
-        given.get("argument"),
+        arguments[0] if arguments else None,
         given_reading(problem, given),
         ids=given.get("ids", "file"),
         gate=given["gate"],
@@ -139,6 +147,70 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
             show_plot(given["plot"], result_drawing(records, given["rank"]))
 
     return exit_status(run_and_show(request, go, show))
+
+
+def _is_several(argument: str) -> bool:
+    """Whether one argument stands for several matrices: a folder, a glob that is no file's name, ranges of a recipe."""
+    from spgraph_bench.recipes import names
+
+    if os.path.lexists(argument):
+        return os.path.isdir(argument)
+    head, _, values = argument.partition(":")
+    if head in names():
+        return ".." in values
+    return glob.has_magic(argument)
+
+
+def _sweep(
+    problem: Problem, chosen: Sequence[Variant], options: RunOptions, own: Mapping[str, Any], given: Mapping[str, Any]
+) -> int:
+    """`spgraph bench PROBLEM FILE FILE...` is the short form of `spgraph sweep`, with a table for each matrix."""
+    from spgraph_bench.cli.sweep import SweepRequest, sweep, sweep_name
+    from spgraph_bench.sweep.config import Entry
+    from spgraph_bench.sweep.inputs import find_inputs
+
+    read = replace(read_options_of(given), parallel=problem.parallel)
+    inputs = [each for text in given["arguments"] for each in find_inputs(text, read)]
+    offsets, exports = given.get("offsets", "auto"), exports_of(given)
+    exports.check()
+    limits = {"pending_launches": options.pending_launches, "malloc_heap_bytes": options.heap_bytes}
+    entry = Entry(
+        problem.name,
+        tuple(dict.fromkeys(inputs)),
+        tuple(v.name for v in chosen),
+        options.dtypes,
+        own,
+        tuple(dict.fromkeys(given.get("reorder", ("none",)))),
+        dict(options.params),
+        options.seed,
+        options.time_limit,
+        None if offsets == "auto" else offsets,
+        options.force_format,
+        given.get("ids", "file"),
+    )
+    request = SweepRequest(
+        [entry],
+        sweep_name([entry]),
+        results=options.results,
+        save=options.save,
+        again="whole",
+        device=options.device,
+        json=options.json,
+        station={
+            "in_process": options.in_process,
+            "watchdog": options.watchdog,
+            "gate": given["gate"],
+            "seed": options.order_seed,
+        },
+        limits={name: value for name, value in limits.items() if value is not None},  # type: ignore[misc]
+    )
+
+    def show(records: Sequence[Record]) -> None:
+        if not options.json and records:
+            _print_table(records, given["rank"])
+        exports.write(records, "hot" if given["rank"] == "hot" else "cold")
+
+    return sweep(request, show)
 
 
 def _print_table(records: Sequence[Record], rank: str) -> None:

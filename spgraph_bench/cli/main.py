@@ -38,6 +38,7 @@ COMMANDS = {
     "cc": "Connected components and the sizes of the largest.",
     "sssp": "Shortest paths from a vertex: one mode, its rate.",
     "pagerank": "PageRank: one mode, its result, its convergence.",
+    "sweep": "Many matrices x problems x variants x types into one file, resumable.",
     "compare": "What became faster or slower between two sets of records: a verdict for CI.",
     "report": "Records as a page, or as CSV, Markdown, LaTeX or Parquet.",
     "smoke": "Check that everything works on this machine: every kernel, on small inputs. For CI.",

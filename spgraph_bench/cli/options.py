@@ -43,8 +43,10 @@ __all__ = [
     "ids_option",
     "input_options",
     "json_option",
+    "matrices_argument",
     "matrix_argument",
     "parameters_of",
+    "params_option",
     "read_options_of",
     "run_options_of",
     "run_parameters",
@@ -134,6 +136,16 @@ device_option = click.option(
     callback=_device,
     help="Where kernels run. host: the same sources on the CPU, checked but not timed.",
 )
+params_option = click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_params,
+    help="Set a tunable of formats and variants (repeatable); `spgraph show` names them.",
+)
+matrices_argument = click.argument("arguments", metavar="[FILE|RECIPE]...", nargs=-1)
+"""Any number of what :data:`matrix_argument` takes."""
 matrix_argument = click.argument("argument", metavar="[FILE|RECIPE]", required=False)
 """A path, `-` for standard input, or a recipe: what ``load_matrix`` of cli/inputs.py takes."""
 
@@ -227,14 +239,7 @@ _RUN: tuple[Decorator, ...] = (
         help="Folder for the records.",
     ),
     _seed_option,
-    click.option(
-        "--param",
-        "params",
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=_params,
-        help="Set a tunable of formats and variants (repeatable); `spgraph show` names them.",
-    ),
+    params_option,
     click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers."),
     click.option(
         "--watchdog",

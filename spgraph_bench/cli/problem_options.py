@@ -17,6 +17,7 @@ from spgraph_bench.cli.options import (
     TextParam,
     ids_option,
     input_options,
+    matrices_argument,
     matrix_argument,
     parameters_of,
     read_options_of,
@@ -107,7 +108,7 @@ def _option(problem: Problem, name: str, parameter: Parameter) -> click.Option:
 
 def shared_parameters(problem: Problem, *, choose: bool) -> list[click.Parameter]:
     """Parameters that every command for `problem` has: its input, its own options, those of a run and of reading.
-    `choose`: also --variant and --format."""
+    `choose`: also --variant and --format, and any number of inputs."""
     from spgraph_bench.variants import variants
 
     own: list[click.Parameter] = [_option(problem, name, p) for name, p in problem.options.items()]
@@ -120,7 +121,8 @@ def shared_parameters(problem: Problem, *, choose: bool) -> list[click.Parameter
     names = {p.name for p in running}
     reading = [p for p in parameters_of(input_options) if p.name not in names]
     ids = parameters_of(ids_option) if problem.is_graph else []
-    return [*parameters_of(matrix_argument), *own, *ids, *running, *reading]
+    argument = matrices_argument if choose else matrix_argument
+    return [*parameters_of(argument), *own, *ids, *running, *reading]
 
 
 def given_own(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -153,8 +153,19 @@ def _reader_of(name: str) -> dict[str, Any]:
 
 def _config_of(name: str) -> dict[str, Any]:
     config = tomllib.loads((configs_dir() / f"{name}.toml").read_text(encoding="utf-8"))
-    runs = [run if isinstance(run, str) else " ".join(map(str, run)) for run in config["run"]]
-    return {"name": name, "about": config["about"], "runs": runs}
+    runs = [{**config.get("defaults", {}), **run} for run in config["run"]]
+    return {"name": name, "about": config["about"], "runs": [_run_in_words(run) for run in runs]}
+
+
+def _run_in_words(run: Mapping[str, Any]) -> str:
+    """ "spmv: poisson2d:n=32, blocks; dtype float64" """
+
+    def told(value: Any) -> str:
+        return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    others = [f"{key} {told(value)}" for key, value in run.items() if key not in ("problem", "matrix")]
+    head = told(run["problem"]) + (f": {told(run['matrix'])}" if "matrix" in run else "")
+    return "; ".join([head, *others])
 
 
 def _names(kind: str) -> list[str]:

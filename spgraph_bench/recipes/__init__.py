@@ -5,6 +5,6 @@ the raw output of a bit generator (numpy guarantees that stream, not the methods
 compute with integers, or with float operations that IEEE 754 rounds exactly (never pow, exp or log).
 """
 
-from spgraph_bench.recipes.base import Recipe, make, names, parse, recipes
+from spgraph_bench.recipes.base import Recipe, Size, make, names, parse, recipes, size_of
 
-__all__ = ["Recipe", "make", "names", "parse", "recipes"]
+__all__ = ["Recipe", "Size", "make", "names", "parse", "recipes", "size_of"]

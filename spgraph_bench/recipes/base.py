@@ -22,7 +22,7 @@ from spgraph_bench.readers.common import Progress, require_memory
 from spgraph_bench.recipes.values import entry_values, integer_values, stencil_values
 from spgraph_bench.stats import diagonal_entries
 
-__all__ = ["Pattern", "Recipe", "Size", "make", "names", "parse", "recipe", "recipes"]
+__all__ = ["Pattern", "Recipe", "Size", "make", "names", "parse", "recipe", "recipes", "size_of"]
 
 
 @dataclass(frozen=True)
@@ -178,14 +178,9 @@ def parse(text: str) -> tuple[Recipe, dict[str, Any]]:
     return found, values
 
 
-def make(text: str, progress: Progress | None = None) -> Matrix:
-    """The matrix of a recipe's text, e.g. ``poisson2d:n=2048``; parameters omitted take their defaults.
-
-    Raises InputError for a text that is not a recipe, parameters that contradict each other, and a matrix that
-    does not fit in memory (before anything is allocated, with the figures).
-    """
-    found, values = parse(text)
-    canonical = found.text(values)
+def size_of(found: Recipe, values: Mapping[str, Any], text: str) -> Size:
+    """What the matrix will take, before it is made. Raises InputError, with `text` as its place, for parameters that
+    contradict each other and sizes beyond 32-bit indices."""
     try:
         size: Size = _call(found.size, values)
     except ValueError as error:
@@ -196,6 +191,18 @@ def make(text: str, progress: Progress | None = None) -> Matrix:
             place=text,
             remedy="take a smaller one",
         )
+    return size
+
+
+def make(text: str, progress: Progress | None = None) -> Matrix:
+    """The matrix of a recipe's text, e.g. ``poisson2d:n=2048``; parameters omitted take their defaults.
+
+    Raises InputError for a text that is not a recipe, parameters that contradict each other, and a matrix that
+    does not fit in memory (before anything is allocated, with the figures).
+    """
+    found, values = parse(text)
+    canonical = found.text(values)
+    size = size_of(found, values, text)
     weighted = values["values"] != "none"
     needed = 8 * (size.rows + 1) + size.entries * (12 if weighted else 4) + size.scratch + 64 * 2**20
     what = f"a matrix of {size.rows:,} rows and up to {size.entries:,} entries"

@@ -133,6 +133,9 @@ class Record:
     ceiling: Ceiling | None = None
     notes: tuple[str, ...] = ()
     """What the table says it does not know: throttling, other processes, cache residence."""
+    sweep: Mapping[str, Any] = field(default_factory=dict)
+    """The sweep that it belongs to, empty for others: ``id``, ``cell`` (the key by which a sweep that goes on finds
+    it), ``worker``."""
     schema: int = SCHEMA
 
     def sampled(self, cache: str) -> Samples | None:

@@ -16,7 +16,7 @@ from spgraph_bench.printable import json_printable
 from spgraph_bench.privacy import without_names
 from spgraph_bench.results.record import SCHEMA, Record
 
-__all__ = ["DEFAULT_FOLDER", "RecordFile", "read_records", "to_json_lines"]
+__all__ = ["DEFAULT_FOLDER", "RecordFile", "append_line", "read_records", "record_of", "to_json_lines"]
 
 DEFAULT_FOLDER = Path("results")
 
@@ -55,6 +55,27 @@ def _slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:60].rstrip("-.") or "matrix"
 
 
+def append_line(fd: int, record: Record, path: Path) -> None:
+    """Write `record` to the open file `fd`, which is called `path`, and wait for the disk.
+
+    Raises InputError where the disk does not take it; the file then ends with the last complete record.
+    """
+    line = to_line(record).encode(errors="backslashreplace")  # bytes of a file name that are not UTF-8
+    size = os.fstat(fd).st_size
+    try:
+        written = os.write(fd, line)
+        if written < len(line):  # a full disk takes a part
+            raise OSError(28, "no space left on device")
+        os.fsync(fd)
+    except OSError as error:
+        os.ftruncate(fd, size)
+        raise InputError(
+            f"result not saved: {error.strerror or error}",
+            place=str(path),
+            remedy="make room there, or pass --no-save or --json",
+        ) from error
+
+
 class RecordFile:
     """A new file ``<problem>-<matrix>-<UTC time>.jsonl`` in `folder`, open for appending.
 
@@ -90,20 +111,7 @@ class RecordFile:
     def append(self, record: Record) -> None:
         """Write `record`; InputError when the disk does not take it (the file then ends with the last
         complete record)."""
-        line = to_line(record).encode(errors="backslashreplace")  # bytes of a file name that are not UTF-8
-        size = os.fstat(self._fd).st_size
-        try:
-            written = os.write(self._fd, line)
-            if written < len(line):  # a full disk takes a part
-                raise OSError(28, "no space left on device")
-            os.fsync(self._fd)
-        except OSError as error:
-            os.ftruncate(self._fd, size)
-            raise InputError(
-                f"result not saved: {error.strerror or error}",
-                place=str(self.path),
-                remedy="make room there, or pass --no-save or --json",
-            ) from error
+        append_line(self._fd, record, self.path)
         self._count += 1
 
     def close(self) -> None:
@@ -170,11 +178,12 @@ def _read(path: Path, warn: Callable[[str], None]) -> list[Record]:
             raise InputError(
                 f"not a record: {error}", place=place, remedy="remove this line, or name the right file"
             ) from error
-        records.append(_record(data, place))
+        records.append(record_of(data, place))
     return records
 
 
-def _record(data: object, place: str) -> Record:
+def record_of(data: object, place: str) -> Record:
+    """The record that a line's JSON is. Raises InputError, with `place`, where it is none."""
     remedy = "name a .jsonl file that spgraph wrote"
     if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
         raise InputError("JSON, but not a record of spgraph", place=place, remedy=remedy)

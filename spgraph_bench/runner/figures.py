@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from spgraph_bench.matrix import CSR
 
-__all__ = ["analysis_bytes", "conversion_bytes", "run_bytes"]
+__all__ = ["Shape", "analysis_bytes", "conversion_bytes", "run_bytes"]
 
 _BLOCKS = 64 << 20
 """At most so much is taken by what works on a block of entries at a time."""
@@ -39,7 +39,18 @@ _FIGURES = {
 }
 
 
-def run_bytes(problem: str, csr: CSR, options: Mapping[str, Any], dtypes: int = 1, orders: int = 1) -> int:
+class Shape(Protocol):
+    """A matrix, or what is known of one that was not read."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def cols(self) -> int: ...
+    @property
+    def nnz(self) -> int: ...
+
+
+def run_bytes(problem: str, csr: Shape, options: Mapping[str, Any], dtypes: int = 1, orders: int = 1) -> int:
     """Bytes that inputs, oracle and a check of `problem` take beside the matrix, on the host.
 
     Parameters

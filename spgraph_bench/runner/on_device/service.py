@@ -35,7 +35,7 @@ from spgraph_bench.runner.on_device.timing import Timing
 from spgraph_bench.runner.payload import Arrays, Payload, save_columns
 from spgraph_bench.runner.plan import Cell, Outcome, Task
 from spgraph_bench.runner.prepare import Prepared
-from spgraph_bench.variants.base import library_versions
+from spgraph_bench.variants.base import get_variant, library_versions
 
 __all__ = ["Service"]
 
@@ -111,6 +111,11 @@ class Service:
     def versions(self, libraries: Sequence[str]) -> dict[str, str]:
         """Versions of these libraries, as they are loaded here."""
         return library_versions(libraries)
+
+    def missing(self, problem: str, names: Sequence[str]) -> dict[str, str]:
+        """Those of these variants that cannot run on this device, whatever the matrix, with the reason."""
+        told = {name: v.missing(self.device) for name in names if (v := get_variant(problem, name)).missing}
+        return {name: why for name, why in told.items() if why}
 
     def alone(self) -> bool | None:
         """Whether no other process computes on the GPU now; None where that is unknown."""
