@@ -24,6 +24,7 @@ from spgraph_bench.cli.problem_options import (
 )
 from spgraph_bench.cli.running import Opened, Request, chosen_variants, exit_status, run_and_show
 from spgraph_bench.cli.terminal import console
+from spgraph_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from spgraph_bench.problems import Problem
@@ -169,6 +170,8 @@ def _sweep(
     from spgraph_bench.sweep.config import Entry
     from spgraph_bench.sweep.inputs import find_inputs
 
+    if given["plot"] is not None:
+        raise UsageError("--plot shows one table", remedy="name one input, or see `spgraph report`")
     read = replace(read_options_of(given), parallel=problem.parallel)
     inputs = [each for text in given["arguments"] for each in find_inputs(text, read)]
     offsets, exports = given.get("offsets", "auto"), exports_of(given)

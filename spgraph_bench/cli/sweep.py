@@ -577,8 +577,8 @@ def _show_estimates(plan: Plan, found: Sequence[Any]) -> None:
         if each.error:
             out(f"will not run: {each.block.title}: {each.error}")
         for why, keys in each.refused.items():
-            names = dict.fromkeys(key.partition("/")[0] for key in keys)
-            reasons.setdefault((", ".join(names), why), []).append(each.block.title)
+            skipped = ", ".join(dict.fromkeys(key.partition("/")[0] for key in keys))
+            reasons.setdefault((skipped, why), []).append(each.block.title)
     for (names, why), titles in reasons.items():
         some = ", ".join(titles[:3]) + (f" and {len(titles) - 3} more" if len(titles) > 3 else "")
         out(f"will skip {names}: {' '.join(why.split())} ({some})")
