@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_modules import Module, modules
+from kernel_modules import Module, modules, of_validators
 
 from spgraph_bench.errors import DeviceError
 from spgraph_bench.paths import cache_dir, cuda_dir
@@ -230,10 +230,10 @@ def main() -> int:
     if arguments.all:
         noted = modules(with_extremes=True)
     there = sources()
-    # Sources that no variant compiled (measure/clock.cu) are compiled with the types they are by themselves.
-    found = {m for m in noted.compiled if m.source in there}
+    # Sources that neither variants nor validators compile (measure/clock.cu) need no types.
+    found = {m for m in noted.compiled | of_validators() if m.source in there}
     alone = {Module(s, ()) for s in there - {m.source for m in found}}
-    found, usual = found | alone, usual | alone
+    found, usual = found | alone, usual | of_validators() | alone
     found = {m for m in found if arguments.source in m.source}
     todo = plan(found, archs, arguments.all)
     order = sorted(todo, key=lambda m: (-len(todo[m]), m))  # long ones first

@@ -6,8 +6,9 @@
 A place is what is between ``<!-- numbers: NAME ARGUMENTS -->`` and ``<!-- end -->``; the functions
 decorated with ``@place`` below write them. Only whole records are taken: ok, sampled to the end, with an
 interval (6 samples or more); what has none is shown as "-". A number gets the mark † where a kernel of
-its record has other tokens by now (comments and layout do not count), or where the record does not say
-which kernel it was. A mark too many is no error: it goes when the script is run.
+its record has other tokens by now, or where the record does not say which kernel it was. Comments and layout do
+not count, nor do changes that left the machine code as it was (results/same_code.toml). A mark too many is no
+error: it goes when the script is run.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from spgraph_bench.toolchain.modules import kernel_tokens
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "h200"
+SAME_CODE = ROOT / "results" / "same_code.toml"
 READING_ORDER = ROOT / "cuda" / "reading_order.toml"
 MARK = "†"
 PLACE = re.compile(r"(<!-- numbers: ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -87,11 +89,26 @@ def _tokens(source: str) -> str:
         return ""
 
 
+@functools.cache
+def _same_code() -> dict[tuple[str, str], str]:
+    """Of a source and its tokens before a change that left its machine code as it was, the tokens after it."""
+    changes = tomllib.loads(SAME_CODE.read_text(encoding="utf-8"))
+    return {(source, before): after for pairs in changes.values() for source, (before, after) in pairs.items()}
+
+
+def _is_another(source: str, tokens: str) -> bool:
+    now, seen = _tokens(source), set()
+    while tokens != now and tokens not in seen:
+        seen.add(tokens)
+        tokens = _same_code().get((source, tokens), tokens)
+    return tokens != now
+
+
 def changed(record: Record) -> bool:
     """Whether a kernel of it is another one now, or it does not say which it was. Libraries have none."""
     if record.library:
         return False
-    return not record.modules or any(_tokens(str(m["source"])) != m["tokens"] for m in record.modules)
+    return not record.modules or any(_is_another(str(m["source"]), m["tokens"]) for m in record.modules)
 
 
 def marked(text: str, *of: Record | None) -> str:

@@ -23,9 +23,10 @@ from spgraph_bench.recipes import make
 from spgraph_bench.runner.assembly import generated_matrix
 from spgraph_bench.runner.prepare import prepare
 from spgraph_bench.stats import row_stats
+from spgraph_bench.validate import kernels
 from spgraph_bench.variants import Variant, variants
 
-__all__ = ["Module", "NotingDevice", "extremes", "modules"]
+__all__ = ["Module", "NotingDevice", "extremes", "modules", "of_validators"]
 
 MATRICES = ("poisson2d:n=150", "rmat:scale=8", "rmat:scale=8,values=integers", "blocks:n=20")
 """Enough for every choice that kernels make by themselves: dia compiles diagonals in from 100,000 entries on,
@@ -253,11 +254,17 @@ def modules(with_extremes: bool = False, only: Callable[[Variant], bool] = lambd
     return device
 
 
+def of_validators() -> set[Module]:
+    """What validators of answers compile."""
+    asked = [pair for name, problem in problems().items() for dtype in problem.dtypes for pair in kernels(name, dtype)]
+    return {Module(source, tuple(sorted(defines.items()))) for source, defines in asked}
+
+
 def main() -> None:
-    device = modules(with_extremes=True)
-    for module in sorted(device.compiled):
+    found = modules(with_extremes=True).compiled | of_validators()
+    for module in sorted(found):
         print(module.label)
-    print(f"{len(device.compiled)} modules")
+    print(f"{len(found)} modules")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,8 @@ class Parameter:
     check: Callable[[Any], Any] | None = None
     """For text with rules of its own: raises UsageError where it cannot be."""
     kind: type | None = None
+    macro: str = ""
+    """The name of the ``-D`` that the kernels of a variant get its value as: "SPG_AHEAD"."""
     vertex: bool = False
     """A vertex: on the command line as the input calls it, here its number, which counts from 0."""
 

@@ -69,6 +69,29 @@ def test_only_whole_records_are_taken() -> None:
     assert not numbers.whole(dataclasses.replace(_record(), status="wrong"))
 
 
+def test_a_number_whose_kernel_changed_but_for_its_machine_code_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, other = "spmv/csr_scalar.cu", "spmv/csr_vector.cu"
+    [module] = _record().modules
+    first = dataclasses.replace(_record(), modules=({**module, "tokens": "1" * 64},))
+    chain = {(source, "1" * 64): "2" * 64, (source, "2" * 64): module["tokens"]}
+    for known, marked in (
+        (chain, False),
+        ({(other, k): v for (_, k), v in chain.items()}, True),
+        ({(source, "1" * 64): "2" * 64}, True),
+        ({(source, "1" * 64): "2" * 64, (source, "2" * 64): "1" * 64}, True),
+    ):
+        monkeypatch.setattr(numbers, "_same_code", lambda known=known: known)
+        assert numbers.changed(first) == marked
+
+
+def test_the_changes_that_left_machine_code_alone_are_of_sources_and_tokens() -> None:
+    changes = numbers.tomllib.loads(numbers.SAME_CODE.read_text(encoding="utf-8"))
+    for source, pair in ((s, p) for pairs in changes.values() for s, p in pairs.items()):
+        assert re.fullmatch(r"\w+/\w+\.cu", source)
+        assert [re.fullmatch("[0-9a-f]{64}", tokens) is not None for tokens in pair] == [True, True]
+        assert pair[0] != pair[1]
+
+
 def test_a_number_whose_kernel_changed_is_marked() -> None:
     now = _record()
     assert numbers.shown(now) == "1.000"

@@ -36,7 +36,8 @@ def compiled() -> None:
 
 
 def kernel(device: HostDevice, file: str, name: str, **defines: str) -> Any:
-    return device.compile(str(KERNELS / f"host_{file}.cu"), defines).kernel(name)
+    types = {"SPG_VALUE": "float", "SPG_OFFSET": "int"}
+    return device.compile(str(KERNELS / f"host_{file}.cu"), {**types, **defines}).kernel(name)
 
 
 @pytest.fixture(params=SEEDS)
@@ -731,6 +732,7 @@ def test_fixtures_are_cuda(tmp_path: Path) -> None:
     def compile_with_nvcc(file: Path) -> str:
         relocatable = ["-rdc=true"] if uses_device_launch(str(file)) else []
         command = ["nvcc", "-cubin", "-arch=sm_90", *relocatable, f"-I{cuda_dir()}", str(file)]
+        command += ["-DSPG_VALUE=float", "-DSPG_OFFSET=int"]
         done = subprocess.run(
             [*command, "-o", str(tmp_path / f"{file.stem}.cubin")], capture_output=True, text=True, timeout=120
         )

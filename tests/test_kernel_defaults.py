@@ -1,141 +1,118 @@
-"""What a kernel takes for itself where the host passes no -D is what the host, and so the record, says it has.
-
-``changed`` and ``differing`` (variants/defines.py) omit what is at its default, which the kernel has too. Here
-every variant is prepared on a device that only takes notes, and each macro omitted is compared with the kernel's own.
-"""
+"""A parameter of a kernel has one default, the host's: kernels have none of their own, and get each -D every time."""
 
 from __future__ import annotations
 
-import functools
-import importlib.util
+import importlib
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from spgraph_bench.errors import SpgraphError
+from spgraph_bench.device import open_device
+from spgraph_bench.errors import CompileError
+from spgraph_bench.formats import get_format
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import cuda_dir
-from spgraph_bench.toolchain.cxx import find_compiler
-from spgraph_bench.variants import Variant, variants
+from spgraph_bench.recipes import make
+from spgraph_bench.runner.prepare import described_modules, prepare
+from spgraph_bench.toolchain.modules import source_files, tokens
+from spgraph_bench.variants import Variant, get_variant, variants
 
-SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
-
-
-def _kernel_modules() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("kernel_modules_of_defaults", SCRIPTS / "kernel_modules.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+KERNELS = [p for p in sorted(cuda_dir().rglob("*.cu*")) if p.relative_to(cuda_dir()).parts[0] != "host"]
+TYPES = {"SPG_VALUE": "float", "SPG_OFFSET": "int"}
 
 
-def _value(text: str, value_bytes: int) -> Any:
-    """A C expression of numbers, sizeof(value_t) and one conditional, as Python computes it."""
-    text = text.replace("(int)", "").replace("sizeof(value_t)", str(value_bytes)).strip()
-    if match := re.fullmatch(r"\((.+?) \? (.+?) : (.+?)\)", text):
-        text = f"({match[2]} if {match[1]} else {match[3]})"
-    return eval(text.replace("/", "//"), {"__builtins__": {}})
+def own_defaults(text: str) -> list[str]:
+    """The macros that `text` defines where the compiler was given no such one."""
+    guard = re.compile(r"^[ \t]*#[ \t]*(?:ifndef[ \t]+|if[ \t]+!defined[ \t(]+)(SPG_\w+)", re.M)
+    found = []
+    for match in guard.finditer(text):
+        inside = text[match.end() :].partition("#endif")[0]
+        if re.search(rf"^[ \t]*#[ \t]*define[ \t]+{match[1]}\b", inside, re.M):
+            found.append(match[1])
+    return found
 
 
-@functools.cache
-def _defaults(cuda: Path, source: str, names: tuple[str, ...], value_bytes: int) -> dict[str, Any]:
-    """What the preprocessor makes of the macros `names` at the end of `source`, where none was given."""
-    compiler = find_compiler()
-    assert compiler is not None
-    asked = "".join(f"told_{name} {name}\n" for name in names)
-    value = "float" if value_bytes == 4 else "double"
-    done = subprocess.run(
-        [
-            *compiler,
-            "-std=c++17",
-            "-E",
-            "-P",
-            "-DSPG_HOST",
-            f"-DSPG_VALUE={value}",
-            f"-I{cuda}",
-            f"-I{cuda}/host/include",
-            "-x",
-            "c++",
-            "-",
-        ],
-        input=f'#include "{source}"\n{asked}',
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    told = re.findall(r"^told_(\w+) (.+)$", done.stdout, re.MULTILINE)
-    return {name: _value(text, value_bytes) for name, text in told if text != name}
+@pytest.mark.parametrize("path", KERNELS, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_no_kernel_file_has_defaults_of_its_own(path: Path) -> None:
+    assert own_defaults(path.read_text(encoding="utf-8")) == []
 
 
-class _Notes:
-    """What the host left to the kernels while one variant was prepared."""
-
-    def __init__(self) -> None:
-        self.left: list[tuple[str, Mapping[str, Any], str]] = []
-
-    def changed(self, params: Mapping[str, Any], tunables: Mapping[str, Any], **names: str) -> dict[str, str]:
-        passed = {m: str(params[t]) for m, t in names.items() if params[t] != tunables[t].default}
-        self.left += [(m, params, t) for m, t in names.items() if m not in passed]
-        return passed
-
-    def differing(self, defaults: Mapping[str, int], **macros: int) -> dict[str, str]:
-        passed = {name: str(value) for name, value in macros.items() if value != defaults[name]}
-        self.left += [(name, macros, name) for name in macros if name not in passed]
-        return passed
+def test_a_default_in_a_kernel_file_is_found() -> None:
+    assert own_defaults("#ifndef SPG_AHEAD\n#define SPG_AHEAD 6\n#endif\n") == ["SPG_AHEAD"]
+    assert own_defaults("#if !defined(SPG_AHEAD)\n# define SPG_AHEAD 6 // slots\n#endif\n") == ["SPG_AHEAD"]
+    assert own_defaults("#ifndef SPG_AHEAD\n#ifdef SPG_B\n#define SPG_AHEAD 1\n#endif\n#endif\n") == ["SPG_AHEAD"]
+    assert own_defaults('#ifndef SPG_AHEAD\n#error "no"\n#endif\n#define SPG_TILE SPG_AHEAD\n') == []
 
 
-def _disagreements(chosen: list[Variant], cuda: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    script, notes = _kernel_modules(), _Notes()
-    for name, module in list(sys.modules.items()):
-        if name.startswith("spgraph_bench.variants."):
-            for function in ("changed", "differing"):
-                if hasattr(module, function):
-                    monkeypatch.setattr(module, function, getattr(notes, function))
-    found: set[str] = set()
-    for variant in chosen:
-        for matrix, options in script._cases(variant):
-            for dtype in variant.dtypes:
-                notes.left.clear()
-                try:
-                    script._prepared(script.NotingDevice(), variant, matrix, dtype, "int32", options, {})
-                except SpgraphError:
-                    continue
-                names = tuple(sorted({macro for macro, _, _ in notes.left}))
-                own = _defaults(cuda, str(variant.source), names, np.dtype(dtype).itemsize)
-                for macro, values, name in notes.left:
-                    if own.get(macro) != values[name]:
-                        found.add(f"{variant.name}, {dtype}: {macro} is {own.get(macro)}, the host says {values[name]}")
-    return sorted(found)
+def _tuned() -> Iterator[Any]:
+    for v in variants():
+        for name, tunable in v.tunables.items():
+            if tunable.macro:
+                yield pytest.param(v, tunable, id=f"{v.problem}-{v.name}-{name}")
 
 
-def test_a_kernels_own_defaults_are_those_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = [v for v in variants() if v.source is not None]
-    assert _disagreements(chosen, cuda_dir(), monkeypatch) == []
+@pytest.mark.parametrize(("variant", "tunable"), list(_tuned()))
+def test_a_macro_is_one_of_its_kernels_source(variant: Variant, tunable: Parameter) -> None:
+    assert variant.source is not None
+    files = source_files(cuda_dir() / variant.source, [cuda_dir()])
+    assert any(tunable.macro in tokens(f.read_text(encoding="utf-8")) for f in files)
 
 
 @pytest.mark.parametrize(
-    ("file", "before", "after", "variant"),
+    ("source", "defines", "said"),
     [
-        ("spmv/ell_row.cuh", "#define SPG_AHEAD 6", "#define SPG_AHEAD 2", "ell"),
-        ("spmv/adaptive.cuh", "#define SPG_THREADS 1024", "#define SPG_THREADS 2048", "csr-adaptive"),
+        ("spmv/ell.cu", TYPES, "SPG_AHEAD"),
+        ("spmv/csr_adaptive.cu", {**TYPES, "SPG_BLOCK": "128", "SPG_TILE": "512", "SPG_DEPTH": "2"}, "SPG_THREADS"),
+        ("spmv/csr_scalar.cu", {"SPG_VALUE": "float"}, "offset_t"),
+        ("spmv/csr_scalar.cu", {"SPG_OFFSET": "int"}, "value_t"),
     ],
 )
-def test_a_default_changed_in_the_kernel_alone_is_found(
-    file: str, before: str, after: str, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy = tmp_path / "cuda"
-    shutil.copytree(cuda_dir(), copy)
-    text = (copy / file).read_text()
-    assert text.count(before) == 1
-    (copy / file).write_text(text.replace(before, after))
-    chosen = [v for v in variants("spmv") if v.name == variant]
-    assert _disagreements(chosen, copy, monkeypatch)
+def test_a_kernel_compiled_without_a_macro_is_an_error(source: str, defines: dict[str, str], said: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        open_device("host").compile(source, defines)
+    assert said in caught.value.cause
+    assert str(caught.value.place).startswith(("spmv/", "common/"))
+
+
+def _prepared(name: str, **params: Any) -> Any:
+    variant, csr, dtype = get_variant("spmv", name), make("poisson2d:n=8").csr, np.dtype("float32")
+    packed = get_format(variant.format).pack(csr, dtype)
+    inputs = {"x": np.ones(csr.cols, dtype)}
+    return prepare(open_device("host"), variant, packed, inputs, {"y": ((csr.rows,), dtype)}, params).job
+
+
+@pytest.mark.parametrize(("params", "passed"), [({}, "-DSPG_AHEAD=6"), ({"ahead": 2}, "-DSPG_AHEAD=2")])
+def test_what_the_record_says_is_what_the_kernel_got(params: dict[str, Any], passed: str) -> None:
+    job = _prepared("ell", **params)
+    assert f"-DSPG_AHEAD={job.params['ahead']}" == passed
+    (module,) = described_modules(job)
+    assert passed in module["options"]
+
+
+def test_a_kernel_is_not_compiled_before_its_tunables_are_decided() -> None:
+    job = _prepared("ell")
+    job.params["ahead"] = "auto"
+    with pytest.raises(ValueError, match="SPG_AHEAD must be decided"):
+        job.kernel("ell", SPG_BLOCK=512)
+    assert job.kernel("ell", SPG_BLOCK=512, SPG_AHEAD=6)
+
+
+@pytest.mark.parametrize(
+    ("module", "constant", "file", "macro"),
+    [
+        ("variants.sssp.kernels", "_SPARE", "graph/relax.cuh", "SPG_SPARE"),
+        ("variants.quadtree.kernels", "_FINISH", "quadtree/hybrid.cu", "SPG_FINISH"),
+        ("variants.refine.kernels", "_WARPS", "refine/level.cuh", "SPG_LEVEL_WARPS"),
+        ("variants.bfs.kernels", "_NEAR", "graph/one_block.cuh", "SPG_NEAR"),
+        ("variants.launch.kernels", "_BLOCK", "launch/task.cuh", "SPG_TASK_BLOCK"),
+    ],
+)
+def test_constants_of_host_and_kernel_agree(module: str, constant: str, file: str, macro: str) -> None:
+    value = getattr(importlib.import_module(f"spgraph_bench.{module}"), constant)
+    match = re.search(rf"^#define {macro} ([^/\n]+)", (cuda_dir() / file).read_text(encoding="utf-8"), re.M)
+    assert match is not None
+    assert eval(match[1], {"__builtins__": {}}) == value

@@ -169,7 +169,7 @@ def _rows_of(device: HostDevice, a: CSR) -> Any:
     val = device.upload(a.values.astype(np.float32))
     x, y = device.upload(np.ones(a.cols, np.float32)), device.upload(np.zeros(a.rows, np.float32))
     row_ptr, col = device.upload(a.row_ptr.astype(np.int32)), device.upload(a.col_idx)
-    module = device.compile("spmv/csr_scalar.cu")
+    module = device.compile("spmv/csr_scalar.cu", {"SPG_VALUE": "float", "SPG_OFFSET": "int"})
     return module.kernel("csr_scalar").bind(a.rows // 128, 128, np.int32(a.rows), row_ptr, col, val, x, y)
 
 

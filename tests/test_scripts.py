@@ -170,6 +170,46 @@ def test_new_spills_and_blocks_too_large_for_their_registers_fail(monkeypatch: p
     assert "needs 80 registers, 64 are left for each of 1024 threads" in fault
 
 
+KERNEL = """#ifndef SPG_N
+#error "no"
+#endif
+extern "C" __global__ void k(float* y) { y[threadIdx.x] *= SPG_N; }
+"""
+
+
+def _same(tmp_path: Path, before: str, after: str, *, n: int = 3) -> bool:
+    script: Any = _script("same_code")
+    trees = []
+    for name, text in (("before", before), ("after", after)):
+        folder = tmp_path / name / "cuda"
+        folder.mkdir(parents=True)
+        (folder / "k.cu").write_text(text)
+        trees.append(script.Tree(folder, tmp_path / name / "bare"))
+    old, new = (("k.cu", (("SPG_N", str(value)),), "k") for value in (3, n))
+    return bool(script.same(*trees, old, new, {"k.cu": {"k"}}))
+
+
+def test_code_is_the_same_where_the_preprocessor_leaves_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_script("same_code").Tree, "kernels", lambda *_: pytest.fail("nvcc was run"))
+    after = "// faster\n#define MANY SPG_N\n" + KERNEL.replace("= SPG_N", "=\nMANY")
+    assert _same(tmp_path, KERNEL, after)
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
+@pytest.mark.parametrize(
+    ("after", "n", "alike"),
+    [
+        ("__device__ int n() { return SPG_N; }\n" + KERNEL.replace("= SPG_N", "= n()"), 3, True),
+        (KERNEL, 4, False),
+        (KERNEL.replace("y[threadIdx.x]", "*y"), 3, False),
+    ],
+)
+def test_machine_code_is_compared(after: str, n: int, alike: bool, tmp_path: Path) -> None:
+    assert _same(tmp_path, KERNEL, after, n=n) == alike
+
+
 def test_each_known_spill_has_a_reason_and_a_kernel() -> None:
     script: Any = _script("compile_all")
     text = "".join(p.read_text() for p in script.cuda_dir().rglob("*.cu*"))

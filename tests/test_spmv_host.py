@@ -37,6 +37,7 @@ from spgraph_bench.variants.spmv.gathers import scattered
 SPMV = get_problem("spmv")
 VARIANTS = variants("spmv")
 HUGE = 64_000_000
+FLOAT = {"SPG_VALUE": "float", "SPG_OFFSET": "int"}
 
 
 @functools.cache
@@ -302,7 +303,8 @@ def test_csr_segmented_with_as_many_rows_as_there_can_be(tmp_path: Path, launche
     col, val = np.arange(nnz, dtype=np.int32) % 7, 1 + np.arange(nnz, dtype=np.float32) % 5
     x = np.arange(1, 8, dtype=np.float32)
     device = open_device("host")
-    module = device.compile("spmv/csr_segmented.cu", {"SPG_ONE_LAUNCH": "1"} if launches == 1 else {})
+    defines = {**FLOAT, "SPG_STEPS": str(tile // 32), "SPG_BLOCK": "256", "SPG_PER_SM": "2048"}
+    module = device.compile("spmv/csr_segmented.cu", defines | ({"SPG_ONE_LAUNCH": "1"} if launches == 1 else {}))
     tiles = -(-nnz // tile)
     tile_row = device.empty(tiles + 1, np.int32)
     offsets, sums = (SimpleNamespace(ptr=a.ctypes.data, dtype=a.dtype) for a in (row_ptr, y))
@@ -466,7 +468,7 @@ def _broken(device: Device, source: str, name: str) -> CheckResult:
 
 
 def test_a_grid_of_no_blocks_is_not_launched(device: Device) -> None:
-    kernel = device.compile("spmv/csr_scalar.cu", {}).kernel("csr_scalar")
+    kernel = device.compile("spmv/csr_scalar.cu", FLOAT).kernel("csr_scalar")
     args = (np.int32(5), None, None, None, None, None)  # a launch would read from nowhere
     kernel(0, 32, *args)
     kernel.bind((4, 0), 32, *args, cooperative=True)()
@@ -689,7 +691,8 @@ def test_the_row_block_table_shares_rows_and_entries(lengths: list[int]) -> None
     blocks = -(-int(cost[-1]) // tile)
     device = open_device("host")
     block_row, entry, reaches_in = (device.empty(blocks + 1, np.int32) for _ in range(3))
-    table = device.compile("spmv/csr_adaptive.cu", {"SPG_TILE": str(tile)}).kernel("csr_adaptive_table")
+    defines = {**FLOAT, "SPG_TILE": str(tile), "SPG_BLOCK": "128", "SPG_THREADS": "1024", "SPG_DEPTH": "2"}
+    table = device.compile("spmv/csr_adaptive.cu", defines).kernel("csr_adaptive_table")
     table(1, 1024, np.int32(rows), np.int32(blocks), device.upload(row_ptr), block_row, entry, reaches_in)
     first = device.download(block_row)
     assert first[-1] == rows

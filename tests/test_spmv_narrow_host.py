@@ -224,7 +224,10 @@ def test_the_farthest_diagonals_of_bits() -> None:
     device = open_device("host")
     far = 2**31 - 40
     for slices in (1, 2, 4):
-        module = device.compile("spmv/pattern_dia.cu", {"SPG_SLICES": str(slices)})
+        module = device.compile(
+            "spmv/pattern_dia.cu",
+            {"SPG_VALUE": "float", "SPG_OFFSET": "int", "SPG_AHEAD": "8", "SPG_SLICES": str(slices)},
+        )
         x = np.arange(1, 129, dtype=np.float32)
         diag = np.array([-far, -70, 0, far], np.int32)
         mask = np.zeros((4, 4), np.uint32)

@@ -13,7 +13,7 @@
 #include "faults.cuh"
 
 #ifndef SPG_LENGTH
-#define SPG_LENGTH value_t
+#error "the validator defines SPG_LENGTH"
 #endif
 typedef SPG_LENGTH length_t;
 

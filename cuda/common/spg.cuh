@@ -43,13 +43,11 @@ __device__ __forceinline__ long long spg_nanoseconds()
 #define SPG_RESIDENT(threads) ((threads) < 1536 ? (threads) : 1536)
 #endif
 
-#ifndef SPG_VALUE
-#define SPG_VALUE float
-#endif
-#ifndef SPG_OFFSET
-#define SPG_OFFSET int
-#endif
-
+// Values and row offsets have the types that the host chooses with -D; a file compiled without has neither.
+#ifdef SPG_VALUE
 typedef SPG_VALUE value_t;
+#endif
 typedef int index_t;
+#ifdef SPG_OFFSET
 typedef SPG_OFFSET offset_t;
+#endif

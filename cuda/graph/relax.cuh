@@ -13,9 +13,7 @@
 #include "levels.cuh"
 
 #define SPG_SPARE 8448       // places of a queue beyond one per vertex: a block alone may queue some vertices twice
-#ifndef SPG_STEPS
 #define SPG_STEPS 3          // edges that a lane relaxes at once
-#endif
 #define SPG_SPLIT 4          // entries of the far pile that a thread takes at once
 
 // Counters take turns by three: one is read, one is written, one is cleared. So one barrier a phase is enough.

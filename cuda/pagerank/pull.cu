@@ -12,9 +12,6 @@
 // Loses    on small graphs, where the table's look-ups and the barriers take longer than the edges.
 // Idea     Page and others, 1999; the division of work by Greathouse and Daga, SC 2014, and Merrill and Garland, PPoPP
 //          2016.
-#ifndef SPG_DEPTH
-#define SPG_DEPTH 1
-#endif
 #include "../spmv/adaptive.cuh"
 #include "power.cuh"
 

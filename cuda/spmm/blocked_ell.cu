@@ -18,23 +18,10 @@
 
 #include "../common/spg.cuh"
 
-#ifndef SPG_SIDE
-#define SPG_SIDE 16
-#endif
-#ifndef SPG_FRAGMENTS
-#define SPG_FRAGMENTS 2
-#endif
-#ifndef SPG_WARPS
-#define SPG_WARPS 4
-#endif
-#ifndef SPG_WIDE_X  // rows (columns) of X begin at multiples of 16 bytes
-#define SPG_WIDE_X 0
-#endif
-#ifndef SPG_WIDE_Y  // rows (columns) of Y begin at multiples of 32 bytes
-#define SPG_WIDE_Y 0
-#endif
-#ifndef SPG_COLUMN_MAJOR
-#define SPG_COLUMN_MAJOR 0
+// SPG_WIDE_X: rows (columns) of X begin at multiples of 16 bytes; SPG_WIDE_Y: those of Y at multiples of 32.
+#if !defined(SPG_SIDE) || !defined(SPG_FRAGMENTS) || !defined(SPG_WARPS) || !defined(SPG_WIDE_X) || \
+    !defined(SPG_WIDE_Y) || !defined(SPG_COLUMN_MAJOR)
+#error "the host function defines SPG_SIDE, SPG_FRAGMENTS, SPG_WARPS, SPG_WIDE_X, SPG_WIDE_Y and SPG_COLUMN_MAJOR"
 #endif
 #define SPG_HALVES (SPG_SIDE / 16)
 #define SPG_WIDTH (16 * SPG_FRAGMENTS)

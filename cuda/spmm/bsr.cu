@@ -13,11 +13,8 @@
 #include "dense.cuh"
 #include "transpose.cuh"
 
-#ifndef SPG_BLOCK_ROWS
-#define SPG_BLOCK_ROWS 3
-#endif
-#ifndef SPG_BLOCK_COLS
-#define SPG_BLOCK_COLS 3
+#if !defined(SPG_BLOCK_ROWS) || !defined(SPG_BLOCK_COLS)
+#error "the host function defines SPG_BLOCK_ROWS and SPG_BLOCK_COLS"
 #endif
 
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)

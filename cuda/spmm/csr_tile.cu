@@ -16,7 +16,7 @@
 #include "transpose.cuh"
 
 #ifndef SPG_ITEMS
-#define SPG_ITEMS 32
+#error "the host function defines SPG_ITEMS"
 #endif
 #define SPG_TEAMS (SPG_BLOCK / SPG_LANES)
 #define SPG_STAGED (SPG_TEAMS * SPG_ITEMS)

@@ -8,18 +8,9 @@
 #pragma once
 #include "../common/stream.cuh"
 
-#ifndef SPG_VEC
-#define SPG_VEC (16 / (int)sizeof(value_t))
-#endif
-#ifndef SPG_LANES
-#define SPG_LANES 8
-#endif
-#ifndef SPG_VECS
-#define SPG_VECS 1
-#endif
-#ifndef SPG_BLOCK
-// Threads. Told to expect one block at least, ptxas keeps loads together for which it otherwise saves registers.
-#define SPG_BLOCK 256
+// SPG_BLOCK: told to expect one block at least, ptxas keeps loads together for which it otherwise saves registers.
+#if !defined(SPG_VEC) || !defined(SPG_LANES) || !defined(SPG_VECS) || !defined(SPG_BLOCK)
+#error "the host function defines SPG_VEC, SPG_LANES, SPG_VECS and SPG_BLOCK"
 #endif
 #define SPG_TILE_K (SPG_VEC * SPG_LANES * SPG_VECS)
 // Rows of X on their way at a time: some eight loads a thread, without spilling.

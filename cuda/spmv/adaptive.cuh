@@ -14,15 +14,10 @@
 #include "../common/prefetch.cuh"
 #include "quad.cuh"
 
-#ifndef SPG_TILE
-#define SPG_TILE (8192 / (int)sizeof(value_t))  // products of 13 kB a block: L1, which gathers need, gets what is left
-#endif
-#ifndef SPG_BLOCK
-#define SPG_BLOCK 128
-#endif
-// Threads on an SM that the compiler leaves registers for.
-#ifndef SPG_THREADS
-#define SPG_THREADS 1024
+// SPG_THREADS: threads on an SM that the compiler leaves registers for. SPG_DEPTH: quads that a thread works on at a
+// time, at most. If more than one, it asks for as many ahead; with one it does with the fewest registers.
+#if !defined(SPG_TILE) || !defined(SPG_BLOCK) || !defined(SPG_THREADS) || !defined(SPG_DEPTH)
+#error "the host function defines SPG_TILE, SPG_BLOCK, SPG_THREADS and SPG_DEPTH"
 #endif
 #define SPG_ADAPTIVE_BOUNDS __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_THREADS) / SPG_BLOCK)
 // A longer row is cut where it leaves its block. Shared memory must hold a whole row of this length besides.
@@ -35,11 +30,6 @@
 // neighbouring threads walk in step, out of each other's banks.
 #define PLACE(i) ((i) + ((i) >> 5))
 
-// Quads that a thread works on at a time, at most. If more than one, it asks for as many ahead; with one it does
-// with the fewest registers.
-#ifndef SPG_DEPTH
-#define SPG_DEPTH 2
-#endif
 // What differs is how an entry is read. A kernel file gives a type with
 //   quad                          what is read of four neighbouring entries; its member value_quad p is for products
 //   quad load(long long e)        reads entries e .. e + 3, as data that is read once; e is a multiple of 4

@@ -14,9 +14,9 @@
 //          finds its row by a 16-bit position instead of carrying its row along.
 #include "quad.cuh"
 
-// Quads that a thread of the multiply kernel has in flight, less one.
+// SPG_STAGES: quads that a thread of the multiply kernel has in flight, less one.
 #ifndef SPG_STAGES
-#define SPG_STAGES 4
+#error "the host function defines SPG_STAGES"
 #endif
 // Why two kernels.
 // What a gather of x costs on a matrix without locality is not bytes of DRAM but sectors of L2: each of the

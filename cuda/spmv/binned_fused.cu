@@ -16,16 +16,10 @@
 #include "quad.cuh"
 #include "../common/ordered.cuh"
 
-// Quads that a multiplying thread has in flight, less one.
-#ifndef SPG_STAGES
-#define SPG_STAGES 4
-#endif
-#ifndef SPG_BLOCK
-#define SPG_BLOCK 1024
-#endif
-// Quads that an adding thread loads at once. Of 8-byte values two fit into the registers of 1,024 threads, not three.
-#ifndef SPG_DEPTH
-#define SPG_DEPTH (sizeof(value_t) == 8 ? 2 : 3)
+// SPG_STAGES: quads that a multiplying thread has in flight, less one; SPG_DEPTH: those that an adding thread loads at
+// once.
+#if !defined(SPG_STAGES) || !defined(SPG_BLOCK) || !defined(SPG_DEPTH)
+#error "the host function defines SPG_STAGES, SPG_BLOCK and SPG_DEPTH"
 #endif
 
 // Loads and copies of what is read once: the L2 gives it up first.

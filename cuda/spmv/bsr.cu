@@ -9,11 +9,8 @@
 // Idea     Im and Yelick, "Optimizing sparse matrix computations for register reuse in SPARSITY", ICCS 2001.
 #include "../common/stream.cuh"
 
-#ifndef SPG_ROWS
-#define SPG_ROWS 3
-#endif
-#ifndef SPG_COLS
-#define SPG_COLS 3
+#if !defined(SPG_ROWS) || !defined(SPG_COLS)
+#error "the host function defines SPG_ROWS and SPG_COLS"
 #endif
 
 // Blocks of which columns and values are asked for at once, and then all of their x.

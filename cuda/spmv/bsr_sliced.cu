@@ -14,24 +14,11 @@
 //          Comput. 2014); places by ballot instead of padding.
 #include "../common/stream.cuh"
 
-#ifndef SPG_ROWS
-#define SPG_ROWS 3
-#endif
-#ifndef SPG_COLS
-#define SPG_COLS 3
-#endif
-#ifndef SPG_BLOCK
-#define SPG_BLOCK 64
-#endif
-#ifndef SPG_AHEAD
-#define SPG_AHEAD 1
-#endif
-// Types of a column within its slice and of the length of a block row: as short as the matrix allows.
-#ifndef SPG_COLUMN
-#define SPG_COLUMN unsigned short
-#endif
-#ifndef SPG_LENGTH
-#define SPG_LENGTH unsigned char
+// SPG_COLUMN, SPG_LENGTH: types of a column within its slice and of the length of a block row, as short as the matrix
+// allows.
+#if !defined(SPG_ROWS) || !defined(SPG_COLS) || !defined(SPG_BLOCK) || !defined(SPG_AHEAD) || !defined(SPG_COLUMN) || \
+    !defined(SPG_LENGTH)
+#error "the host function defines SPG_ROWS, SPG_COLS, SPG_BLOCK, SPG_AHEAD, SPG_COLUMN and SPG_LENGTH"
 #endif
 
 // Order within a slice of blocks of SPG_ROWS x SPG_COLS. Blocks are stored by their place k in their block row, then by

@@ -11,15 +11,6 @@
 // Idea     Kourtis, Goumas, Koziris, "Optimizing sparse matrix-vector multiplication using index and value
 //          compression", Computing Frontiers 2008; a base per group as in Monakov and Avetisyan's blocks.
 #include "values.cuh"
-// 48 registers: where this format fits, gathers are local, and more warps do better. Two quads of values of 8 bytes,
-// their x and two quads more need 64.
-#ifndef SPG_THREADS
-#ifdef SPG_ONE_VALUE
-#define SPG_THREADS 1280
-#else
-#define SPG_THREADS (sizeof(value_t) == 8 ? 1024 : 1280)
-#endif
-#endif
 #include "adaptive.cuh"
 
 // The group of entry e. A shift: a division would see to negative e, too, ahead of each load.

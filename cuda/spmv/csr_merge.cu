@@ -15,11 +15,9 @@
 // Idea     Merrill and Garland, "Merge-based parallel sparse matrix-vector multiplication", SC 2016.
 #include "../common/spg.cuh"
 
-#ifndef SPG_BLOCK
-#define SPG_BLOCK 256
-#endif
-#ifndef SPG_ITEMS
-#define SPG_ITEMS 7  // odd: threads that walk shared memory in step stay in different banks
+// SPG_ITEMS is odd: threads that walk shared memory in step stay in different banks.
+#if !defined(SPG_BLOCK) || !defined(SPG_ITEMS)
+#error "the host function defines SPG_BLOCK and SPG_ITEMS"
 #endif
 #define TILE (SPG_BLOCK * SPG_ITEMS)
 #define BEYOND (TILE + 1)  // the end of a row that goes on in the next tile

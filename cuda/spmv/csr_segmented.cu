@@ -19,15 +19,9 @@
 #include "../common/scan.cuh"
 #endif
 
-#ifndef SPG_STEPS
-#define SPG_STEPS 4
-#endif
-#ifndef SPG_BLOCK
-#define SPG_BLOCK 256
-#endif
-// Threads on an SM that the compiler leaves registers for.
-#ifndef SPG_PER_SM
-#define SPG_PER_SM 2048
+// SPG_PER_SM: threads on an SM that the compiler leaves registers for.
+#if !defined(SPG_STEPS) || !defined(SPG_BLOCK) || !defined(SPG_PER_SM)
+#error "the host function defines SPG_STEPS, SPG_BLOCK and SPG_PER_SM"
 #endif
 #define TILE (32 * SPG_STEPS)
 // Where more rows begin in a tile, nearly all are empty: the row of each entry is searched for, instead of looking at

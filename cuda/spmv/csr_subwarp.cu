@@ -13,21 +13,9 @@
 #include "../common/spg.cuh"
 #include "quad.cuh"
 
-#ifndef SPG_THREADS
-#define SPG_THREADS 8
-#endif
-#ifndef SPG_ROWS
-#define SPG_ROWS 1
-#endif
-#ifndef SPG_QUADS
-#define SPG_QUADS 1
-#endif
-#ifndef SPG_BLOCK
-#define SPG_BLOCK 256
-#endif
-// Threads on an SM that the compiler leaves registers for.
-#ifndef SPG_PER_SM
-#define SPG_PER_SM 1024
+// SPG_PER_SM: threads on an SM that the compiler leaves registers for.
+#if !defined(SPG_THREADS) || !defined(SPG_ROWS) || !defined(SPG_QUADS) || !defined(SPG_BLOCK) || !defined(SPG_PER_SM)
+#error "the host function defines SPG_THREADS, SPG_ROWS, SPG_QUADS, SPG_BLOCK and SPG_PER_SM"
 #endif
 #define FULL_WARP 0xffffffffu
 

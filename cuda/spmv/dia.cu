@@ -13,16 +13,10 @@
 // Idea     Madsen, Rodrigue, Karush, 1976; on GPUs Bell and Garland, SC 2009.
 #include "../common/stream.cuh"
 
-#ifndef SPG_ROWS
-#define SPG_ROWS 1
-#endif
-#ifndef SPG_GROUP
-#define SPG_GROUP 1
+#if !defined(SPG_ROWS) || !defined(SPG_GROUP) || !defined(SPG_AHEAD)
+#error "the host function defines SPG_ROWS, SPG_GROUP and SPG_AHEAD"
 #endif
 #define SLICE 128  // as in formats/dia.py
-#ifndef SPG_AHEAD
-#define SPG_AHEAD 14
-#endif
 
 // Where the diagonals of a row begin. Rows are int32, so that their remainder takes no division of 64 bits.
 __device__ __forceinline__ long long origin_of(long long row)
@@ -157,9 +151,8 @@ __device__ __forceinline__ value_t fixed_sum(const value_t* data, const value_t*
 // SPG_LINES > 1: a block takes so many runs of neighbouring rows, SPG_STRIDE rows apart, where the farthest diagonals
 // of one run meet x in about the places that the main diagonal of the next one does: then they are in L1, and an SM
 // asks L2 for x but once, not once for each far diagonal.
-#ifndef SPG_LINES
-#define SPG_LINES 1
-#define SPG_STRIDE 0
+#if !defined(SPG_LINES) || !defined(SPG_STRIDE)
+#error "the host function defines SPG_LINES and SPG_STRIDE"
 #endif
 
 // The launch bounds let the compiler keep the loads of a batch together: left alone it settles for 32 registers

@@ -10,11 +10,9 @@
 // X_LAST: all of them are asked for before the first x. That takes registers, and pays where something else has been
 // waited for before (sell) and in double precision; without, ptxas finds an order within 32 registers.
 // Positions are 64-bit: slots * rows passes 2^31 long before memory is full.
-#ifndef SPG_AHEAD
-#define SPG_AHEAD 6
-#endif
-#ifndef SPG_BLOCK
-#define SPG_BLOCK 512  // the most threads in a block; with more than this, tell
+// SPG_BLOCK: the most threads in a block.
+#if !defined(SPG_AHEAD) || !defined(SPG_BLOCK)
+#error "the host function defines SPG_AHEAD and SPG_BLOCK"
 #endif
 // Left alone ptxas settles for 32 registers, and some columns wait for x of others.
 #define SPG_ROW_BOUNDS(x_last) __launch_bounds__(SPG_BLOCK, (x_last) ? 1 : SPG_RESIDENT(2048) / SPG_BLOCK)

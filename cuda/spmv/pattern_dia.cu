@@ -15,11 +15,8 @@
 //          matrix of bits: Warren, Hacker's Delight, 7-3.
 #include "../common/stream.cuh"
 
-#ifndef SPG_AHEAD
-#define SPG_AHEAD 8
-#endif
-#ifndef SPG_SLICES
-#define SPG_SLICES 2
+#if !defined(SPG_AHEAD) || !defined(SPG_SLICES)
+#error "the host function defines SPG_AHEAD and SPG_SLICES"
 #endif
 #ifdef SPG_BLOCK
 #define BOUNDS __launch_bounds__(SPG_BLOCK, 1)

@@ -12,7 +12,7 @@
 #include "../common/stream.cuh"
 
 #ifndef SPG_AHEAD
-#define SPG_AHEAD 8
+#error "the host function defines SPG_AHEAD"
 #endif
 
 // The launch bounds leave registers for all loads of a batch: left alone ptxas settles for 32.

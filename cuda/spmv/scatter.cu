@@ -11,7 +11,7 @@
 #include "../common/spg.cuh"
 
 #ifndef SPG_THREADS
-#define SPG_THREADS 8
+#error "the host function defines SPG_THREADS"
 #endif
 
 SPG_KERNEL scatter(index_t lines, const offset_t* __restrict__ ptr, const index_t* __restrict__ index,

@@ -5,10 +5,10 @@
 
 #define SPG_FULL_WARP 0xffffffffu
 
-// Steps whose entries are asked for at once, and then all of their x. More are better where x comes from L1; where it
-// does not, more warps are.
+// SPG_BATCH: steps whose entries are asked for at once, and then all of their x. More are better where x comes from L1;
+// where it does not, more warps are.
 #ifndef SPG_BATCH
-#define SPG_BATCH (32 / (int)sizeof(value_t))
+#error "the host function defines SPG_BATCH"
 #endif
 constexpr int BATCH = SPG_BATCH;
 // So that ptxas leaves registers for them: alone it settles for 32, and a step's entries wait for x of the one before.

@@ -79,7 +79,12 @@ def describe(chosen: Variant) -> dict[str, Any]:
         "dtypes": list(chosen.dtypes),
         "for_matrix": chosen.for_matrix,
         "tunables": {
-            name: {"default": t.default, "about": t.about, "choices": list(t.choices) if t.choices else None}
+            name: {
+                "default": t.default,
+                "about": t.about,
+                "choices": list(t.choices) if t.choices else None,
+                "macro": t.macro,
+            }
             for name, t in tunables.items()
         },
         "file": chosen.source,
@@ -330,11 +335,11 @@ def _show_variant(facts: dict[str, Any], as_json: bool) -> None:
         out("nonfinite: no (fill is multiplied, and 0 times Inf or NaN is NaN)")
     if facts["tunables"]:
         head("Tunables (--param NAME=VALUE)")
-        drawn = table(target, "name", "default", "choices", "about")
+        drawn = table(target, "name", "default", "choices", "-D", "about")
         for name, t in facts["tunables"].items():
             choices = ", ".join(map(str, t["choices"] or ()))
             default = "automatic" if t["default"] is None else str(t["default"])
-            drawn.add_row(*map(Text, (name, default, choices, t["about"])))
+            drawn.add_row(*map(Text, (name, default, choices, t["macro"], t["about"])))
         target.print(drawn)
     if facts["file"]:
         head(str(facts["file"]) if facts["file"].startswith("/") else f"cuda/{facts['file']}")

@@ -1,7 +1,7 @@
 """Variants: a package for each problem, with modules of host functions. See :mod:`spgraph_bench.variants.base`.
 
 What a module of variants needs is here; what else is shared is beside ``base``: ``grids`` (shapes of launches),
-``defines`` (-D), ``searches`` (levels of traversals), ``cusparse_library`` and ``mkl_library``.
+``searches`` (levels of traversals), ``cusparse_library`` and ``mkl_library``.
 """
 
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, Variant, get_variant, select, variant, variants

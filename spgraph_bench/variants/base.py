@@ -10,7 +10,7 @@ import fnmatch
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal, TypeVar
@@ -177,11 +177,15 @@ class Job:
             self.child_words = self.device.upload(np.zeros(len(CHILD_WORDS), np.uint64))
         return self.child_words
 
-    def kernel(self, name: str, source: str | None = None, **defines: str) -> Kernel:
-        """The kernel `name` of the variant's source (or `source`), compiled for this job's types."""
+    def kernel(self, name: str, source: str | None = None, **defines: int | str) -> Kernel:
+        """The kernel `name` of the variant's source (or `source`), compiled for this job's types.
+
+        The variant's own source gets every tunable that has a macro, as it is decided by then; `defines`, which come
+        first, are all that another source gets.
+        """
         return self._kernel(name, source, defines, for_matrix=False)
 
-    def kernel_for_matrix(self, name: str, **defines: str) -> Kernel:
+    def kernel_for_matrix(self, name: str, **defines: int | str) -> Kernel:
         """As :meth:`kernel`, where the `defines` hold something of this matrix (its diagonals, its width), so
         that another one needs a module of its own.
 
@@ -192,12 +196,22 @@ class Job:
             raise ValueError(f"{self.variant.name} is not declared as compiled for one matrix")
         return self._kernel(name, None, defines, for_matrix=True)
 
-    def _kernel(self, name: str, source: str | None, defines: Mapping[str, str], *, for_matrix: bool) -> Kernel:
+    def _kernel(self, name: str, source: str | None, defines: Mapping[str, int | str], *, for_matrix: bool) -> Kernel:
         path = source or self.variant.source
         assert path is not None, f"{self.variant.name} has no source"
-        module = self.device.compile(path, {**self.defines, **defines})
+        own = self._tuned(defines) if source is None else {}
+        given = {macro: str(value) for macro, value in defines.items()}
+        module = self.device.compile(path, {**self.defines, **own, **given})
         self.modules[module.compiled] = for_matrix
         return module.kernel(name)
+
+    def _tuned(self, given: Collection[str]) -> dict[str, str]:
+        """-D for every tunable that has a macro not in `given`, at its default or not: kernels have no defaults."""
+        tunables = self.variant.tunables.items()
+        values = {t.macro: self.params[name] for name, t in tunables if t.macro and t.macro not in given}
+        if undecided := [macro for macro, value in values.items() if value == "auto"]:
+            raise ValueError(f"{self.variant.name}: {', '.join(undecided)} must be decided before kernels are compiled")
+        return {macro: str(value) for macro, value in values.items()}
 
     def timed_ms(self, prepare: Callable[[], None]) -> float:
         """Run `prepare` (on the device, once per matrix) and give its time in ms, until the device is done.

@@ -14,7 +14,6 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.pagerank import DANGLING
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.defines import changed
 from spgraph_bench.variants.grids import needs_cooperative
 from spgraph_bench.variants.pagerank.cpu import edge_order
 from spgraph_bench.variants.spmv.csr_balanced import ADAPTIVE, tile_of
@@ -191,7 +190,7 @@ class _Power:
         return self.launch(kernel, block, -(-items // block), own, each=each)
 
 
-_PULL = ADAPTIVE | {"depth": Parameter(1, "quads of edges that a thread has in flight", (1, 2, 4))}
+_PULL = ADAPTIVE | {"depth": Parameter(1, "quads of edges that a thread has in flight", (1, 2, 4), macro="SPG_DEPTH")}
 
 
 @variant(
@@ -205,11 +204,9 @@ _PULL = ADAPTIVE | {"depth": Parameter(1, "quads of edges that a thread has in f
 )
 def pull(job: Job) -> Launch:
     power, a, p = _Power(job), job.arrays, job.params
-    defines = changed(p, _PULL, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads", SPG_DEPTH="depth")
-    defines |= power.defines
-    tiles = -(-(power.n + power.m) // tile_of(job))  # after `changed`, as in `adaptive`
+    tiles = -(-(power.n + power.m) // tile_of(job))
     table = [power.empty(tiles + 1, kind) for kind in (np.dtype(np.int32), job.packed.offsets, np.dtype(np.int32))]
-    fill = job.kernel("pagerank_pull_table", **defines).bind(
+    fill = job.kernel("pagerank_pull_table", **power.defines).bind(
         -(-(tiles + 1) // 256), 256, np.int32(power.n), np.int32(tiles), a["col_ptr"], *table
     )
     preprocess_ms = job.timed_ms(fill)
@@ -226,7 +223,7 @@ def pull(job: Job) -> Launch:
         *x,
         power.chance,
     )
-    kernel = job.kernel("pagerank_pull", **defines)
+    kernel = job.kernel("pagerank_pull", **power.defines)
     return power.launch(kernel, p["block"], tiles, own, preprocess_ms=preprocess_ms)
 
 

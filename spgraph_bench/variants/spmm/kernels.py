@@ -14,7 +14,7 @@ from spgraph_bench.variants.base import Job, Launch, variant
 
 __all__ = ["Pieces", "pieces"]
 
-_BLOCK = {"block": Parameter(64, "threads per block", (64, 128, 256, 512))}
+_BLOCK = {"block": Parameter(64, "threads per block", (64, 128, 256, 512), macro="SPG_BLOCK")}
 _COLUMNS = {
     "columns": Parameter(
         "auto", "columns of X at a time, A being read anew for the next ones", ("auto", 8, 16, 32, 64, 128, 256)
@@ -35,9 +35,9 @@ class Pieces(NamedTuple):
     """Passes over the columns."""
 
     @property
-    def defines(self) -> dict[str, str]:
+    def defines(self) -> dict[str, int]:
         """What ``-D`` gives the compiler."""
-        return {"SPG_VEC": str(self.vec), "SPG_LANES": str(self.lanes), "SPG_VECS": str(self.vecs)}
+        return {"SPG_VEC": self.vec, "SPG_LANES": self.lanes, "SPG_VECS": self.vecs}
 
 
 def pieces(k: int, value_bytes: int, columns: int | str = "auto", most: int = 4) -> Pieces:
@@ -79,7 +79,7 @@ class _RowMajor(NamedTuple):
     """``launch([kernels], **details)``: the Launch of these, one after another."""
 
 
-def _row_major(job: Job, **defines: str) -> _RowMajor:
+def _row_major(job: Job, **defines: int) -> _RowMajor:
     a, k, device = job.packed, np.int32(job.options["k"]), job.device
     x, y = job.buffers["x"], job.buffers["y"]
     before: list[Callable[[], None]] = []
@@ -145,9 +145,9 @@ def csr_row(job: Job) -> Launch:
     mean = a.nnz / max(a.rows, 1)
     if job.options["layout"] == "column":
         team = _power(mean / 2, 32) if params["team"] == "auto" else params["team"]
-        defines = {"SPG_TEAM": str(team), "SPG_WIDTH": str(params["width"]), "SPG_BLOCK": str(block)}
+        defines = {"SPG_TEAM": team, "SPG_WIDTH": params["width"], "SPG_BLOCK": block}
         return job.launch(
-            job.kernel("csr_row_columns", **defines).bind(
+            job.kernel("csr_row_columns", "spmm/csr_row_columns.cu", **defines).bind(
                 (_blocks(a.rows * team, block), _blocks(k, params["width"])),
                 block,
                 np.int32(a.rows),
@@ -165,7 +165,7 @@ def csr_row(job: Job) -> Launch:
     share = _power(mean / 8, 32) if params["share"] == "auto" else params["share"]
     share = min(share, 32 // p.lanes)
     return job.launch(
-        job.kernel("csr_row", **p.defines, SPG_SHARE=str(share), SPG_BLOCK=str(block)).bind(
+        job.kernel("csr_row", **p.defines, SPG_SHARE=share).bind(
             (_blocks(a.rows * p.lanes * share, block), p.tiles),
             block,
             np.int32(a.rows),
@@ -185,7 +185,7 @@ def csr_row(job: Job) -> Launch:
     format="csr",
     source="spmm/csr_tile.cu",
     tunables={
-        "block": Parameter(128, "threads per block", (128, 256)),
+        "block": Parameter(128, "threads per block", (128, 256), macro="SPG_BLOCK"),
         **_COLUMNS,
         "items": Parameter("auto", "row ends and entries of a group of lanes", ("auto", 8, 16, 32, 64)),
     },
@@ -198,7 +198,7 @@ def csr_tile(job: Job) -> Launch:
     teams_of_block = block // p.lanes
     # 2,048 entries staged at most: half of the 48 kB that every GPU has.
     items = min(64 if job.params["items"] == "auto" else job.params["items"], 2048 // teams_of_block)
-    defines = {**p.defines, "SPG_BLOCK": str(block), "SPG_ITEMS": str(items)}
+    defines = {**p.defines, "SPG_ITEMS": items}
     total = a.rows + a.nnz
     teams = _blocks(total, items)
     blocks = _blocks(teams, teams_of_block)
@@ -263,7 +263,7 @@ def ell(job: Job) -> Launch:
     block, x, y = params["block"], job.buffers["x"], job.buffers["y"]
     if job.options["layout"] == "column":
         return job.launch(
-            job.kernel("ell_columns", SPG_WIDTH=str(params["width"]), SPG_BLOCK=str(block)).bind(
+            job.kernel("ell_columns", "spmm/ell_columns.cu", SPG_WIDTH=params["width"], SPG_BLOCK=block).bind(
                 (_blocks(a.rows, block), _blocks(k, params["width"])),
                 block,
                 np.int32(a.rows),
@@ -278,7 +278,7 @@ def ell(job: Job) -> Launch:
         )
     p = pieces(k, a.dtype.itemsize, params["columns"])
     return job.launch(
-        job.kernel("ell_rows", **p.defines, SPG_BLOCK=str(block)).bind(
+        job.kernel("ell_rows", **p.defines).bind(
             (_blocks(a.rows * p.lanes, block), p.tiles),
             block,
             np.int32(a.rows),
@@ -305,12 +305,7 @@ def bsr(job: Job) -> Launch:
     # Sums and rows of X together stay within about 96 registers of 4 bytes.
     most = max(1, min(4, 384 // (16 * (a.block_rows + a.block_cols))))
     p = pieces(int(k), a.dtype.itemsize, job.params["columns"], most)
-    defines = {
-        **p.defines,
-        "SPG_BLOCK": str(block),
-        "SPG_BLOCK_ROWS": str(a.block_rows),
-        "SPG_BLOCK_COLS": str(a.block_cols),
-    }
+    defines = {**p.defines, "SPG_BLOCK_ROWS": a.block_rows, "SPG_BLOCK_COLS": a.block_cols}
     dense = _row_major(job, **defines)
     multiply = job.kernel("bsr", **defines).bind(
         (_blocks(_blocks(a.rows, a.block_rows) * p.lanes, block), p.tiles),
@@ -334,22 +329,20 @@ def bsr(job: Job) -> Launch:
     source="spmm/blocked_ell.cu",
     dtypes=("float16",),
     tunables={
-        "warps": Parameter(1, "warps per block", (1, 2, 4, 8)),
-        "fragments": Parameter("auto", "times 16 columns for each warp", ("auto", 1, 2, 4)),
+        "warps": Parameter(1, "warps per block", (1, 2, 4, 8), macro="SPG_WARPS"),
+        "fragments": Parameter("auto", "times 16 columns for each warp", ("auto", 1, 2, 4), macro="SPG_FRAGMENTS"),
     },
     about="tensor cores: half-precision blocks, float32 sums",
 )
 def blocked_ell(job: Job) -> Launch:
     a, arrays, k, warps = job.packed, job.arrays, job.options["k"], job.params["warps"]
-    fragments = _power(k / 16, 4) if job.params["fragments"] == "auto" else job.params["fragments"]
+    fragments = job.decide("fragments", _power(k / 16, 4))
     by_column = job.options["layout"] == "column"
     defines = {
-        "SPG_SIDE": str(a.side),
-        "SPG_FRAGMENTS": str(fragments),
-        "SPG_WARPS": str(warps),
-        "SPG_COLUMN_MAJOR": str(int(by_column)),
-        "SPG_WIDE_X": str(int((a.cols if by_column else k) % 8 == 0)),
-        "SPG_WIDE_Y": str(int((a.rows if by_column else k) % 8 == 0)),
+        "SPG_SIDE": a.side,
+        "SPG_COLUMN_MAJOR": int(by_column),
+        "SPG_WIDE_X": int((a.cols if by_column else k) % 8 == 0),
+        "SPG_WIDE_Y": int((a.rows if by_column else k) % 8 == 0),
     }
     tiles = _blocks(a.rows, a.side) * _blocks(k, 16 * fragments)
     return job.launch(

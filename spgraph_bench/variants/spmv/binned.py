@@ -20,7 +20,7 @@ _TUNABLES = {
         "threads per block of the multiply kernel; auto: 1024, or 512 where no more fit",
         ("auto", 128, 256, 512, 1024),
     ),
-    "stages": Parameter(4, "loads a thread of the multiply kernel has in flight", (2, 3, 4, 6)),
+    "stages": Parameter(4, "loads a thread of the multiply kernel has in flight", (2, 3, 4, 6), macro="SPG_STAGES"),
 }
 
 
@@ -53,8 +53,7 @@ def binned(job: Job) -> Launch:
     product = job.device.empty(a.slots, a.dtype)
     # No block without two rounds of work.
     blocks = max(1, min(job.params["waves"] * info.multiprocessors, -(-groups // block)))
-    defines = {} if stages == _TUNABLES["stages"].default else {"SPG_STAGES": str(stages)}
-    multiply = job.kernel("binned_multiply", **defines).bind(
+    multiply = job.kernel("binned_multiply").bind(
         blocks,
         block,
         np.int32(groups),

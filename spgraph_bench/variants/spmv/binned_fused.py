@@ -8,7 +8,6 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.units import human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.defines import changed, differing
 from spgraph_bench.variants.grids import needs_cooperative
 
 __all__: list[str] = []
@@ -18,9 +17,12 @@ _TUNABLES = {
     "multipliers": Parameter(
         "auto", "threads of a block that multiply; auto: three of eight", ("auto", 32, 256, 512, 640)
     ),
-    "stages": Parameter("auto", "loads a multiplying thread has in flight", ("auto", 2, 3, 4, 6)),
+    "stages": Parameter("auto", "loads a multiplying thread has in flight", ("auto", 2, 3, 4, 6), macro="SPG_STAGES"),
     "depth": Parameter(
-        "auto", "loads an adding thread has in flight; auto: 3, of 8-byte values 2", ("auto", 1, 2, 3, 4)
+        "auto",
+        "loads an adding thread has in flight; auto: 3, of 8-byte values 2",
+        ("auto", 1, 2, 3, 4),
+        macro="SPG_DEPTH",
     ),
     "buffers": Parameter(2, "chunks whose products are kept at a time", (1, 2, 3, 4, 6)),
 }
@@ -47,25 +49,20 @@ def binned_fused(job: Job) -> Launch:
         multipliers = max(32, block * 3 // 8 // 32 * 32)
     sums = 2 * a.most_sums * size
     fixed, staged = 16 * -(-a.widest * size // 16) + sums, multipliers * (4 * size + 8 + 4)
-    stages = job.params["stages"]
-    if stages == "auto":
-        stages = max((s for s in (4, 3, 2) if fixed + s * staged <= room), default=2)
+    stages = job.decide("stages", max((s for s in (4, 3, 2) if fixed + s * staged <= room), default=2))
     if (need := fixed + stages * staged) > room:
         tiles = -(-a.cols * size // max(room - 2 * staged - sums, 4096))
         raise SkipError(
             f"needs {human_bytes(need)} of shared memory a block, this GPU has {human_bytes(room)}: "
             f"--param tiles={max(tiles, a.tiles + 1)}"
         )
-    defines = {} if stages == 4 else {"SPG_STAGES": str(stages)}
-    # As in the kernel: more registers than a thread of 1,024 has would be spilled.
-    usual = 2 if size == 8 else 3
-    defines |= changed({**job.params, "block": block}, _TUNABLES, SPG_BLOCK="block")
-    defines |= differing({"SPG_DEPTH": usual}, SPG_DEPTH=int(job.decide("depth", usual)))
+    # Three loads of 8-byte values would need more registers than a thread of 1,024 has.
+    job.decide("depth", 2 if size == 8 else 3)
     buffers = max(1, min(job.params["buffers"], a.chunks))
     product = device.empty(buffers * a.most_groups * 8, a.dtype)
     flags = device.empty(2 * a.chunks + 1, np.uint32)
     device.fill(flags, 0)
-    kernel = job.kernel("binned_fused", **defines)
+    kernel = job.kernel("binned_fused", SPG_BLOCK=block)
     bins = int(np.diff(a.chunk_bin).max(initial=0))
     most = 4 if emulated else kernel.resident_blocks(block, need)
     grid = min(most, max(a.tiles, bins)) if a.chunks else 0

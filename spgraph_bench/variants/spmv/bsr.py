@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.defines import differing
 
 __all__: list[str] = []
-
-# As in the kernels.
-_DEFAULTS = {"SPG_ROWS": 3, "SPG_COLS": 3, "SPG_BLOCK": 64, "SPG_AHEAD": 1}
 
 _BLOCK = {"block": Parameter(64, "threads per block", (64, 128, 256, 512))}
 
@@ -20,7 +18,7 @@ _BLOCK = {"block": Parameter(64, "threads per block", (64, 128, 256, 512))}
 def bsr(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     return job.launch(
-        job.kernel("bsr", **differing(_DEFAULTS, SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols)).bind(
+        job.kernel("bsr", SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols).bind(
             -(-a.rows // block),
             block,
             np.int32(a.rows),
@@ -39,18 +37,20 @@ def bsr(job: Job) -> Launch:
     "bsr-sliced",
     format="bsr-sliced",
     source="spmv/bsr_sliced.cu",
-    tunables={**_BLOCK, "ahead": Parameter(1, "blocks a thread reads before it uses one", (1, 2, 3, 4))},
+    tunables={
+        "block": dataclasses.replace(_BLOCK["block"], macro="SPG_BLOCK"),
+        "ahead": Parameter(1, "blocks a thread reads before it uses one", (1, 2, 3, 4), macro="SPG_AHEAD"),
+    },
     about="blocks interleaved over 32 block rows, a thread per block row, no padding",
 )
 def bsr_sliced(job: Job) -> Launch:
-    a, arrays, block, ahead = job.packed, job.arrays, job.params["block"], job.params["ahead"]
-    defines = differing(_DEFAULTS, SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols, SPG_BLOCK=block, SPG_AHEAD=ahead)
-    if a.block_col.dtype != np.uint16:
-        defines["SPG_COLUMN"] = "int"
-    if a.length.dtype != np.uint8:
-        defines["SPG_LENGTH"] = "int"
+    a, arrays, block = job.packed, job.arrays, job.params["block"]
+    types = {
+        "SPG_COLUMN": "unsigned short" if a.block_col.dtype == np.uint16 else "int",
+        "SPG_LENGTH": "unsigned char" if a.length.dtype == np.uint8 else "int",
+    }
     return job.launch(
-        job.kernel("bsr_sliced", **defines).bind(
+        job.kernel("bsr_sliced", SPG_ROWS=a.block_rows, SPG_COLS=a.block_cols, **types).bind(
             -(-a.rows // (a.block_rows * block)),
             block,
             np.int32(a.rows),

@@ -6,11 +6,10 @@ import numpy as np
 
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.defines import differing
 from spgraph_bench.variants.grids import BLOCK, blocks_for
 from spgraph_bench.variants.spmv.gathers import scattered
 
-__all__ = ["STEPS", "segment_defines"]
+__all__ = ["STEPS", "decide_batch"]
 
 STEPS = {
     "steps": Parameter(8, "entries per lane of the segmented sum", (1, 2, 4, 8, 16, 32)),
@@ -19,6 +18,7 @@ STEPS = {
         "steps of the segmented sum whose entries a lane loads together; auto: 8 (4 of 8-byte values), 1 "
         "where neighbouring entries are far apart in x",
         ("auto", 1, 2, 4, 8),
+        macro="SPG_BATCH",
     ),
 }
 
@@ -51,11 +51,10 @@ def coo_atomic(job: Job) -> Launch:
     return job.launch(run, operations=2)
 
 
-def segment_defines(job: Job, columns: str) -> dict[str, str]:
-    """-D for segmented_sum.cuh; `columns` names the columns of the entries that it adds up."""
-    wide = 32 // job.dtype.itemsize
-    batch = job.decide("batch", 1 if scattered(job.packed.arrays[columns], job.dtype.itemsize) else wide)
-    return differing({"SPG_BATCH": wide}, SPG_BATCH=batch)
+def decide_batch(job: Job, columns: str) -> None:
+    """Decide on "batch", for segmented_sum.cuh; `columns` names the columns of the entries that it adds up."""
+    far = scattered(job.packed.arrays[columns], job.dtype.itemsize)
+    job.decide("batch", 1 if far else 32 // job.dtype.itemsize)
 
 
 @variant(
@@ -68,7 +67,8 @@ def segment_defines(job: Job, columns: str) -> dict[str, str]:
 )
 def coo_segmented(job: Job) -> Launch:
     a, arrays, y, block, steps = (job.packed, job.arrays, job.buffers["y"], job.params["block"], job.params["steps"])
-    add = job.kernel("coo_segmented", **segment_defines(job, "col")).bind(
+    decide_batch(job, "col")
+    add = job.kernel("coo_segmented").bind(
         blocks_for(blocks_for(a.nnz, steps), block),
         block,
         a.offsets.type(a.nnz),

@@ -63,11 +63,15 @@ def csr_vector(job: Job) -> Launch:
 
 
 _SUBWARP = {
-    "block": Parameter("auto", "threads per block", ("auto", 64, 128, 256)),
-    "threads": Parameter("auto", "threads per row", ("auto", 2, 4, 8, 16, 32)),
-    "rows": Parameter("auto", "rows that these threads have in flight", ("auto", 1, 2, 4)),
-    "quads": Parameter("auto", "times four entries of a row that a thread loads together", ("auto", 1, 2)),
-    "resident": Parameter("auto", "threads per SM to leave registers for", ("auto", 768, 1024, 1536, 2048)),
+    "block": Parameter("auto", "threads per block", ("auto", 64, 128, 256), macro="SPG_BLOCK"),
+    "threads": Parameter("auto", "threads per row", ("auto", 2, 4, 8, 16, 32), macro="SPG_THREADS"),
+    "rows": Parameter("auto", "rows that these threads have in flight", ("auto", 1, 2, 4), macro="SPG_ROWS"),
+    "quads": Parameter(
+        "auto", "times four entries of a row that a thread loads together", ("auto", 1, 2), macro="SPG_QUADS"
+    ),
+    "resident": Parameter(
+        "auto", "threads per SM to leave registers for", ("auto", 768, 1024, 1536, 2048), macro="SPG_PER_SM"
+    ),
 }
 
 
@@ -117,15 +121,8 @@ def csr_subwarp(job: Job) -> Launch:
     shape = subwarp_shape(job.params, a.rows, a.nnz, a.dtype.itemsize, job.device.info().multiprocessors)
     for name, value in shape.items():
         job.decide(name, value)
-    names = {
-        "threads": "SPG_THREADS",
-        "rows": "SPG_ROWS",
-        "quads": "SPG_QUADS",
-        "block": "SPG_BLOCK",
-        "resident": "SPG_PER_SM",
-    }
     return job.launch(
-        job.kernel("csr_subwarp", **{names[name]: str(value) for name, value in shape.items()}).bind(
+        job.kernel("csr_subwarp").bind(
             blocks_for(shape["threads"] * blocks_for(a.rows, shape["rows"]), shape["block"]),
             shape["block"],
             np.int32(a.rows),

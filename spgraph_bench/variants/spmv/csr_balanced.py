@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,20 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.units import human_bytes
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.defines import changed, differing
 from spgraph_bench.variants.grids import blocks_for
 
 __all__ = ["ADAPTIVE", "adaptive", "tile_of"]
 
-# Defaults as in cuda/spmv/adaptive.cuh.
+# The products of a tile take 13 kB: L1, which gathers need, gets what is left.
 ADAPTIVE = {
-    "block": Parameter(128, "threads per block", (128, 256, 512)),
+    "block": Parameter(128, "threads per block", (128, 256, 512), macro="SPG_BLOCK"),
     "tile": Parameter(
-        "auto", "rows and entries per block; auto: 2048, of 8-byte values 1024", ("auto", 512, 1024, 2048)
+        "auto",
+        "rows and entries per block; auto: 2048, of 8-byte values 1024",
+        ("auto", 512, 1024, 2048),
+        macro="SPG_TILE",
     ),
-    "threads": Parameter(1024, "threads per SM to leave registers for", (1024, 1280, 1536, 2048)),
+    "threads": Parameter(1024, "threads per SM to leave registers for", (1024, 1280, 1536, 2048), macro="SPG_THREADS"),
 }
 
 
@@ -31,22 +33,25 @@ def tile_of(job: Job) -> int:
     return int(job.decide("tile", 8192 // job.dtype.itemsize))
 
 
-def adaptive(job: Job, kernel: str, entries: Sequence[Any], tunables: Mapping[str, Parameter] = ADAPTIVE) -> Launch:
-    """`kernel`, which is made of adaptive.cuh; `entries` are its arguments between row_ptr and x, `tunables`
-    those with the defaults of its source."""
+_DEPTH = 2
+"""SPG_DEPTH of SpMV's kernels made of adaptive.cuh: quads that a thread works on at a time."""
+
+
+def adaptive(job: Job, kernel: str, entries: Sequence[Any]) -> Launch:
+    """`kernel`, which is made of adaptive.cuh; `entries` are its arguments between row_ptr and x. The tunables of
+    its variant are ADAPTIVE's, with defaults of their own."""
     a, device, row_ptr = job.packed, job.device, job.arrays["row_ptr"]
     block = job.params["block"]
-    defines = changed(job.params, tunables, SPG_BLOCK="block", SPG_TILE="tile", SPG_THREADS="threads")
-    tile = tile_of(job)  # after `changed`, for which "auto" is the kernel's own default
+    tile = tile_of(job)
     blocks = blocks_for(a.rows + a.nnz, tile)
     table = [device.empty(blocks + 1, kind) for kind in (np.dtype(np.int32), a.offsets, np.dtype(np.int32))]
-    fill = job.kernel(f"{kernel}_table", **defines).bind(
+    fill = job.kernel(f"{kernel}_table", SPG_DEPTH=_DEPTH).bind(
         blocks_for(blocks + 1, 256) if blocks else 0, 256, np.int32(a.rows), np.int32(blocks), row_ptr, *table
     )
     partial, arrived = device.empty(2 * blocks, a.dtype), device.empty(blocks, np.uint32)
     device.fill(arrived, 0)
     return job.launch(
-        job.kernel(kernel, **defines).bind(
+        job.kernel(kernel, SPG_DEPTH=_DEPTH).bind(
             blocks,
             block,
             a.offsets.type(a.nnz),
@@ -77,9 +82,11 @@ def csr_adaptive(job: Job) -> Launch:
 
 
 _SEGMENTED = {
-    "block": Parameter(256, "threads per block", (64, 128, 256, 512)),
-    "steps": Parameter(4, "entries per lane of the segmented sum", (4, 8)),
-    "resident": Parameter("auto", "threads per SM to leave registers for", ("auto", 1024, 1280, 1536, 2048)),
+    "block": Parameter(256, "threads per block", (64, 128, 256, 512), macro="SPG_BLOCK"),
+    "steps": Parameter(4, "entries per lane of the segmented sum", (4, 8), macro="SPG_STEPS"),
+    "resident": Parameter(
+        "auto", "threads per SM to leave registers for", ("auto", 1024, 1280, 1536, 2048), macro="SPG_PER_SM"
+    ),
     "launches": Parameter(
         "auto",
         "2: y is zeroed first; 1: tiles pass on their parts of cut rows; auto: 1 up to 2^20 nonzeros",
@@ -118,18 +125,17 @@ def csr_segmented(job: Job) -> Launch:
     most = {16: 2048, 64: 1024}.get(steps * a.dtype.itemsize, 1536)
     if launches == 1 and a.offsets.itemsize == 8:
         most = {2048: 1536, 1536: 1280}.get(most, most)
-    resident = job.decide("resident", most)
-    defaults = {"SPG_BLOCK": 256, "SPG_STEPS": 4, "SPG_PER_SM": 2048}
-    defines = differing(defaults, SPG_BLOCK=block, SPG_STEPS=steps, SPG_PER_SM=resident)
+    job.decide("resident", most)
+    defines: dict[str, int] = {}
     tiles = blocks_for(a.nnz, 32 * steps)
     one = launches == 1 and tiles > 0
     parts = device.empty(1 + tiles * a.dtype.itemsize // 4 if one else 0, np.uint64)
     if one:
-        defines["SPG_ONE_LAUNCH"] = "1"
+        defines["SPG_ONE_LAUNCH"] = 1
         if job.params["order"] == "index":
             if device.kind == "host":
                 raise SkipError("order=index needs blocks to start in the order of their index; here they do not")
-            defines["SPG_INDEX_ORDER"] = "1"
+            defines["SPG_INDEX_ORDER"] = 1
         device.fill(parts, 0)
     tile_row = device.empty(tiles + 1, np.int32)
     table = job.kernel("csr_segmented_table", **defines).bind(
@@ -162,10 +168,11 @@ def csr_segmented(job: Job) -> Launch:
     )
 
 
-# Defaults as in cuda/spmv/csr_merge.cu.
 _MERGE = {
-    "block": Parameter(256, "threads per block", (64, 128, 256, 512)),
-    "items": Parameter("auto", "entries and row ends per thread; auto: 7, of 8-byte values 5", ("auto", 5, 7, 9, 11)),
+    "block": Parameter(256, "threads per block", (64, 128, 256, 512), macro="SPG_BLOCK"),
+    "items": Parameter(
+        "auto", "entries and row ends per thread; auto: 7, of 8-byte values 5", ("auto", 5, 7, 9, 11), macro="SPG_ITEMS"
+    ),
 }
 
 
@@ -185,12 +192,11 @@ def csr_merge(job: Job) -> Launch:
         raise SkipError(f"needs {human_bytes(need)} of shared memory a block: --param block={block // 2}")
     tiles = blocks_for(a.rows + a.nnz, block * items)
     tile_row, carry = device.empty(tiles + 1, np.int32), device.empty(tiles, a.dtype)
-    defines = changed(job.params, _MERGE, SPG_BLOCK="block", SPG_ITEMS="items")
-    table = job.kernel("csr_merge_table", **defines).bind(
+    table = job.kernel("csr_merge_table").bind(
         blocks_for(tiles + 1, 256), 256, np.int32(a.rows), np.int32(tiles), arrays["row_ptr"], tile_row
     )
     preprocess_ms = job.timed_ms(table)
-    tile_sums = job.kernel("csr_merge", **defines).bind(
+    tile_sums = job.kernel("csr_merge").bind(
         tiles,
         block,
         np.int32(a.rows),
@@ -203,7 +209,7 @@ def csr_merge(job: Job) -> Launch:
         job.buffers["x"],
         y,
     )
-    carries = job.kernel("csr_merge_carry", **defines).bind(
+    carries = job.kernel("csr_merge_carry").bind(
         blocks_for(tiles, 256), 256, np.int32(a.rows), np.int32(tiles), tile_row, carry, y
     )
 

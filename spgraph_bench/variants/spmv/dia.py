@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.defines import changed
 from spgraph_bench.variants.grids import blocks_for
 
 __all__ = ["lines_of", "stride_of"]
@@ -18,8 +15,12 @@ __all__ = ["lines_of", "stride_of"]
 _DIA_BLOCK = Parameter(
     "auto", "threads per block; auto: 512, with less than a million rows 256", ("auto", 64, 128, 256, 512, 1024)
 )
-_DIA_AHEAD = Parameter(14, "diagonals read before the first is used", (2, 4, 8, 14, 28))
-_DIA = {"block": _DIA_BLOCK, "rows": Parameter(1, "neighbouring rows per thread", (1, 2, 4)), "ahead": _DIA_AHEAD}
+_DIA_AHEAD = Parameter(14, "diagonals read before the first is used", (2, 4, 8, 14, 28), macro="SPG_AHEAD")
+_DIA = {
+    "block": _DIA_BLOCK,
+    "rows": Parameter(1, "neighbouring rows per thread", (1, 2, 4), macro="SPG_ROWS"),
+    "ahead": _DIA_AHEAD,
+}
 _DIA_JIT = {
     "block": _DIA_BLOCK,
     "ahead": _DIA_AHEAD,
@@ -57,12 +58,6 @@ def _dia_block(job: Job) -> int:
     return int(job.decide("block", 512 if job.packed.rows >= 1_000_000 else 256))
 
 
-def _grouped(job: Job, tunables: Mapping[str, Parameter]) -> dict[str, str]:
-    """-D for dia.cu that matrices share."""
-    defines = changed(job.params, tunables, **{"SPG_ROWS": "rows"} if "rows" in tunables else {}, SPG_AHEAD="ahead")
-    return defines | ({"SPG_GROUP": str(job.packed.group)} if job.packed.group > 1 else {})
-
-
 @variant(
     "spmv",
     "dia",
@@ -73,12 +68,11 @@ def _grouped(job: Job, tunables: Mapping[str, Parameter]) -> dict[str, str]:
 )
 def dia(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, _dia_block(job)
-    defines = _grouped(job, _DIA)
+    # A large block must not want more registers than there are.
+    bounds = {"SPG_BLOCK": block} if block > 256 else {}
     lowest, highest = (a.diag[0], a.diag[-1]) if a.diagonals else (0, 0)
-    if block > 256:  # a large block must not want more registers than there are
-        defines["SPG_BLOCK"] = str(block)
     return job.launch(
-        job.kernel("dia", **defines).bind(
+        job.kernel("dia", SPG_GROUP=a.group, **bounds).bind(
             blocks_for(blocks_for(a.rows, job.params["rows"]), block),
             block,
             np.int32(a.rows),
@@ -112,13 +106,14 @@ def dia_jit(job: Job) -> Launch:
     stride = stride_of(a.diag, block)
     resident = job.device.info().multiprocessors * max(1, 2048 // block)
     lines = int(job.decide("lines", lines_of(a.rows, stride, block, resident))) if stride else 1
-    defines = _grouped(job, _DIA_JIT) | {"SPG_DIAGS": "".join(f"D({d})" for d in a.diag)}
     blocks = blocks_for(a.rows, block)
     if lines > 1:
-        defines |= {"SPG_LINES": str(lines), "SPG_STRIDE": str(stride)}
         blocks = blocks_for(blocks_for(a.rows, stride), lines) * (stride // block)
+    else:
+        stride = 0
+    defines = {"SPG_DIAGS": "".join(f"D({d})" for d in a.diag), "SPG_LINES": lines, "SPG_STRIDE": stride}
     return job.launch(
-        job.kernel_for_matrix("dia_fixed", **defines).bind(
+        job.kernel_for_matrix("dia_fixed", SPG_ROWS=1, SPG_GROUP=a.group, **defines).bind(
             blocks, block, np.int32(a.rows), np.int32(a.cols), job.arrays["data"], job.buffers["x"], job.buffers["y"]
         )
     )

@@ -6,33 +6,28 @@ import numpy as np
 
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.defines import differing
 from spgraph_bench.variants.grids import BLOCK, blocks_for
-from spgraph_bench.variants.spmv.coo import STEPS, segment_defines
+from spgraph_bench.variants.spmv.coo import STEPS, decide_batch
 from spgraph_bench.variants.spmv.gathers import scattered
 
-__all__ = ["large"]
+__all__: list[str] = []
 
 _AHEAD = {
     "ahead": Parameter(
         "auto",
         "slots of a row read before the first is used; auto: 6, 1 where 8-byte values of x are far apart",
         ("auto", 1, 2, 4, 6, 8, 14),
+        macro="SPG_AHEAD",
     )
 }
 
 
-def large(block: int) -> dict[str, str]:
-    """-D for a kernel that is compiled for up to 512 threads a block."""
-    return {"SPG_BLOCK": str(block)} if block > 512 else {}
-
-
-def _row_defines(job: Job, columns: str) -> dict[str, str]:
-    """-D for a kernel made of ell_row.cuh."""
+def _row_defines(job: Job, columns: str) -> dict[str, int]:
+    """Decides on the tunable "ahead"; -D for a kernel made of ell_row.cuh."""
     value_bytes = job.dtype.itemsize
     far = value_bytes == 8 and scattered(job.packed.arrays[columns], value_bytes)
-    ahead = job.decide("ahead", 1 if far else 6)
-    return differing({"SPG_AHEAD": 6}, SPG_AHEAD=ahead) | large(job.params["block"])
+    job.decide("ahead", 1 if far else 6)
+    return {"SPG_BLOCK": max(512, job.params["block"])}
 
 
 @variant(
@@ -70,7 +65,8 @@ def ell(job: Job) -> Launch:
 def hyb(job: Job) -> Launch:
     a, arrays, block, steps = job.packed, job.arrays, job.params["block"], job.params["steps"]
     x, y = job.buffers["x"], job.buffers["y"]
-    defines = _row_defines(job, "ell_col") | (segment_defines(job, "coo_col") if a.tail else {})
+    decide_batch(job, "coo_col")
+    defines = _row_defines(job, "ell_col")
     rows = job.kernel("hyb_ell", **defines).bind(
         blocks_for(a.rows, block),
         block,

@@ -13,31 +13,33 @@ from spgraph_bench.formats.common import VALUES_DIFFER, one_value
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
-from spgraph_bench.variants.defines import changed
 from spgraph_bench.variants.spmv import coo, ell
 from spgraph_bench.variants.spmv.csr_balanced import ADAPTIVE, adaptive
-from spgraph_bench.variants.spmv.ell import large
 from spgraph_bench.variants.spmv.transposed import turned
 
 __all__: list[str] = []
 
 _THREADS = ADAPTIVE["threads"]
-# Defaults as in cuda/spmv/csr_16.cu.
-_PATTERN_16 = {**ADAPTIVE, "threads": Parameter(1280, _THREADS.about, _THREADS.choices)}
+# 48 registers a thread: where this format fits, gathers are local, and more warps do better. Two quads of values of
+# 8 bytes, their x and two quads more need 64.
+_PATTERN_16 = {**ADAPTIVE, "threads": dataclasses.replace(_THREADS, default=1280)}
 _CSR_16 = {
     **ADAPTIVE,
-    "threads": Parameter(
-        "auto", f"{_THREADS.about}; auto: 1280, of 8-byte values 1024", ("auto", *(_THREADS.choices or ()))
+    "threads": dataclasses.replace(
+        _THREADS,
+        default="auto",
+        about=f"{_THREADS.about}; auto: 1280, of 8-byte values 1024",
+        choices=("auto", *(_THREADS.choices or ())),
     ),
 }
 _DIA = {
     "block": Parameter(256, "threads per block", (64, 128, 256, 512, 1024)),
-    "ahead": Parameter(8, "diagonals whose x is read before the first is added", (1, 2, 4, 8)),
-    "slices": Parameter(2, "slices of 32 rows for each warp", (1, 2, 4)),
+    "ahead": Parameter(8, "diagonals whose x is read before the first is added", (1, 2, 4, 8), macro="SPG_AHEAD"),
+    "slices": Parameter(2, "slices of 32 rows for each warp", (1, 2, 4), macro="SPG_SLICES"),
 }
 _SELL = {
     "block": Parameter(128, "threads per block", (64, 128, 256, 512, 1024)),
-    "ahead": Parameter(8, "slots of a row read before the first is used", (2, 4, 6, 8, 14)),
+    "ahead": Parameter(8, "slots of a row read before the first is used", (2, 4, 6, 8, 14), macro="SPG_AHEAD"),
 }
 
 
@@ -78,13 +80,12 @@ def _tunables(name: str) -> Mapping[str, Parameter]:
     about="columns in 16 bits, blocks of equal work",
 )
 def csr_16(job: Job) -> Launch:
-    launch = _csr_16(job, _CSR_16)
-    job.decide("threads", 1024 if job.dtype.itemsize == 8 else 1280)  # as in the kernel
-    return launch
+    job.decide("threads", 1024 if job.dtype.itemsize == 8 else 1280)
+    return _csr_16(job)
 
 
-def _csr_16(job: Job, tunables: Mapping[str, Parameter]) -> Launch:
-    return adaptive(job, "csr_16", [job.arrays[name] for name in ("offset", "base", "val")], tunables)
+def _csr_16(job: Job) -> Launch:
+    return adaptive(job, "csr_16", [job.arrays[name] for name in ("offset", "base", "val")])
 
 
 @variant(
@@ -122,7 +123,7 @@ def pattern_csc(job: Job) -> Launch:
     about="columns in 16 bits, one value for all entries",
 )
 def pattern_csr_16(job: Job) -> Launch:
-    return _csr_16(_bare(job, "val"), _PATTERN_16)
+    return _csr_16(_bare(job, "val"))
 
 
 @variant(
@@ -185,7 +186,8 @@ def pattern_jds(job: Job) -> Launch:
 def pattern_dia(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     value = _value(job)
-    defines = changed(job.params, _DIA, SPG_AHEAD="ahead", SPG_SLICES="slices") | large(block)
+    # Up to 512 threads have registers enough without bounds.
+    defines = {"SPG_BLOCK": block} if block > 512 else {}
     return job.launch(
         job.kernel("pattern_dia", **defines).bind(
             -(-a.rows // (block * job.params["slices"])),
@@ -213,7 +215,7 @@ def pattern_sell(job: Job) -> Launch:
     a, arrays, block = job.packed, job.arrays, job.params["block"]
     value = _value(job)
     return job.launch(
-        job.kernel("pattern_sell", **changed(job.params, _SELL, SPG_AHEAD="ahead")).bind(
+        job.kernel("pattern_sell").bind(
             -(-a.rows // block),
             block,
             np.int32(a.rows),

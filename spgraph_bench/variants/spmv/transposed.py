@@ -10,14 +10,13 @@ import numpy as np
 from spgraph_bench.device.base import Buffer
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, get_variant, variant
-from spgraph_bench.variants.defines import differing
 from spgraph_bench.variants.spmv import csr, csr_balanced
 
 __all__ = ["turned"]
 
 _SCATTER = {
     "block": Parameter(256, "threads per block", (64, 128, 256, 512, 1024)),
-    "threads": Parameter("auto", "threads per row or column", ("auto", 2, 4, 8, 16, 32)),
+    "threads": Parameter("auto", "threads per row or column", ("auto", 2, 4, 8, 16, 32), macro="SPG_THREADS"),
 }
 
 
@@ -25,7 +24,7 @@ def _scatter(job: Job, lines: int, ptr: Buffer, index: Buffer) -> Launch:
     a, y, block = job.packed, job.buffers["y"], job.params["block"]
     mean = a.nnz / max(lines, 1)
     threads = job.decide("threads", next((t for t in (2, 4, 8, 16) if t >= mean), 32))
-    add = job.kernel("scatter", **differing({"SPG_THREADS": 8}, SPG_THREADS=threads)).bind(
+    add = job.kernel("scatter").bind(
         -(-threads * lines // block), block, np.int32(lines), ptr, index, job.arrays["val"], job.buffers["x"], y
     )
 
