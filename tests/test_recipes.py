@@ -283,7 +283,7 @@ def test_refusal_comes_before_any_allocation(monkeypatch: pytest.MonkeyPatch) ->
         raise AssertionError("must not be called")
 
     found, _ = recipes.parse("poisson2d:n=30000")
-    monkeypatch.setitem(base._RECIPES, "poisson2d", base.Recipe(**{**found.__dict__, "build": build}))
+    monkeypatch.setitem(base._RECIPES._entries, "poisson2d", base.Recipe(**{**found.__dict__, "build": build}))
     monkeypatch.setattr("spgraph_bench.memory.available_memory", lambda: 2**30)
     with pytest.raises(InputError, match=r"900,000,000 rows and .* 4,499,880,000 entries needs 68\.5 GB"):
         recipes.make("poisson2d:n=30000")

@@ -6,8 +6,6 @@ which format they read, and get its arrays on the device under the names given h
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ import numpy.typing as npt
 
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
+from spgraph_bench.registry import Registry
 from spgraph_bench.stats import MatrixStats
 from spgraph_bench.units import human_bytes
 
@@ -115,35 +114,21 @@ class Format(ABC):
         return None
 
 
-_FORMATS: dict[str, Format] = {}
-_loaded = False
+_FORMATS: Registry[str, Format] = Registry("format", "spgraph_bench.formats")
 
 
 def register(cls: type[Format]) -> type[Format]:
     """Class decorator: enter one instance in the list. A duplicate name is an error at import."""
-    if cls.name in _FORMATS:
-        raise ValueError(f"format {cls.name!r} is registered twice")
-    _FORMATS[cls.name] = cls()
+    _FORMATS.enter(cls.name, cls())
     return cls
-
-
-def _all_formats() -> dict[str, Format]:
-    global _loaded
-    if not _loaded:
-        import spgraph_bench.formats as package
-
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
-        _loaded = True
-    return _FORMATS
 
 
 def formats() -> dict[str, Format]:
     """All formats of matrices by name, in display order."""
-    found = {name: f for name, f in _all_formats().items() if f.holds_matrix}
+    found = {name: f for name, f in _FORMATS.entries().items() if f.holds_matrix}
     return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def get_format(name: str) -> Format:
     """The format called `name`, "none" too; KeyError if there is none."""
-    return _all_formats()[name]
+    return _FORMATS.get(name)

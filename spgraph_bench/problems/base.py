@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels
 from spgraph_bench.parameters import Parameter, checked_values
 from spgraph_bench.problems.exact import Draw
+from spgraph_bench.registry import Registry
 
 __all__ = ["CheckResult", "Problem", "Work", "filled_options", "get_problem", "problems", "register"]
 
@@ -232,31 +231,20 @@ def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int 
     return checked_values("", problem.options, given)
 
 
-_PROBLEMS: dict[str, Problem] = {}
-_loaded = False
+_PROBLEMS: Registry[str, Problem] = Registry("problem", "spgraph_bench.problems")
 
 
 def register(problem: Problem) -> Problem:
     """Enter `problem`; a duplicate name is an error at import."""
-    if problem.name in _PROBLEMS:
-        raise ValueError(f"problem {problem.name!r} is registered twice")
-    _PROBLEMS[problem.name] = problem
-    return problem
+    return _PROBLEMS.enter(problem.name, problem)
 
 
 def problems() -> dict[str, Problem]:
     """All problems by name."""
-    global _loaded
-    if not _loaded:
-        import spgraph_bench.problems as package
-
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
-        _loaded = True
-    return dict(_PROBLEMS)
+    return dict(_PROBLEMS.entries())
 
 
 def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
     """The problem called `name` with `options`; KeyError if there is none, UsageError for a bad option."""
-    found = problems()[name]
+    found = _PROBLEMS.get(name)
     return found.configured(options) if options else found

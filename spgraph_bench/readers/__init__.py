@@ -5,20 +5,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 from spgraph_bench.matrix import Matrix
-from spgraph_bench.readers.common import Progress, Reader, ReadOptions, registered
+from spgraph_bench.readers.common import Progress, Reader, ReadOptions, readers
 
 __all__ = ["Progress", "ReadOptions", "Reader", "read", "readers"]
-
-
-def readers() -> dict[str, Reader]:
-    """All readers by name, in the order of their names."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    return dict(sorted(registered().items()))
 
 
 def read(path: str, options: ReadOptions | None = None, progress: Progress | None = None) -> Matrix:

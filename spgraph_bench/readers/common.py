@@ -25,6 +25,7 @@ import numpy.typing as npt
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Duplicates, Finding, Symmetry
 from spgraph_bench.memory import available_memory, require_memory
+from spgraph_bench.registry import Registry
 
 __all__ = [
     "CERTAIN",
@@ -40,7 +41,7 @@ __all__ = [
     "is_archive",
     "line_number",
     "reader",
-    "registered",
+    "readers",
     "require_memory",
     "whole",
     "without_false",
@@ -160,7 +161,7 @@ class Reader:
     """Not text: what reading takes is for the parser to say."""
 
 
-_READERS: dict[str, Reader] = {}
+_READERS: Registry[str, Reader] = Registry("reader", "spgraph_bench.readers")
 
 Parse = Callable[[Input, ReadOptions, Progress], RawEntries]
 
@@ -185,17 +186,15 @@ def reader(
     """
 
     def enter(parse: Parse) -> Parse:
-        if name in _READERS:
-            raise ValueError(f"reader {name!r} is registered twice")
-        _READERS[name] = Reader(name, title, suffixes, sniff, parse, binary)
+        _READERS.enter(name, Reader(name, title, suffixes, sniff, parse, binary))
         return parse
 
     return enter
 
 
-def registered() -> dict[str, Reader]:
-    """Readers entered so far; ``spgraph_bench.readers.readers()`` loads them all first."""
-    return dict(_READERS)
+def readers() -> dict[str, Reader]:
+    """All readers by name, in the order of their names."""
+    return dict(sorted(_READERS.entries().items()))
 
 
 def line_number(data: bytes | mmap.mmap, offset: int) -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from spgraph_bench.matrix import CSR, Matrix, Policies, Source
 from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress, require_memory
 from spgraph_bench.recipes.values import entry_values, integer_values, stencil_values
+from spgraph_bench.registry import Registry
 from spgraph_bench.stats import diagonal_entries
 
 __all__ = ["Pattern", "Recipe", "Size", "make", "names", "parse", "recipe", "recipes", "size_of"]
@@ -79,8 +78,7 @@ class Recipe:
         return name
 
 
-_RECIPES: dict[str, Recipe] = {}
-_loaded = False
+_RECIPES: Registry[str, Recipe] = Registry("recipe", "spgraph_bench.recipes")
 
 
 def recipe(
@@ -117,9 +115,7 @@ def recipe(
     }
 
     def enter(build: Callable[..., Pattern]) -> Callable[..., Pattern]:
-        if name in _RECIPES:
-            raise ValueError(f"recipe {name!r} is registered twice")
-        _RECIPES[name] = Recipe(name, about, MappingProxyType(every), short, size, build, stencil)
+        _RECIPES.enter(name, Recipe(name, about, MappingProxyType(every), short, size, build, stencil))
         return build
 
     return enter
@@ -127,14 +123,7 @@ def recipe(
 
 def recipes() -> dict[str, Recipe]:
     """All recipes by name, in alphabetical order."""
-    global _loaded
-    if not _loaded:
-        import spgraph_bench.recipes as package
-
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
-        _loaded = True
-    return dict(sorted(_RECIPES.items()))
+    return dict(sorted(_RECIPES.entries().items()))
 
 
 def names() -> Sequence[str]:

@@ -7,9 +7,6 @@ device is a GPU and has room for the graph.
 
 from __future__ import annotations
 
-import functools
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -20,6 +17,7 @@ import numpy.typing as npt
 from spgraph_bench.device.base import Arg, Buffer, Device, Kernel
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems.base import CheckResult, Problem
+from spgraph_bench.registry import Registry
 
 __all__ = [
     "EDGES_AT_ONCE",
@@ -229,29 +227,17 @@ def told(rules: Sequence[Rule], faults: Faults, *columns: Array) -> CheckResult:
     return CheckResult(False, rules[rule].said(vertex, *columns) + more, {"faults": count, "worst_vertex": vertex})
 
 
-_VALIDATORS: dict[str, type[Validator]] = {}
+_VALIDATORS: Registry[str, type[Validator]] = Registry("validator", "spgraph_bench.validate")
 
 
 def validates(cls: type[Validator]) -> type[Validator]:
     """Register the decorated validator and return it unchanged."""
-    if cls.name in _VALIDATORS:
-        raise ValueError(f"{cls.name} has two validators")
-    _VALIDATORS[cls.name] = cls
-    return cls
-
-
-@functools.cache
-def _of(problem: str) -> type[Validator] | None:
-    import spgraph_bench.validate as package
-
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    return _VALIDATORS.get(problem)
+    return _VALIDATORS.enter(cls.name, cls)
 
 
 def kernels(problem: str, dtype: npt.DTypeLike) -> list[tuple[str, dict[str, str]]]:
     """Kernel files that validate `problem` on a GPU and their defines; none where it has no validator."""
-    found = _of(problem)
+    found = _VALIDATORS.entries().get(problem)
     if found is None:
         return []
     return [(f"check/{source}.cu", _defines(defines)) for source, defines in found.sources(np.dtype(dtype))]
@@ -273,7 +259,7 @@ def make_validator(
     ----------
     graph : the same graph as of an earlier validator, whose arrays are on the device already.
     """
-    found = _of(problem.name)
+    found = _VALIDATORS.entries().get(problem.name)
     if found is None:
         return None
     if graph is None:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-import importlib
-import pkgutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -23,6 +21,7 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import cuda_dir
+from spgraph_bench.registry import Registry
 from spgraph_bench.stats import MatrixStats
 from spgraph_bench.timer import perf_counter
 from spgraph_bench.variants.plugins import load_files, load_installed
@@ -292,21 +291,21 @@ def library_versions(chosen: Iterable[str]) -> dict[str, str]:
     return found
 
 
-_VARIANTS: dict[tuple[str, str], Variant] = {}
-_loaded = False
+def _load_others() -> None:
+    load_installed()
+    load_files()
+
+
+_VARIANTS: Registry[tuple[str, str], Variant] = Registry("variant", "spgraph_bench.variants", _load_others)
 
 
 def register(entry: Variant) -> Variant:
     """Enter `entry`. A duplicate name or a missing source is an error at import."""
-    key = (entry.problem, entry.name)
-    if key in _VARIANTS:
-        raise ValueError(f"variant {entry.name!r} of {entry.problem} is registered twice")
     if entry.source is not None and not (cuda_dir() / entry.source).is_file():
         raise FileNotFoundError(f"variant {entry.name!r}: no kernel file {cuda_dir() / entry.source}")
     if entry.source is None and entry.library is None:
         raise ValueError(f"variant {entry.name!r} has neither a kernel file nor a library")
-    _VARIANTS[key] = entry
-    return entry
+    return _VARIANTS.enter((entry.problem, entry.name), entry)
 
 
 def variant(
@@ -393,14 +392,6 @@ def loaders(chosen: Iterable[Variant]) -> tuple[Callable[[], object], ...]:
     return tuple(_LOADERS[name] for name in sorted({v.library or "" for v in chosen}) if name in _LOADERS)
 
 
-def _import_all(package: ModuleType) -> None:
-    """Import the modules of `package` and of the packages in it, by name, so that they register variants."""
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        imported = importlib.import_module(module.name)
-        if module.ispkg:
-            _import_all(imported)
-
-
 def _place(entry: Variant) -> int:
     """Where the module of `entry` is in its package's reading order; behind all where it is not in it, as
     what plug-ins bring."""
@@ -412,23 +403,13 @@ def _place(entry: Variant) -> int:
 def variants(problem: str | None = None) -> list[Variant]:
     """All variants (of one problem), from simple to best as their package gives it (``READING_ORDER``), then in
     the order of registration, reference libraries last."""
-    global _loaded
-    if not _loaded:
-        import spgraph_bench.variants as package
-
-        _import_all(package)
-        load_installed()
-        load_files()
-        _loaded = True
-    chosen = [v for v in _VARIANTS.values() if problem is None or v.problem == problem]
+    chosen = [v for v in _VARIANTS.entries().values() if problem is None or v.problem == problem]
     return sorted(chosen, key=lambda v: (v.problem, v.library is not None, v.where == "cpu", _place(v), v.order))
 
 
 def get_variant(problem: str, name: str) -> Variant:
     """The variant `name` of `problem`; KeyError if there is none."""
-    if (problem, name) not in _VARIANTS:
-        variants()
-    return _VARIANTS[problem, name]
+    return _VARIANTS.get((problem, name))
 
 
 def select(problem: str, names: Iterable[str] = (), formats: Iterable[str] = ()) -> list[Variant]:
