@@ -310,6 +310,8 @@ def test_examples_compile_for_a_gpu(extended: Path, source: str, tmp_path: Path)
         "-std=c++17",
         "-Werror",
         "all-warnings",
+        "-DSPG_VALUE=float",
+        "-DSPG_OFFSET=int",
         "-cubin",
         "-o",
         str(tmp_path / "out.cubin"),

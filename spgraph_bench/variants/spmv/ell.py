@@ -65,8 +65,11 @@ def ell(job: Job) -> Launch:
 def hyb(job: Job) -> Launch:
     a, arrays, block, steps = job.packed, job.arrays, job.params["block"], job.params["steps"]
     x, y = job.buffers["x"], job.buffers["y"]
-    decide_batch(job, "coo_col")
     defines = _row_defines(job, "ell_col")
+    if a.tail:
+        decide_batch(job, "coo_col")
+    else:
+        defines["SPG_BATCH"] = 1  # of a kernel that is not run
     rows = job.kernel("hyb_ell", **defines).bind(
         blocks_for(a.rows, block),
         block,
