@@ -176,7 +176,7 @@ class Job:
             self.child_words = self.device.upload(np.zeros(len(CHILD_WORDS), np.uint64))
         return self.child_words
 
-    def kernel(self, name: str, source: str | None = None, **defines: int | str) -> Kernel:
+    def kernel(self, name: str, source: str | None = None, /, **defines: int | str) -> Kernel:
         """The kernel `name` of the variant's source (or `source`), compiled for this job's types.
 
         The variant's own source gets every tunable that has a macro, as it is decided by then; `defines`, which come
@@ -184,7 +184,7 @@ class Job:
         """
         return self._kernel(name, source, defines, for_matrix=False)
 
-    def kernel_for_matrix(self, name: str, **defines: int | str) -> Kernel:
+    def kernel_for_matrix(self, name: str, /, **defines: int | str) -> Kernel:
         """As :meth:`kernel`, where the `defines` hold something of this matrix (its diagonals, its width), so
         that another one needs a module of its own.
 

@@ -111,9 +111,10 @@ def dia_jit(job: Job) -> Launch:
         blocks = blocks_for(blocks_for(a.rows, stride), lines) * (stride // block)
     else:
         stride = 0
-    defines = {"SPG_DIAGS": "".join(f"D({d})" for d in a.diag), "SPG_LINES": lines, "SPG_STRIDE": stride}
+    shape = {"SPG_ROWS": 1, "SPG_GROUP": a.group, "SPG_LINES": lines, "SPG_STRIDE": stride}
+    diagonals = "".join(f"D({d})" for d in a.diag)
     return job.launch(
-        job.kernel_for_matrix("dia_fixed", SPG_ROWS=1, SPG_GROUP=a.group, **defines).bind(
+        job.kernel_for_matrix("dia_fixed", SPG_DIAGS=diagonals, **shape).bind(
             blocks, block, np.int32(a.rows), np.int32(a.cols), job.arrays["data"], job.buffers["x"], job.buffers["y"]
         )
     )
