@@ -21,7 +21,7 @@ Columns = Mapping[str, npt.NDArray[Any]]
 VERTICES = ("parent", "predecessor")
 """Columns that hold vertices, counted from 0; -1: none."""
 
-SUFFIXES = (".npy", ".csv", ".mtx")
+SUFFIXES = (".npy", ".npz", ".csv", ".mtx")
 _ROWS_AT_ONCE = 1 << 16
 
 
@@ -64,28 +64,31 @@ def save_vertex_map(path: Path, labels: VertexLabels) -> None:
         _lines(file, f"%d,{_label_form(labels)}\n", [numbers, _cells(labels)])
 
 
-def save_answer(path: Path, labels: VertexLabels, columns: Columns, about: str) -> None:
+def save_answer(path: Path, labels: VertexLabels, columns: Columns, about: str, what: str = "vertex") -> None:
     """Write `columns` (each ``[n]``, by name) of vertices called `labels` to `path`, whole or not at all.
 
-    .npy: a structured array ``[n]`` with the fields ``vertex`` (int64) and one for each column.
+    `what` is what the labels are of: "vertex", or "row" of a product.
+
+    .npy: a plain array ``[n]``, the first column; the vertex at place i is the one called ``labels[i]``.
+    .npz: an array for each column, by its name, and the labels, int64, called `what`.
     .csv: a head, then a line for each vertex; floats have the digits that give the same float again.
     .mtx: a vector in Matrix Market's coordinate format from the first column: row i is the vertex i of an
     input that counts from 1, or i - 1 of one that counts from 0 (a comment says which). Vertices without a
     value (NaN, infinite, a negative integer) have no entry.
 
     The columns VERTICES hold ids too; -1 (.csv of names: nothing) where there is none. Vertices with names
-    have their numbers, which count from 0, in .npy and .mtx: :func:`save_vertex_map` says whose they are.
+    have their numbers, which count from 0, in .npz and .mtx: :func:`save_vertex_map` says whose they are.
 
     Raises UsageError when it cannot be written.
     """
     check_answer_path(path)
     kind = path.suffix.lower()
-    writer = {".npy": _write_npy, ".csv": _write_csv, ".mtx": _write_mtx}[kind]
+    writer = {".npy": _write_npy, ".npz": _write_npz, ".csv": _write_csv, ".mtx": _write_mtx}[kind]
     known: VertexLabels = labels
     if kind != ".csv" and not isinstance(labels, np.ndarray):
         known = np.arange(len(labels), dtype=np.int64)
     with whole_file(path, overwrite=True) as file:
-        writer(file, known, {name: _as_labels(name, column, known) for name, column in columns.items()}, about)
+        writer(file, known, {name: _as_labels(name, column, known) for name, column in columns.items()}, about, what)
 
 
 def _as_labels(name: str, column: npt.NDArray[Any], labels: VertexLabels) -> npt.NDArray[Any]:
@@ -113,12 +116,13 @@ def _label_form(labels: VertexLabels) -> str:
     return "%d" if isinstance(labels, np.ndarray) else "%s"
 
 
-def _write_npy(file: BinaryIO, ids: Any, columns: Columns, about: str) -> None:
-    table = np.empty(len(ids), [("vertex", np.int64), *((name, a.dtype) for name, a in columns.items())])
-    table["vertex"] = ids
-    for name, column in columns.items():
-        table[name] = column
-    np.save(file, table, allow_pickle=False)
+def _write_npy(file: BinaryIO, ids: Any, columns: Columns, about: str, what: str) -> None:
+    np.save(file, np.ascontiguousarray(next(iter(columns.values()))), allow_pickle=False)
+
+
+def _write_npz(file: BinaryIO, ids: Any, columns: Columns, about: str, what: str) -> None:
+    arrays: dict[str, Any] = {what: np.asarray(ids), **columns}
+    np.savez(file, **arrays)
 
 
 def _digits(column: npt.NDArray[Any]) -> str:
@@ -135,13 +139,13 @@ def _lines(file: BinaryIO, form: str, arrays: list[npt.NDArray[Any]]) -> None:
         file.write("".join(map(form.__mod__, zip(*part, strict=True))).encode())
 
 
-def _write_csv(file: BinaryIO, labels: VertexLabels, columns: Columns, about: str) -> None:
-    file.write(f"{','.join(('vertex', *columns))}\n".encode())
+def _write_csv(file: BinaryIO, labels: VertexLabels, columns: Columns, about: str, what: str) -> None:
+    file.write(f"{','.join((what, *columns))}\n".encode())
     form = ",".join((_label_form(labels), *map(_digits, columns.values()))) + "\n"
     _lines(file, form, [_cells(labels), *columns.values()])
 
 
-def _write_mtx(file: BinaryIO, ids: Any, columns: Columns, about: str) -> None:
+def _write_mtx(file: BinaryIO, ids: Any, columns: Columns, about: str, what: str) -> None:
     name, values = next(iter(columns.items()))
     there = values >= 0 if values.dtype.kind == "i" else np.isfinite(values)
     first = 0 if len(ids) and ids[0] == 0 else 1
@@ -150,7 +154,7 @@ def _write_mtx(file: BinaryIO, ids: Any, columns: Columns, about: str) -> None:
     rows = ids[there] + (1 - first)
     size = int(ids[-1]) + 1 - first if len(ids) else 0
     field = "real" if values.dtype.kind == "f" else "integer"
-    counted = "row i is vertex i" if first else "row i is vertex i - 1"
+    counted = f"row i is {what} i" if first else f"row i is {what} i - 1"
     head = f"%%MatrixMarket matrix coordinate {field} general\n% {about}\n% {name}; {counted}\n"
     file.write(f"{head}{size} 1 {len(rows)}\n".encode(errors="backslashreplace"))
     _lines(file, f"%d 1 {_digits(values)}\n", [rows, values[there]])

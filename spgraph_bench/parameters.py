@@ -68,6 +68,8 @@ class Parameter:
     kind: type | None = None
     macro: str = ""
     """The name of the ``-D`` that the kernels of a variant get its value as: "SPG_AHEAD"."""
+    unsaid: bool = False
+    """A record does not name it where it was not given."""
     vertex: bool = False
     """A vertex: on the command line as the input calls it, here its number, which counts from 0."""
 

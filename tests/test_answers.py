@@ -17,14 +17,25 @@ IDS = np.array([5, 70, 4 * 10**9], np.int64)
 RANK = np.array([0.1, 1e-30, 0.7], np.float32)
 
 
-def test_npy_has_a_field_for_each_column(tmp_path: Path) -> None:
-    path = tmp_path / "ranks.npy"
-    save_answer(path, IDS, {"rank": RANK, "near": np.arange(3)}, "about")
-    table = np.load(path)
-    assert table.dtype.names == ("vertex", "rank", "near")
-    assert table["vertex"].tolist() == IDS.tolist()
-    assert np.array_equal(table["rank"], RANK)
-    assert table["rank"].dtype == np.float32
+def test_npy_is_a_plain_array_and_npz_has_every_column(tmp_path: Path) -> None:
+    columns = {"rank": RANK, "near": np.arange(3)}
+    for suffix in (".npy", ".npz"):
+        save_answer(tmp_path / f"ranks{suffix}", IDS, columns, "about")
+    plain = np.load(tmp_path / "ranks.npy")
+    assert plain.dtype == np.float32
+    assert np.array_equal(plain, RANK)
+    with np.load(tmp_path / "ranks.npz", allow_pickle=False) as arrays:
+        assert arrays.files == ["vertex", "rank", "near"]
+        assert arrays["vertex"].tolist() == IDS.tolist()
+        assert np.array_equal(arrays["rank"], RANK)
+
+
+def test_answers_about_rows(tmp_path: Path) -> None:
+    for suffix in (".csv", ".mtx", ".npz"):
+        save_answer(tmp_path / f"y{suffix}", np.arange(3) + 1, {"y": RANK}, "about", "row")
+    assert (tmp_path / "y.csv").read_text().startswith("row,y\n1,")
+    assert "row i is row i\n" in (tmp_path / "y.mtx").read_text()
+    assert np.load(tmp_path / "y.npz").files == ["row", "y"]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
@@ -70,8 +81,8 @@ PARENTS = {"level": np.array([0, 1, -1], np.int32), "parent": np.array([0, 0, -1
 def test_columns_of_vertices_hold_their_ids(tmp_path: Path) -> None:
     save_answer(tmp_path / "p.csv", IDS, PARENTS, "about")
     assert (tmp_path / "p.csv").read_text() == "vertex,level,parent\n5,0,5\n70,1,5\n4000000000,-1,-1\n"
-    save_answer(tmp_path / "p.npy", IDS, PARENTS, "about")
-    assert np.load(tmp_path / "p.npy")["parent"].tolist() == [5, 5, -1]
+    save_answer(tmp_path / "p.npz", IDS, PARENTS, "about")
+    assert np.load(tmp_path / "p.npz")["parent"].tolist() == [5, 5, -1]
     save_answer(tmp_path / "p.mtx", np.arange(3), PARENTS, "about")
     assert mmread(tmp_path / "p.mtx").row.tolist() == [0, 1]  # what is not reached has no level
 
@@ -88,7 +99,8 @@ def test_names_are_in_csv_and_in_a_map_beside_the_others(tmp_path: Path) -> None
         [names[1], "1", names[0]],
         [names[2], "-1", ""],
     ]
-    assert np.load(tmp_path / "p.npy").tolist() == [(0, 0, 0), (1, 1, 0), (2, -1, -1)]
+    assert np.load(tmp_path / "p.npy").tolist() == [0, 1, -1]
+    assert np.load(tmp_path / "p.npz", allow_pickle=False)["parent"].tolist() == [0, 0, -1]
     assert "row i is vertex i - 1" in (tmp_path / "p.mtx").read_text()
     known = vertex_map_path(tmp_path / "p.npy")
     save_vertex_map(known, names)

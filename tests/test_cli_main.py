@@ -257,7 +257,8 @@ def test_problems_with_an_answer_per_vertex_have_a_command() -> None:
     context = click.Context(group)
     for name in solved:
         flags = _options(group.get_command(context, name))
-        assert {"--mode", "--output", "--trace"} <= flags
+        assert {"--mode", "--output"} <= flags
+        assert ("--trace" in flags) == problems()[name].is_graph  # a product has no steps
         assert not {"--variant", "--format"} & flags
         assert ("--dtype" in flags) == (len(problems()[name].dtypes) > 1)
 

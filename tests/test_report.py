@@ -225,7 +225,7 @@ def test_derived_values() -> None:
         assert {k: v for k, v in values["cold"].items() if v != "inf"}.items() <= rows[name].items()
     assert (fast["cold"]["rank"], slow["cold"]["rank"], slow["hot"]["rank"]) == (1, 2, 1)
     assert sell["cold"]["pays_after"] == "inf"
-    assert off == {}
+    assert off == {"where": "gpu"}
     text = to_json_lines(records, derived(records))
     assert [json.loads(line)["derived"] for line in text.splitlines()] == [slow, sell, off, fast]
 
@@ -235,7 +235,8 @@ def test_json_has_derived_values(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run(line.split()) == 0
     out = capsys.readouterr().out
     found = {(data := json.loads(text))["variant"]: data["derived"] for text in out.splitlines()}
-    assert found["csr-scalar"] == {}
+    assert found["csr-scalar"] == {"where": "host"}
+    assert found["scipy"]["where"] == "cpu"
     assert found["scipy"]["cold"]["rank"] == 1
     records = tmp_path / "a.jsonl"
     records.write_text(out)

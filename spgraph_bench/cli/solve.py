@@ -1,6 +1,6 @@
-"""`spgraph bfs|sssp|pagerank|cc|bc [FILE|RECIPE]`: one mode of a problem, and its answer for every vertex.
+"""`spgraph spmv|bfs|sssp|pagerank|cc|bc [FILE|RECIPE]`: one mode of a problem, and its answer for every vertex or row.
 
-The commands are made from the problems, one for each with an answer per vertex. What only one of them has is in
+The commands are made from the problems, one for each with an answer per vertex or row. What only one of them has is in
 ``_EXTRA``: options that set a tunable, change the graph, or run more than once.
 """
 
@@ -29,13 +29,21 @@ if TYPE_CHECKING:
 
 __all__ = ["command_for", "has_answer"]
 
-_MODES = {"cc": "afforest", "pagerank": "pull-hubs"}
+_MODES = {"cc": "afforest", "pagerank": "pull-hubs", "spmv": "csr-adaptive"}
 """The default mode, where it is not auto."""
 _WEIGHTED_MODE = "pull"
 """pagerank's with weights, which its default mode does not know."""
 _ALL = 2**31 - 1
 
 _TEXTS = {
+    "spmv": """Multiply a sparse matrix with a vector: y = A x.
+
+    x is that of --x, else drawn from --seed. y is checked against a plain product in float64 before anything is
+    timed. Without a file or recipe a built-in recipe is used.
+
+    \b
+      spgraph spmv matrix.mtx --x x.npy --output y.npy
+      spgraph spmv matrix.mtx --x x.csv --output y.csv --dtype float64 --mode csr-vector""",
     "bfs": """Search a graph breadth-first: an entry in row u, column v is an edge from u to v.
 
     Levels are checked against a plain search before anything is timed. Without a file or recipe a built-in
@@ -141,11 +149,21 @@ class _ModeName(TextParam):
         return str(value)
 
 
+_TRACE = click.option("--trace", is_flag=True, help="Show every step of the first run.")
+_OUTPUT_HELP = (
+    "Write the answer for every vertex: a plain array in FILE.npy, all columns in .npz, .csv or, by the input's ids, "
+    ".mtx; if ids do not just count, also FILE.vertices.csv with the number of each."
+)
+
+
 def has_answer(problem: Problem) -> bool:
-    """Whether it answers something about each vertex: then it has a command of its own."""
+    """Whether it answers something about each vertex or row: then it has a command of its own.
+
+    The product with A^T is not among them: `bench spmv --transpose` measures it.
+    """
     from spgraph_bench.problems.base import Problem as Base
 
-    return type(problem).columns is not Base.columns
+    return type(problem).columns is not Base.columns and not getattr(problem, "transposes", False)
 
 
 def _default_mode(problem: str) -> str:
@@ -159,7 +177,7 @@ def _parameters(problem: Problem) -> list[click.Parameter]:
     from spgraph_bench.formats import get_format
     from spgraph_bench.variants import variants
 
-    orders = any("reorder" in get_format(v.format).tunables for v in variants(problem.name))
+    orders = problem.is_graph and any("reorder" in get_format(v.format).tunables for v in variants(problem.name))
     own = [
         click.option(
             "--mode",
@@ -181,13 +199,12 @@ def _parameters(problem: Problem) -> list[click.Parameter]:
             if orders
             else ()
         ),
-        click.option("--trace", is_flag=True, help="Show every step of the first run."),
+        *((_TRACE,) if problem.is_graph else ()),
         click.option(
             "--output",
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="Write the answer for every vertex, by the input's ids, to FILE.npy, .csv or .mtx; where "
-            "these do not just count, also FILE.vertices.csv with the number inside of each.",
+            help=_OUTPUT_HELP if problem.is_graph else "Write y to FILE.npy, .npz, .csv or .mtx.",
         ),
         *_EXTRA.get(problem.name, ()),
     ]
@@ -251,13 +268,13 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     options, own = given_running(problem, given), given_own(problem, given)
     if given.get("all_sources"):
         own = _all_sources(own)
-    mode, output = _mode(given, own), given["output"]
+    mode, output, trace = _mode(given, own), given["output"], given.get("trace", False)
     plot = given.get("plot")
     check_plot(plot, options.json)
     every = {v.name: v for v in variants(problem.name)}
     chosen, others = [every[mode]], []
     if given.get("all_modes"):
-        if not given["trace"] and plot is None:
+        if not trace and plot is None:
             raise UsageError("--all-modes shows the fastest mode of each level", remedy="add --trace")
         others = [v for v in every.values() if v.kernel and v.name != mode]
     params = _params(problem, mode, given, options.params)
@@ -275,7 +292,7 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
         own,
         given["argument"],
         given_reading(problem, given),
-        ids=given["ids"],
+        ids=given.get("ids", "file"),
         change=_weighted(given.get("weights", "file"), options.seed),
     )
     if given.get("tune"):
@@ -285,16 +302,22 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
 
         return tune(request, params)
 
+    products: list[str] = []
+
     def go(bench: Opened) -> None:
         write = None if output is None else _answer_writer(output, bench)
-        bench.run(chosen, params, write=write, trace=given["trace"] or plot is not None)
+        if not problem.is_graph:
+            write = _described(write, products)
+        bench.run(chosen, params, write=write, trace=trace or plot is not None)
         if others:  # watched from the first source only; from where child launches pay is not measured for them
             once = {**bench.own, "sources": 1}
             bench.run(others, params, options=once, trace=True, break_even=False)
 
     def show(records: Sequence[Record]) -> None:
         if not options.json:
-            _show(records, mode, given["trace"])
+            _show(records, mode, trace)
+            for text in products:
+                click.echo(text)
         if plot is not None:
             show_plot(plot, level_drawing(records))
 
@@ -316,17 +339,38 @@ def _show(records: Sequence[Record], mode: str, trace: bool) -> None:
         click.echo(f"\n{text}", nl=False)
 
 
+def _described(write: Write | None, texts: list[str]) -> Write:
+    """`write`, which also puts a line about the product into `texts`."""
+
+    def both(columns: Mapping[str, npt.NDArray[Any]]) -> None:
+        import numpy as np
+
+        if write is not None:
+            write(columns)
+        for name, column in columns.items():
+            y = column.astype(np.float64)
+            size = f"{name} = A x: {len(y):,} values"
+            if len(y):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    norm = float(np.sqrt((y * y).sum()))
+                size += f" from {float(y.min()):.6g} to {float(y.max()):.6g}, 2-norm {norm:.6g}"
+            texts.append(size)
+
+    return both
+
+
 def _answer_writer(path: Path, bench: Opened) -> Write:
     """A function that writes an answer to `path`."""
     from spgraph_bench.answers import needs_map, save_answer, save_vertex_map, vertex_map_path
     from spgraph_bench.matrix import called
 
-    matrix = bench.matrix
+    matrix, graph = bench.matrix, bench.request.problem.is_graph
 
     def write(columns: Mapping[str, npt.NDArray[Any]]) -> None:
         labels = matrix.labels()
         about = f"spgraph {matrix.source.kind} {' '.join(matrix.source.text.split())}"
-        save_answer(path, labels, columns, about)
+        what = "vertex" if graph else "row"
+        save_answer(path, labels, columns, about, what)
         known = vertex_map_path(path) if needs_map(bench.of_input) else None
         if known is not None:
             save_vertex_map(known, bench.of_input)
@@ -334,8 +378,11 @@ def _answer_writer(path: Path, bench: Opened) -> Write:
         if known is not None:
             based = f", what each is called in {known}"
         elif len(labels) and called(labels, 0) == 1:
-            based = ", vertices counted from 1 as there"
-        note(f"{', '.join(columns)} of {len(labels):,} vertices in {path}{based}")
+            based = ", the first is 1 there" if path.suffix.lower() != ".npy" else ""
+        kept = list(columns)[:1] if path.suffix.lower() == ".npy" else list(columns)
+        if len(kept) < len(columns):
+            based += f"; {path.with_suffix('.npz').name} would have {', '.join(list(columns)[1:])} too"
+        note(f"{', '.join(kept)} of {len(labels):,} {'vertices' if graph else 'rows'} in {path}{based}")
 
     return write
 

@@ -38,6 +38,11 @@ def write_matrix(matrix: Matrix, output: str, force: bool) -> None:
     from spgraph_bench.answers import needs_map, save_vertex_map, vertex_map_path
 
     kind = check_output(output, force)
+    names = None
+    if output != "-" and not writers.WRITERS[kind].names and needs_map(matrix.labels()):
+        names = vertex_map_path(Path(output))
+        if names.exists() and not force:
+            raise UsageError("exists already", place=str(names), remedy="--force overwrites it")
     if output == "-":
         writers.write(matrix, sys.stdout.buffer, kind, "<stdout>")
         sys.stdout.flush()
@@ -47,10 +52,7 @@ def write_matrix(matrix: Matrix, output: str, force: bool) -> None:
         writers.save(matrix, Path(output), force)
     for text in writers.losses(matrix, kind):
         note(text)
-    if not writers.WRITERS[kind].names and needs_map(matrix.labels()) and output != "-":
-        names = vertex_map_path(Path(output))
-        if names.exists() and not force:
-            raise UsageError("exists already", place=str(names), remedy="--force overwrites it")
+    if names is not None:
         save_vertex_map(names, matrix.labels())
         note(f"what the input calls each vertex: {names}")
     csr = matrix.csr

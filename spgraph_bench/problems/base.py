@@ -226,9 +226,11 @@ class Problem(ABC):
 def filled_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, int | float | str]:
     """The declared options of `problem`, those of `given` checked, the others by default.
 
-    Raises UsageError for a bad value; names that are not declared are omitted.
+    Raises UsageError for a bad value; names that are not declared are omitted, and what is ``unsaid`` where it is not
+    given.
     """
-    return checked_values("", problem.options, given)
+    filled = checked_values("", problem.options, given)
+    return {name: value for name, value in filled.items() if name in given or not problem.options[name].unsaid}
 
 
 _PROBLEMS: Registry[str, Problem] = Registry("problem", "spgraph_bench.problems")

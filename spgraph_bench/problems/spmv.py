@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.errors import InputError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Problem, Work, register
 from spgraph_bench.problems.exact import Draw, choose_ranges, key_of, row_sums, small_x
 from spgraph_bench.problems.summation import BOUND_FACTOR, judge
+from spgraph_bench.problems.vectors import read_vector
 from spgraph_bench.stats import row_ranges
 
 __all__ = ["BOUND_FACTOR", "SpMV"]
@@ -33,17 +37,42 @@ class SpMV(Problem):
     outputs: tuple[str, ...] = ("y",)
     dtypes: tuple[str, ...] = ("float32", "float64")
     is_product = True
+    options: Mapping[str, Parameter] = MappingProxyType(
+        {"x": Parameter("", "file of x: .npy, .npz, .mtx, or text (default: drawn from the seed)", unsaid=True)}
+    )
     axes: Mapping[str, tuple[str, ...]] = MappingProxyType({"x": ("cols",), "y": ("rows",)})
 
     def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
-        """``x``, uniform in [0, 1): the same for a seed on any machine and any numpy.
+        """``x``, uniform in [0, 1): the same for a seed on any machine and any numpy; or that of the file `x`.
 
-        Drawn from PCG64's raw output, since numpy keeps that stable but not its distributions.
+        Drawn from PCG64's raw output, since numpy keeps that stable but not its distributions. Raises InputError
+        for a file that cannot be read, and for values that `dtype` does not have.
         """
+        if options.get("x"):
+            return {"x": self._given(Path(options["x"]), matrix.csr.cols, dtype)}
         raw = np.random.PCG64(seed).random_raw(matrix.csr.cols)
         x = ((raw >> np.uint64(11)) * 2.0**-53).astype(dtype)
         # Rounding to float32 can reach 1, which is outside.
         return {"x": np.minimum(x, np.nextafter(dtype.type(1), dtype.type(0)))}
+
+    def _given(self, path: Path, length: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        given = read_vector(path, length)
+        with np.errstate(over="ignore"):
+            x = given.astype(dtype)
+        if (beyond := np.isinf(x) & np.isfinite(given)).any():
+            value = float(given[int(np.argmax(beyond))])
+            raise InputError(
+                f"x has {value:.9g}, which is beyond {dtype}",
+                place=str(path),
+                remedy="--dtype float64 or smaller values",
+            )
+        return x
+
+    def columns(
+        self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """y, of each row."""
+        return {"y": output}
 
     def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"y": ((matrix.csr.rows,), dtype)}

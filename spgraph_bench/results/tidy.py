@@ -118,7 +118,6 @@ def paired(records: Sequence[Record], cache: Cache = "cold") -> list[tuple[Recor
 
 
 _DERIVED = (
-    "where",
     "median_ms",
     "low_ms",
     "high_ms",
@@ -140,10 +139,10 @@ _DERIVED = (
 
 
 def derived(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """For each of `records`, in their order, what follows from them: {"cold": {...}, "hot": {...}} with those of
-    :data:`COLUMNS` that are not facts of the record itself. Missing figures are omitted; an infinite
-    one is "inf". What was not sampled has no entry."""
-    found: dict[int, dict[str, Any]] = {id(record): {} for record in records}
+    """For each of `records`, in their order, what follows from them: {"where": ..., "cold": {...}, "hot": {...}} with
+    those of :data:`COLUMNS` that are no facts of the record itself. Figures that there are none of are left out; an
+    infinite one is "inf". What was not sampled has neither "cold" nor "hot"."""
+    found: dict[int, dict[str, Any]] = {id(record): {"where": _where(record)} for record in records}
     caches: tuple[Cache, ...] = ("cold", "hot")
     for cache in caches:
         for record, row in paired(records, cache):
@@ -151,6 +150,11 @@ def derived(records: Sequence[Record]) -> list[dict[str, Any]]:
                 values = {k: row[k] for k in _DERIVED if row[k] is not None}
                 found[id(record)][cache] = {k: "inf" if v == math.inf else v for k, v in values.items()}
     return [found[id(record)] for record in records]
+
+
+def _where(record: Record) -> str:
+    """Where the variant ran: "gpu", "cpu", or "host" for a kernel that was emulated."""
+    return "host" if record.where == "gpu" and record.device.get("kind") == "host" else record.where
 
 
 def _mean(search: Traversal) -> float:
@@ -175,7 +179,7 @@ def _cell(record: Record, cache: Cache) -> dict[str, Any]:
         "variant": record.variant,
         "format": record.format,
         "library": record.library,
-        "where": "host" if record.where == "gpu" and device.get("kind") == "host" else record.where,
+        "where": _where(record),
         "params": json.dumps(plain["params"]),
         "device": device.get("name"),
         "run": record.run,
