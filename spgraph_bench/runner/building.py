@@ -8,7 +8,7 @@ from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.runner import guard
 from spgraph_bench.runner.plan import Cell, Task
-from spgraph_bench.runner.prepare import defines_for
+from spgraph_bench.runner.prepare import defines_for, filled_params
 from spgraph_bench.toolchain.modules import Request, build_all
 from spgraph_bench.validate import kernels
 from spgraph_bench.variants.base import Variant
@@ -18,8 +18,8 @@ __all__ = ["build"]
 _MEASURING = ("measure/clock.cu", guard.SOURCE)
 """Kernels that every run on a GPU needs."""
 
-_Key = tuple[str, str]
-"""Source and value type of a variant's kernels; an empty source for what every run needs."""
+_Key = tuple[str | tuple[str, str], ...]
+"""Source, value type and macros of a variant's kernels; an empty source for what every run needs."""
 
 
 def build(
@@ -40,10 +40,15 @@ def build(
         variant = variants[cell.variant]
         if variant.source is None or cell.dtype not in variant.dtypes:
             continue
-        key = key_of[cell.key] = variant.source, cell.dtype
+        tuned = _tuned(variant, task)
+        if tuned is None:
+            continue  # by the matrix: the worker compiles it
+        key = variant.source, cell.dtype, *sorted(tuned.items())
+        if not tuned:  # else the host function may give macros of its own, without which nothing compiles
+            key_of[cell.key] = key
         if key not in wanted and key not in broken:
             try:
-                wanted[key] = _request(variant.source, defines_for(cell.dtype, task.offsets), info)
+                wanted[key] = _request(variant.source, {**defines_for(cell.dtype, task.offsets), **tuned}, info)
             except SpgraphError as error:
                 broken[key] = error
     requests = list(wanted.items())
@@ -60,6 +65,13 @@ def build(
                 raise result
             broken[key] = result
     return {cell: broken[key] for cell, key in key_of.items() if key in broken}
+
+
+def _tuned(variant: Variant, task: Task) -> dict[str, str] | None:
+    """-D of the variant's tunables; None where one of them is decided when the matrix is known."""
+    params = filled_params(variant, task.params)
+    values = {t.macro: params[name] for name, t in variant.tunables.items() if t.macro}
+    return None if "auto" in values.values() else {macro: str(value) for macro, value in values.items()}
 
 
 def _request(source: str, defines: Mapping[str, str], info: DeviceInfo) -> Request:
