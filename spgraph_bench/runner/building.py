@@ -18,7 +18,7 @@ __all__ = ["build"]
 _MEASURING = ("measure/clock.cu", guard.SOURCE)
 """Kernels that every run on a GPU needs."""
 
-_Key = tuple[str | tuple[str, str], ...]
+_Key = tuple[str, str, tuple[tuple[str, str], ...]]
 """Source, value type and macros of a variant's kernels; an empty source for what every run needs."""
 
 
@@ -43,7 +43,7 @@ def build(
         tuned = _tuned(variant, task)
         if tuned is None:
             continue  # by the matrix: the worker compiles it
-        key = variant.source, cell.dtype, *sorted(tuned.items())
+        key = variant.source, cell.dtype, tuple(sorted(tuned.items()))
         if not tuned:  # else the host function may give macros of its own, without which nothing compiles
             key_of[cell.key] = key
         if key not in wanted and key not in broken:
@@ -54,7 +54,7 @@ def build(
     requests = list(wanted.items())
     if info.kind == "cuda":
         dtypes = dict.fromkeys(cell.dtype for cell in cells)
-        requests += [(("", request.label), request) for request in _common(task.problem, dtypes, info)]
+        requests += [(("", request.label, ()), request) for request in _common(task.problem, dtypes, info)]
     results = build_all(
         [request for _, request in requests],
         progress=lambda done, total, label: progress(f"compiling {done} of {total}: {label}"),
