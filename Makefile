@@ -102,7 +102,7 @@ test-compile: $(READY)
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -q -m gpu
 
-# Faults planted one at a time in a copy of the project; the table in docs/measuring.md is made of what was found.
+# Planted faults, one at a time in a copy of the project; the table in docs/measuring.md has the results.
 ON ?= host
 mutants: $(READY)
 	$(BIN)/python scripts/mutants.py --device $(ON) --jobs $(JOBS) --write

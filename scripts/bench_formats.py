@@ -35,7 +35,7 @@ from spgraph_bench.stats import row_stats
 from spgraph_bench.units import human_bytes
 
 MATRICES = ("banded:n=4000000,diagonals=27", "rmat:scale=22,edgefactor=26")
-"""Some 100 million nonzeros each: rows all alike, and a few rows that hold much."""
+"""About 100 million nonzeros each: rows all alike, and a few rows that hold much."""
 
 SECONDS = 15.0
 MEMORY = 3.0
@@ -49,7 +49,7 @@ def resident(field: str) -> int:
 
 
 def convert(form: Format, csr: CSR, dtype: str, params: dict[str, str], to: Connection) -> None:
-    """Send the seconds of one conversion, the memory it took besides `csr`, and the bytes that it stored."""
+    """Send the seconds of one conversion, the memory it took in addition to `csr`, and the bytes that it stored."""
     gc.collect()  # what would be freed on the way hides what is taken
     Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts again from what is resident now
     before = resident("VmRSS")
@@ -68,22 +68,23 @@ def measured(form: Format, csr: CSR, dtype: str, params: dict[str, str]) -> tupl
     process.start()
     there.close()
     try:
-        found: tuple[float, int, int] = here.recv()
+        result: tuple[float, int, int] = here.recv()
     except EOFError:
         return None
     finally:
         process.join()
-    return found
+    return result
 
 
 def line(form: Format, csr: CSR, dtype: str, given: dict[str, str], repeat: int) -> str:
+    """Best time, added memory and size of one format, as a line of the table; the reason if it refuses `csr`."""
     params = {name: value for name, value in given.items() if name in form.tunables}
     if not form.keeps_values:
         csr = dataclasses.replace(csr, values=None)
     width = np.dtype(dtype).itemsize
     if why := form.refuse(row_stats(csr), None, width, **params):
         return f"{form.name:16}{why}"
-    runs = [found for _ in range(repeat) if (found := measured(form, csr, dtype, params))]
+    runs = [figures for _ in range(repeat) if (figures := measured(form, csr, dtype, params))]
     if len(runs) < repeat:
         return f"{form.name:16}the process was ended: out of memory?"
     seconds = [run[0] for run in runs]
@@ -100,6 +101,7 @@ def line(form: Format, csr: CSR, dtype: str, given: dict[str, str], repeat: int)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a line per format for each matrix. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("matrices", nargs="*", metavar="MATRIX")
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
@@ -120,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def tables(chosen: argparse.Namespace, params: dict[str, Any]) -> None:
-    """Print the tables. Raises SpgraphError for what is no matrix, or no value of a parameter."""
+    """Print the tables. Raises SpgraphError for an argument that is not a matrix, or not a value of a parameter."""
     for text in chosen.matrices or MATRICES:
         csr = (read(text) if Path(text).exists() else make(text)).csr
         print(f"\n{text}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} nonzeros, {chosen.dtype}")

@@ -10,7 +10,7 @@ turns, so that they meet the same load; the best of all is shown: wall-clock tim
 
 Edge lists (without files: generated ones of about 100 MB, as written and in no order) are read to canonical
 CSR with each option, with and without compiled code, in processes of their own. Shown are the same times and
-the most memory that a process took besides what it had before, over the size of the file. Aimed at: 6 s for
+the most memory that a process took in addition to what it had before, over the size of the file. Aimed at: 6 s for
 100 MB and a ratio of 5; what is over has a "!". Linux only.
 """
 
@@ -48,6 +48,7 @@ MEMORY = 5.0
 
 
 def to_csr(path: str) -> Any:
+    """scipy's way: `mmread`, then CSR with duplicates summed."""
     csr = sp.csr_array(scipy.io.mmread(path))
     csr.sum_duplicates()
     return csr
@@ -79,10 +80,11 @@ def written(folder: Path, entries: int) -> Iterator[str]:
 
 
 def seconds(task: Callable[[str], Any], path: str) -> tuple[float, float]:
+    """Wall and CPU seconds of `task(path)`."""
     wall, cpu = time.perf_counter(), time.process_time()
-    kept = task(path)
+    result = task(path)
     taken = time.perf_counter() - wall, time.process_time() - cpu
-    del kept
+    del result
     return taken
 
 
@@ -97,6 +99,7 @@ def write_list(recipe: str, path: Path, shuffled: bool) -> None:
 
 
 def lists_written(folder: Path) -> Iterator[str]:
+    """Paths of the generated edge lists in `folder`, each sorted and in random order."""
     for recipe in EDGE_LISTS:
         for shuffled in (False, True):
             path = folder / f"{recipe.partition('values=')[2]}-{'no-order' if shuffled else 'row-major'}.txt"
@@ -112,7 +115,7 @@ def resident(field: str) -> int:
 
 
 def read_list(path: str, options: dict[str, Any], is_compiled: bool) -> tuple[float, float, int]:
-    """Seconds of wall clock and CPU, and the most memory besides what was there before."""
+    """Seconds of wall clock and CPU, and the most memory in addition to what was used before."""
     if not is_compiled:
         compiled.library = lambda: None  # type: ignore[assignment]
     Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts again from what is resident now
@@ -142,6 +145,7 @@ def apart(task: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def time_lists(paths: Iterator[str], repeat: int) -> None:
+    """Print size, times and memory of reading each edge list, by spgraph."""
     readers(), compiled.library()  # loaded before memory is measured
     print(f"{'':56}{'MB':>4}{'wall':>8}{'CPU':>8}{'memory/file':>13}")
     for path in paths:
@@ -160,6 +164,7 @@ def time_lists(paths: Iterator[str], repeat: int) -> None:
 
 
 def main(given: Sequence[str] | None = None) -> int:
+    """Time the readers against scipy. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE")
     parser.add_argument("--entries", type=int, default=4_000_000)

@@ -27,6 +27,7 @@ def cleaned(text: str, salt: bytes) -> str:
 
 
 def main() -> None:
+    """Rewrite the given files without names and with salted UUIDs."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("files", nargs="+", type=Path)
     salt, changed = secrets.token_bytes(32), 0

@@ -4,8 +4,8 @@
 
 For each recipe `spgraph bench spmv` times the variants in its own way. Then the same launches run under ncu
 (``gpu__time_duration.sum``, clocks and caches left alone), cold ones after the clock's own eviction, hot ones
-back to back. Variants of ours whose run is one kernel and nothing else are compared, by the median as spgraph
-gives it less what its clock reads when nothing happens (``zero_ms`` of the record). Libraries are omitted:
+back to back. spgraph's variants whose run is one kernel and nothing else are compared, by the median as spgraph
+gives it less the empty-measurement time (``zero_ms`` of the record). Libraries are omitted:
 what they enqueue beside a kernel, ncu does not time and they do not say. Hot, ncu's own work between two
 launches leaves the caches in another state, which long kernels may feel.
 
@@ -46,6 +46,7 @@ def short_name(kernel: str) -> str:
 
 
 def need_ncu(parser: argparse.ArgumentParser) -> None:
+    """End with a usage error if ncu is not on PATH."""
     if not shutil.which("ncu"):
         parser.error("ncu is not on PATH: it comes with the CUDA toolkit and with Nsight Compute")
 
@@ -138,14 +139,15 @@ def profiled(recipe: str, cache: str, count: int, names: Sequence[str]) -> dict[
         elif not kernel.startswith("spg_read"):
             us = float(row["Metric Value"].replace(",", "")) * UNITS[row["Metric Unit"]]
             groups[-1].append((short_name(kernel), us))
-    found = {}
+    times = {}
     for name, group in zip(operations, groups, strict=True):
         if operations[name] == 1 and len(group) == count and len({kernel for kernel, _ in group}) == 1:
-            found[name] = group[0][0], median(us for _, us in group)
-    return found
+            times[name] = group[0][0], median(us for _, us in group)
+    return times
 
 
 def compared(recipe: str, globs: Sequence[str], count: int) -> list[dict[str, Any]]:
+    """Rows of the table, for the variants that `globs` match: the clock's and ncu's medians in us, cold and hot."""
     records = timed(recipe, globs)
     rows = []
     for cache in ("cold", "hot"):
@@ -175,6 +177,7 @@ def compared(recipe: str, globs: Sequence[str], count: int) -> list[dict[str, An
 
 
 def main() -> int:
+    """Print the table, and write it as CSV with -o. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variant", action="append", default=[], metavar="GLOB")
     parser.add_argument("--launches", type=int, default=15, metavar="N", help="launches of each under ncu")

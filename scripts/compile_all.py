@@ -6,7 +6,7 @@ Needs nvcc, no GPU. What to compile is found by preparing every variant on a dev
 Per commit each module is compiled for sm_90 (each value type and each offset type of it, not all pairs), and
 one of each source for the oldest, the newest and a small architecture. ``--all`` compiles every module for
 every architecture. Registers and spills of each kernel are printed. A spill that known_spills.toml does not
-explain fails where nobody set a tunable (at an extreme it is what setting it leads to); so does a kernel that
+explain fails with default tunables (at an extreme it is a result of the setting); so does a kernel that
 needs more registers than its largest block leaves it.
 """
 
@@ -62,21 +62,22 @@ _SPILL = re.compile(r"(\d+) bytes spill stores")
 _USED = re.compile(r"Used (\d+) registers")
 
 
-def usages(module: Module, said: str) -> list[Usage]:
+def usages(module: Module, output: str) -> list[Usage]:
     """The kernels in what ``ptxas -v`` said."""
-    found, kernel, arch, spilled = [], "", 0, 0
-    for line in said.splitlines():
+    entries, kernel, arch, spilled = [], "", 0, 0
+    for line in output.splitlines():
         if entry := _ENTRY.search(line):
             kernel, arch, spilled = entry[1], int(entry[2]), 0
         elif spill := _SPILL.search(line):
             spilled += int(spill[1])
         elif (used := _USED.search(line)) and kernel:
-            found.append(Usage(module, kernel, arch, int(used[1]), spilled))
+            entries.append(Usage(module, kernel, arch, int(used[1]), spilled))
             kernel = ""
-    return found
+    return entries
 
 
 def sources() -> set[str]:
+    """All kernel files, as paths below cuda/."""
     return {str(path.relative_to(cuda_dir())) for path in cuda_dir().rglob("*.cu")}
 
 
@@ -85,28 +86,28 @@ def _types(module: Module) -> tuple[str, str]:
     return defines.get("SPG_VALUE", ""), defines.get("SPG_OFFSET", "")
 
 
-def pairwise_types(found: Iterable[Module]) -> set[Module]:
+def pairwise_types(modules: Iterable[Module]) -> set[Module]:
     """Of modules that differ in their types only, so many that each value type and each offset type is there."""
     alike: dict[Any, list[Module]] = {}
-    for module in sorted(found):
+    for module in sorted(modules):
         rest = tuple(d for d in module.defines if d[0] not in ("SPG_VALUE", "SPG_OFFSET"))
         alike.setdefault((module.source, rest), []).append(module)
-    kept = set()
+    chosen = set()
     for group in alike.values():
         values = sorted({_types(m)[0] for m in group})
         offsets = sorted({_types(m)[1] for m in group})
         by_types = {_types(m): m for m in group}
         for i in range(max(len(values), len(offsets))):
-            kept.add(by_types.get((values[i % len(values)], offsets[i % len(offsets)]), group[0]))
-    return kept
+            chosen.add(by_types.get((values[i % len(values)], offsets[i % len(offsets)]), group[0]))
+    return chosen
 
 
-def plan(found: set[Module], archs: list[int], everything: bool) -> dict[Module, list[int]]:
+def plan(modules: set[Module], archs: list[int], everything: bool) -> dict[Module, list[int]]:
     """The architectures each module is compiled for."""
     if everything:
-        return dict.fromkeys(found, archs)
+        return dict.fromkeys(modules, archs)
     most = EVERY_MODULE if EVERY_MODULE in archs else archs[-1]
-    todo = {module: [most] for module in pairwise_types(found)}
+    todo = {module: [most] for module in pairwise_types(modules)}
     for source in {module.source for module in todo}:
         own = sorted(m for m in todo if m.source == source)
         for i, arch in enumerate(a for a in EVERY_SOURCE if a in archs and a != most):
@@ -116,11 +117,12 @@ def plan(found: set[Module], archs: list[int], everything: bool) -> dict[Module,
 
 
 def supported(nvcc: str) -> list[int]:
-    said = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=True).stdout
-    return [arch for arch in ARCHITECTURES if f"compute_{arch}" in said.split()]
+    """The architectures (compute capability times 10) of ARCHITECTURES that this nvcc compiles for."""
+    output = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=True).stdout
+    return [arch for arch in ARCHITECTURES if f"compute_{arch}" in output.split()]
 
 
-def _kept(key: str) -> Path | None:
+def _cached_path(key: str) -> Path | None:
     try:
         return cache_dir("compiled") / f"{key}.txt"
     except OSError:
@@ -138,23 +140,24 @@ def compile_one(nvcc: Any, archs: list[int], module: Module, folder: Path) -> tu
     command += [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
     command += ["-rdc=true"] * uses_device_launch(module.source)
     digest = hashlib.sha256(repr((source_digest(path, [cuda_dir()]), command, nvcc.identity)).encode())
-    kept = _kept(digest.hexdigest())
-    if kept is not None and kept.is_file():
-        return True, kept.read_text(encoding="utf-8")
+    cached = _cached_path(digest.hexdigest())
+    if cached is not None and cached.is_file():
+        return True, cached.read_text(encoding="utf-8")
     output = folder / f"{digest.hexdigest()}.fatbin"
     done = subprocess.run([nvcc.path, *command, "-o", output, path], capture_output=True, text=True)
     output.unlink(missing_ok=True)
-    said = done.stderr + done.stdout
+    nvcc_text = done.stderr + done.stdout
     if done.returncode:
-        return False, said or f"nvcc ended with {done.returncode}"
-    if kept is not None:
-        part = kept.with_suffix(f".{os.getpid()}.part")
-        part.write_text(said, encoding="utf-8")
-        part.replace(kept)
-    return True, said
+        return False, nvcc_text or f"nvcc ended with {done.returncode}"
+    if cached is not None:
+        part = cached.with_suffix(f".{os.getpid()}.part")
+        part.write_text(nvcc_text, encoding="utf-8")
+        part.replace(cached)
+    return True, nvcc_text
 
 
 def known_spills() -> list[dict[str, Any]]:
+    """The entries of the list of accepted spills, each with its pattern and its reason."""
     return tomllib.loads(KNOWN.read_text(encoding="utf-8")).get("spill", []) if KNOWN.is_file() else []
 
 
@@ -174,10 +177,10 @@ def most_registers(threads: int) -> int:
     return REGISTERS // (-(-threads // 32) * 32) // 8 * 8
 
 
-def table(found: Iterable[Usage]) -> str:
+def table(usages: Iterable[Usage]) -> str:
     """A line for each kernel: registers over all its modules, and the largest spill."""
     by_kernel: dict[tuple[str, str], list[Usage]] = {}
-    for usage in found:
+    for usage in usages:
         by_kernel.setdefault((usage.module.source, usage.kernel), []).append(usage)
     lines = [f"{'source':34} {'kernel':30} {'registers':>9} {'spilled':>8}"]
     for (source, kernel), own in sorted(by_kernel.items()):
@@ -189,12 +192,12 @@ def table(found: Iterable[Usage]) -> str:
 
 
 def faults(
-    found: Iterable[Usage], blocks: Mapping[tuple[Module, str], int], chosen: set[Module] | None = None
+    usages: Iterable[Usage], blocks: Mapping[tuple[Module, str], int], chosen: set[Module] | None = None
 ) -> list[str]:
     """New spills (of `chosen` modules only, if that is given), and kernels whose largest block cannot be
     launched, a line each."""
     known, told = known_spills(), []
-    for usage in sorted(found, key=lambda u: (u.module, u.kernel, u.arch)):
+    for usage in sorted(usages, key=lambda u: (u.module, u.kernel, u.arch)):
         place = f"cuda/{usage.module.label}: {usage.kernel} for sm_{usage.arch}"
         counts = chosen is None or usage.module in chosen
         if usage.spilled and counts and not any(explains(entry, usage) for entry in known):
@@ -209,6 +212,7 @@ def faults(
 
 
 def main() -> int:
+    """Compile, and print spills and unexplained ones. Exit status 1 if a module fails or a spill has no reason."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
@@ -231,16 +235,16 @@ def main() -> int:
         noted = modules(with_extremes=True)
     there = sources()
     # Sources that neither variants nor validators compile (measure/clock.cu) need no types.
-    found = {m for m in noted.compiled | of_validators() if m.source in there}
-    alone = {Module(s, ()) for s in there - {m.source for m in found}}
-    found, usual = found | alone, usual | of_validators() | alone
-    found = {m for m in found if arguments.source in m.source}
-    todo = plan(found, archs, arguments.all)
+    wanted = {m for m in noted.compiled | of_validators() if m.source in there}
+    alone = {Module(s, ()) for s in there - {m.source for m in wanted}}
+    wanted, usual = wanted | alone, usual | of_validators() | alone
+    wanted = {m for m in wanted if arguments.source in m.source}
+    todo = plan(wanted, archs, arguments.all)
     order = sorted(todo, key=lambda m: (-len(todo[m]), m))  # long ones first
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
-        said = list(pool.map(lambda m: compile_one(nvcc, todo[m], m, Path(folder)), order))
+        outcomes = list(pool.map(lambda m: compile_one(nvcc, todo[m], m, Path(folder)), order))
     used, failed = [], 0
-    for module, (compiled, text) in zip(order, said, strict=True):
+    for module, (compiled, text) in zip(order, outcomes, strict=True):
         if compiled:
             used += usages(module, text)
         else:

@@ -151,6 +151,7 @@ def line(row: Row) -> str:
 
 
 def heading() -> str:
+    """Titles over the rows."""
     return " ".join([f"{'kernel':<22}", *(f"{c.head:>6}" for c in COLUMNS), " stalls"])
 
 
@@ -195,8 +196,8 @@ def profiled(words: Sequence[str]) -> tuple[list[Row], str]:
             text=True,
         )
         text = log.read_text() if log.exists() else ""
-    said = done.stdout.strip().splitlines()
-    errors = [x for x in [*said, *text.splitlines()] if x.startswith("==ERROR==")] or said[-5:]
+    lines = done.stdout.strip().splitlines()
+    errors = [x for x in [*lines, *text.splitlines()] if x.startswith("==ERROR==")] or lines[-5:]
     try:
         rows = condensed(text, "ncu")
     except CountersError:
@@ -212,6 +213,7 @@ def profiled(words: Sequence[str]) -> tuple[list[Row], str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
+    """Run ncu and print the counters of each kernel, or print those of CSV files. Returns the exit status."""
     parser = argparse.ArgumentParser(
         usage="%(prog)s [-h] [-o FILE.csv] (PROBLEM MATRIX [OPTION OF BENCH]... | --from FILE.csv...)",
         description=__doc__,

@@ -125,10 +125,11 @@ def find(stem: str, variant: str, **fields: Any) -> Record | None:
 
 
 def span(record: Record) -> Interval:
-    found = timing(record.sampled("cold"))
-    assert found is not None
-    assert found.interval is not None
-    return found.interval
+    """Median and 95 % interval of the cold samples, ms. The record must be whole."""
+    timed = timing(record.sampled("cold"))
+    assert timed is not None
+    assert timed.interval is not None
+    return timed.interval
 
 
 def ms(record: Record | None) -> float | None:
@@ -146,11 +147,13 @@ def shown(record: Record | None, scale: float = 1.0, name: bool = False) -> str:
     return marked(milliseconds(value * scale), record) + (f" {record.variant}" if name else "")
 
 
-def fastest(found: Iterable[Record]) -> Record | None:
-    return min((r for r in found if whole(r)), key=lambda r: span(r).median, default=None)
+def fastest(candidates: Iterable[Record]) -> Record | None:
+    """The whole record with the least cold median, or None."""
+    return min((r for r in candidates if whole(r)), key=lambda r: span(r).median, default=None)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -159,22 +162,27 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def ours(r: Record) -> bool:
+    """Whether a kernel of spgraph on the GPU was timed."""
     return r.library is None and r.where == "gpu"
 
 
 def cusparse(r: Record) -> bool:
+    """Whether a routine of cuSPARSE was timed."""
     return r.library == "cuSPARSE"
 
 
 def spmv(stem: str, dtype: str, keep: Callable[[Record], bool], reorder: str = "none") -> Record | None:
+    """The fastest of the records of `stem` with that type and order that `keep` selects."""
     return fastest(r for r in records(stem) if r.dtype == dtype and r.reorder == reorder and keep(r))
 
 
 def plain_csr(r: Record) -> bool:
+    """Whether it is a CSR kernel of spgraph."""
     return ours(r) and r.format == "csr"
 
 
 def their_csr(r: Record) -> bool:
+    """Whether it is a CSR routine of cuSPARSE."""
     return cusparse(r) and r.format == "csr"
 
 
@@ -268,6 +276,7 @@ PLACES: dict[str, Callable[..., str]] = {}
 
 @place("spmv-headlines")
 def spmv_headlines() -> str:
+    """Table: cuSPARSE's time over spgraph's, geometric means over recipes and real files, by value type."""
     head = ["cuSPARSE's time over spgraph's", "matrices", *DTYPES]
     rows = []
     for row, about in ROWS.items():
@@ -295,6 +304,7 @@ def _where_it_loses() -> str:
 
 @place("spmv-second-gpu")
 def spmv_second_gpu() -> str:
+    """Table: the same ratios from the records of a second GPU."""
     head = ["on a second H200", *DTYPES]
     rows = []
     for row, about in list(ROWS.items())[:3]:
@@ -304,6 +314,7 @@ def spmv_second_gpu() -> str:
 
 @place("spmv")
 def spmv_table(dtype: str, kind: str = "recipes") -> str:
+    """Table: for each matrix the best kernel of spgraph and of cuSPARSE, and the best in CSR."""
     stems = RECIPES if kind == "recipes" else REAL
     head = ["matrix", "best", "without dia-jit", "cuSPARSE's best", "ratio", "plain CSR", "cuSPARSE's CSR", "ratio"]
     rows = []
@@ -325,6 +336,7 @@ def spmv_table(dtype: str, kind: str = "recipes") -> str:
 
 @place("spmv-degree")
 def spmv_degree() -> str:
+    """Table: rmat18 in its own order and ordered by degree."""
     rows = []
     for order in ("none", "degree"):
         stem = "spmv-rmat18" if order == "none" else "spmv-rmat18-degree"
@@ -345,6 +357,7 @@ def spmv_degree() -> str:
 
 @place("spmv-ones")
 def spmv_ones() -> str:
+    """Table: times in us on matrices whose values are all 1."""
     stems = {"spmv-banded-4M-27-ones": "band of ones", "spmv-poisson2d-2048-ones": "Poisson 2048^2 of ones"}
     names = dict.fromkeys(r.variant for stem in stems for r in records(stem) if whole(r))
     rows = [[f"`{n}`", *(shown(find(stem, n), 1e3) for stem in stems)] for n in names]
@@ -353,6 +366,7 @@ def spmv_ones() -> str:
 
 @place("spmv-setup")
 def spmv_setup() -> str:
+    """Table: time, setup cost and break-even of the fastest variants."""
     head = ["matrix, float32", "variant", "ms", "setup, ms", "of it compile", "pays after"]
     from spgraph_bench.results.statistics import compare
 
@@ -361,16 +375,16 @@ def spmv_setup() -> str:
         ranked = compare([r for r in records(stem) if r.dtype == "float32" and whole(r)])
         best = [next((r for r in ranked if keep(r.record)), None) for keep in (ours, generic)]
         for row in dict.fromkeys(id(r) for r in best if r is not None):
-            found = next(r for r in best if id(r) == row)
-            assert found is not None
-            compile_ms = found.record.times.get("matrix_compile_ms")
-            after = found.pays_after
+            best_row = next(r for r in best if id(r) == row)
+            assert best_row is not None
+            compile_ms = best_row.record.times.get("matrix_compile_ms")
+            after = best_row.pays_after
             rows.append(
                 [
                     name,
-                    found.record.variant,
-                    shown(found.record),
-                    significant(found.setup_ms),
+                    best_row.record.variant,
+                    shown(best_row.record),
+                    significant(best_row.setup_ms),
                     significant(compile_ms) if compile_ms else "",
                     "-" if after is None else "never" if math.isinf(after) else f"{after:,.0f}",
                 ]
@@ -381,12 +395,12 @@ def spmv_setup() -> str:
 @place("table")
 def printed(stem: str, dtype: str, until: str = "setup, once for each matrix") -> str:
     """One table as it is printed, up to the line `until`."""
-    found = [r for r in records(stem) if r.dtype == dtype]
-    if not found:
+    chosen = [r for r in records(stem) if r.dtype == dtype]
+    if not chosen:
         raise MissingError(f"no records of {stem} {dtype}")
-    text = render(found)
+    text = render(chosen)
     text = text[: text.index(until)] if until in text else text
-    stale = {r.variant for r in found if changed(r)}
+    stale = {r.variant for r in chosen if changed(r)}
     lines = []
     for line in text.rstrip().splitlines():
         words = line.split()
@@ -400,6 +414,7 @@ def printed(stem: str, dtype: str, until: str = "setup, once for each matrix") -
 
 @place("spmm")
 def spmm() -> str:
+    """Table: the kernels of spgraph and of cuSPARSE for k = 32."""
     stems = {
         "spmm-rmat18-k32": "rmat18",
         "spmm-poisson2d-1000-k32": "5-point Poisson 1000^2",
@@ -435,19 +450,20 @@ GRAPHS = {
 
 @place("bfs")
 def bfs() -> str:
+    """Table: `auto` and the best other mode on each graph."""
     rows = []
     for stem, name in GRAPHS.items():
         auto = find(stem, "auto")
-        found = traversal(auto, "cold") if auto else None
+        timed = traversal(auto, "cold") if auto else None
         rivals = [(r, traversal(r, "cold").mean) for r in records(stem) if ours(r) and r.variant != "auto" and whole(r)]
         best = min(rivals, key=lambda pair: pair[1] or math.inf, default=(None, None))[0]
-        share = found.mean / (traversal(best, "cold").mean or 1) if found and found.mean and best else None
+        share = timed.mean / (traversal(best, "cold").mean or 1) if timed and timed.mean and best else None
         rows.append(
             [
                 name,
                 str(len(auto.cases)) if auto else "-",
                 shown(auto),
-                marked(significant(found.gteps), auto) if found and found.gteps else "-",
+                marked(significant(timed.gteps), auto) if timed and timed.gteps else "-",
                 shown(best, name=True),
                 marked(significant(share), auto, best) if share else "",
             ]
@@ -494,6 +510,7 @@ def bfs_trace() -> str:
 
 @place("pagerank")
 def pagerank() -> str:
+    """Table: time and rate of each mode on rmat20, in both orders."""
     rows = []
     for stem, order in (("pagerank-rmat20", "as it is"), ("pagerank-rmat20-degree", "by degree")):
         for r in sorted(filter(whole, records(stem)), key=lambda r: ms(r) or 0):
@@ -507,6 +524,7 @@ def pagerank() -> str:
 
 @place("sssp")
 def sssp() -> str:
+    """Table: each mode on each graph."""
     stems = {
         "sssp-rmat20": "rmat20, symmetrised, equal weights",
         "sssp-rmat20-integers": "the same, weights 1 to 255",
@@ -527,6 +545,7 @@ def sssp() -> str:
 
 @place("cc")
 def cc() -> str:
+    """Table: each mode on each graph."""
     stems = {"cc-rmat20": "rmat20, symmetrised", "cc-grid-1000": "grid 1000 x 1000", "cc-chain-1M": "chain of 10^6"}
     rows = [[name, *_modes(stem, ("afforest", "hook", "label"))] for stem, name in stems.items()]
     return table(["graph", "afforest, ms", "hook", "label"], rows)
@@ -534,6 +553,7 @@ def cc() -> str:
 
 @place("bc")
 def bc() -> str:
+    """Table: each mode on each graph."""
     stems = {
         "bc-rmat20": "rmat20, symmetrised, 4 sources",
         "bc-grid-1000": "grid 1000 x 1000 from a corner",
@@ -561,6 +581,7 @@ MANY = ("fire-and-forget", "default-stream", "fire-and-forget-one")
 
 @place("launch")
 def launch(kind: str) -> str:
+    """Table: us per task of the mechanisms of `kind`: "chain" or "many"."""
     rows = []
     for name in {"chain": CHAINS, "many": MANY}[kind]:
         r = find("launch", name)
@@ -572,6 +593,7 @@ def launch(kind: str) -> str:
 
 @place("break-even")
 def break_even() -> str:
+    """Table: the work per child from which a launch is faster, by children at a time."""
     r = next((r for r in records("launch") if r.break_even), None)
     if r is None:
         return "-\n"
@@ -656,8 +678,9 @@ def generated(*stems: str) -> str:
 
 @place("clock")
 def clock(stem: str) -> str:
+    """Table: the clock's cold medians beside ncu's, from a CSV file of clock_against_ncu.py."""
     with (RESULTS / f"clock-{stem}.csv").open(encoding="utf-8") as file:
-        found = [row for row in csv.DictReader(file) if row["cache"] == "cold"]
+        cold = [row for row in csv.DictReader(file) if row["cache"] == "cold"]
     rows = [
         [
             row["variant"],
@@ -667,7 +690,7 @@ def clock(stem: str) -> str:
             if float(row["difference"]) >= 0
             else "-" + significant(-float(row["difference"])),
         ]
-        for row in sorted(found, key=lambda row: float(row["ncu"]))
+        for row in sorted(cold, key=lambda row: float(row["ncu"]))
     ]
     return table([f"{stem}, cold, us", "Nsight Compute", "spgraph", "less zero", "difference"], rows)
 
@@ -769,7 +792,7 @@ def filled(text: str, name: str) -> str:
     return PLACE.sub(fill, text)
 
 
-def lacking(text: str, right: str) -> list[str]:
+def missing(text: str, right: str) -> list[str]:
     """Lines of `right` that `text` does not have in their places, marks too many aside."""
     mine, due = text.splitlines(), right.splitlines()
     if len(mine) != len(due):
@@ -783,6 +806,7 @@ def lacking(text: str, right: str) -> list[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
+    """Write the numbers, or with --check compare them. Exit status 1 where one differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing, exit status 1 where something differs")
     check = parser.parse_args(words).check
@@ -796,7 +820,7 @@ def main(words: Sequence[str] | None = None) -> int:
             bad += 1
             continue
         if check:
-            for line in lacking(text, right):
+            for line in missing(text, right):
                 print(f"{name}: the records say: {line}", file=sys.stderr)
                 bad += 1
         elif right != text:

@@ -43,6 +43,7 @@ def requirements(cuda_major: int | None, toolkit: Path) -> list[str]:
 
 
 def main() -> None:
+    """Install the packages for the GPU of this machine, if it has one."""
     driver, toolkit = find_driver(), toolkit_root()
     if driver is None or not driver.gpus:
         print("no GPU: kernels will run on the host device")

@@ -114,45 +114,56 @@ class NotingDevice:
     compiled: set[Module] = field(default_factory=set)
 
     def info(self) -> DeviceInfo:
+        """An H200."""
         extra = {"shared_bytes_per_block": 227 << 10, "shared_bytes_per_sm": 228 << 10}
         return DeviceInfo("cuda", "notes", "sm_90", 80 << 30, 132, 50 << 20, extra=extra)
 
     def compile(self, source: str, defines: Mapping[str, str] | None = None) -> _Module:
+        """Note the module; nothing is compiled."""
         module = Module(source, tuple(sorted((defines or {}).items())))
         self.compiled.add(module)
         return _Module(self, module)
 
     def empty(self, shape: Any, dtype: Any) -> _Memory:
+        """A buffer without memory."""
         return _Memory(shape if isinstance(shape, tuple) else (int(shape),), np.dtype(dtype))
 
     def upload(self, array: Any) -> _Memory:
+        """A buffer of the array's shape and type."""
         return self.empty(array.shape, array.dtype)
 
     def download(self, buffer: _Memory) -> Any:
+        """Zeros."""
         return np.zeros(buffer.shape, buffer.dtype)
 
     def capture(self, work: Callable[[], None], *, for_device: bool = False) -> Callable[[], None]:
+        """Call `work`, which notes what it launches."""
         work()
         return lambda: None
 
     def repeat_while(self, body: Callable[[Any], Callable[[], None]]) -> Callable[[], None]:
+        """Call `body` once."""
         body(np.uint64(0))()
         return lambda: None
 
     def free_bytes(self) -> int:
+        """64 GiB."""
         return 64 << 30
 
     def missing(self, feature: str) -> str | None:
+        """Nothing is missing."""
         return None
 
     def refuse_limit(self, name: str, value: int) -> str | None:
+        """No limit is refused."""
         return None
 
     def counters(self) -> None:
+        """No events are counted."""
         return None
 
     def _nothing(self, *args: Any) -> None:
-        pass
+        """Do nothing."""
 
     write = fill = synchronize = set_limit = reset_counters = close = _nothing
 
@@ -166,25 +177,25 @@ def _ends(parameter: Parameter) -> list[Any]:
 
 
 def extremes(variant: Variant) -> Iterator[dict[str, Any]]:
-    """The defaults; each tunable at its ends; and all of them at once at their least and at their largest."""
+    """The defaults; each tunable at its ends; and all of them together at their least and at their largest."""
     own = {**get_format(variant.format).tunables, **variant.tunables}
     yield {}
     for name, parameter in own.items():
         yield from ({name: value} for value in _ends(parameter))
     ends = {name: _ends(parameter) for name, parameter in variant.tunables.items()}
-    for at in (0, -1):
-        yield {name: values[at] for name, values in ends.items() if values}
+    for end in (0, -1):
+        yield {name: values[end] for name, values in ends.items() if values}
 
 
 _made = functools.cache(make)
-_kept: dict[Any, Any] = {}
+_cache: dict[Any, Any] = {}
 
 
 def _once(key: Any, make_it: Callable[[], Any]) -> Any:
     """What `make_it` gives, made once: packed matrices and inputs do not depend on a variant's tunables."""
-    if key not in _kept:
-        _kept[key] = make_it()
-    return _kept[key]
+    if key not in _cache:
+        _cache[key] = make_it()
+    return _cache[key]
 
 
 def _cases(variant: Variant) -> Iterator[tuple[Matrix, Mapping[str, Any]]]:
@@ -261,10 +272,11 @@ def of_validators() -> set[Module]:
 
 
 def main() -> None:
-    found = modules(with_extremes=True).compiled | of_validators()
-    for module in sorted(found):
+    """Print the label of every module, then their number."""
+    compiled = modules(with_extremes=True).compiled | of_validators()
+    for module in sorted(compiled):
         print(module.label)
-    print(f"{len(found)} modules")
+    print(f"{len(compiled)} modules")
 
 
 if __name__ == "__main__":

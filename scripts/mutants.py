@@ -1,4 +1,4 @@
-"""Plant one fault after another and see who finds it: the tests on the host device, and the tool's own checks.
+"""Planted faults, one after another, and who finds them: the tests on the host device, and the tool's own checks.
 
 Each mutant of mutants.toml is one substitution in one file. It is made in a copy of the project; there the tests
 that are meant for that kernel are run, and ``spgraph bench`` for its variant. What ended is kept, so an interrupted
@@ -70,10 +70,11 @@ class Mutant:
 
 
 def mutants() -> list[Mutant]:
+    """The planted faults of mutants.toml, in order."""
     return [Mutant(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["mutant"]]
 
 
-def _verdict(command: list[str], folder: Path, env: dict[str, str], found: Iterable[int]) -> str:
+def _verdict(command: list[str], folder: Path, env: dict[str, str], statuses: Iterable[int]) -> str:
     """ "found", "not found", "hangs", or what went wrong with the run itself."""
     process = subprocess.Popen(
         command,
@@ -85,14 +86,14 @@ def _verdict(command: list[str], folder: Path, env: dict[str, str], found: Itera
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=SECONDS)
+        output, _ = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         process.communicate()
         return "hangs"
-    if process.returncode in found or process.returncode < 0:
+    if process.returncode in statuses or process.returncode < 0:
         return "found"
-    return "not found" if process.returncode == 0 else f"status {process.returncode}: {said[-300:]}"
+    return "not found" if process.returncode == 0 else f"status {process.returncode}: {output[-300:]}"
 
 
 def run_one(mutant: Mutant, device: str) -> dict[str, Any]:
@@ -138,10 +139,10 @@ def table(all_of_them: Iterable[Mutant], by_device: dict[str, dict[str, Any]]) -
     shares = []
     for d in devices:
         for what, word in (("tests", "the tests"), ("bench", "the checks of `spgraph bench`")):
-            said = [by_device[d][m.name][what] for m in rows if m.name in by_device[d]]
-            said = [verdict for verdict in said if verdict]
-            hits = sum(verdict in ("found", "hangs") for verdict in said)
-            shares.append(f"{word} on the {names[d]} find {hits} of {len(said)}")
+            verdicts = [by_device[d][m.name][what] for m in rows if m.name in by_device[d]]
+            verdicts = [verdict for verdict in verdicts if verdict]
+            hits = sum(verdict in ("found", "hangs") for verdict in verdicts)
+            shares.append(f"{word} on the {names[d]} find {hits} of {len(verdicts)}")
     return "\n".join([f"{'; '.join(shares)}.".capitalize(), "", *lines])
 
 
@@ -154,15 +155,18 @@ def write(text: str) -> None:
 
 
 def results_file(device: str) -> Path:
+    """Path of the results for `device`: "host" or "cuda"."""
     return ROOT / "results" / "mutants" / f"{device}.json"
 
 
 def load(device: str) -> dict[str, Any]:
+    """Results by name of the planted fault; empty if there is no file."""
     path = results_file(device)
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def main() -> int:
+    """Run what has no result yet, and write results and the table. Exit status 1 if a run itself failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("host", "cuda"), default="host")
     parser.add_argument("--jobs", type=int, default=1)
@@ -170,11 +174,12 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="those that have a result, too")
     parser.add_argument("--write", action="store_true", help="put the table into docs/measuring.md")
     arguments = parser.parse_args()
-    everything, kept = mutants(), load(arguments.device)
+    everything, results = mutants(), load(arguments.device)
     todo = [
         m
         for m in everything
-        if arguments.only in f"{m.family} {m.name}" and (arguments.again or kept.get(m.name, {}).get("key") != m.key())
+        if arguments.only in f"{m.family} {m.name}"
+        and (arguments.again or results.get(m.name, {}).get("key") != m.key())
     ]
     path = results_file(arguments.device)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -184,16 +189,19 @@ def main() -> int:
         return mutant, run_one(mutant, arguments.device)
 
     with ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
-        for mutant, said in pool.map(one, todo):
-            kept[mutant.name] = said
+        for mutant, outcome in pool.map(one, todo):
+            results[mutant.name] = outcome
             part = path.with_suffix(".part")
-            part.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            part.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             part.replace(path)
-            broken += any(str(said[k]).startswith("status") for k in ("tests", "bench"))
-            print(f"{mutant.name}: tests {said['tests']}, checks {said['bench'] or '-'} ({said['s']} s)", flush=True)
+            broken += any(str(outcome[k]).startswith("status") for k in ("tests", "bench"))
+            print(
+                f"{mutant.name}: tests {outcome['tests']}, checks {outcome['bench'] or '-'} ({outcome['s']} s)",
+                flush=True,
+            )
     if arguments.write:
         write(table(everything, {d: load(d) for d in ("host", "cuda")}))
-    left = [m.name for m in everything if kept.get(m.name, {}).get("tests") == "not found" and not m.why]
+    left = [m.name for m in everything if results.get(m.name, {}).get("tests") == "not found" and not m.why]
     for name in left:
         print(f"{name}: the tests do not find it, and mutants.toml does not say why", file=sys.stderr)
     return 1 if broken or left else 0

@@ -60,9 +60,9 @@ def _refine() -> Drawing:
 
 
 def _bfs() -> Drawing:
-    found = level_drawing(_records("bfs-rmat20-trace"))
-    assert found is not None
-    return found
+    drawing = level_drawing(_records("bfs-rmat20-trace"))
+    assert drawing is not None
+    return drawing
 
 
 def _spmv() -> Drawing:
@@ -95,14 +95,14 @@ def data_hash(drawing: Drawing) -> str:
 
 def stale() -> list[str]:
     """The pictures that are missing, or whose drawing changed since."""
-    found = []
+    names = []
     for name, make in PICTURES.items():
         path = FOLDER / f"{name}.svg"
         text = path.read_text(encoding="utf-8") if path.exists() else ""
-        kept = re.search(f"{MARK} ([0-9a-f]+)", text)
-        if kept is None or kept[1] != data_hash(make()):
-            found.append(name)
-    return found
+        recorded = re.search(f"{MARK} ([0-9a-f]+)", text)
+        if recorded is None or recorded[1] != data_hash(make()):
+            names.append(name)
+    return names
 
 
 def _smaller(svg: str) -> str:
@@ -112,12 +112,12 @@ def _smaller(svg: str) -> str:
     text = re.sub(r"font-family: [^;\"]*", "font-family: sans-serif", text)
     text = re.sub(r'<g id="[^"]*"', "<g", re.sub(r"\n\s+", "\n", text))
 
-    def group(found: re.Match[str]) -> str:
-        styles = set(re.findall(r' style="([^"]*)"', found[2]))
+    def group(match: re.Match[str]) -> str:
+        styles = set(re.findall(r' style="([^"]*)"', match[2]))
         if len(styles) != 1:
-            return found[0]
-        marks = re.sub(r' style="[^"]*"', "", found[2])
-        return f'<g{found[1]} style="{styles.pop()}">{marks}</g>'
+            return match[0]
+        marks = re.sub(r' style="[^"]*"', "", match[2])
+        return f'<g{match[1]} style="{styles.pop()}">{marks}</g>'
 
     return re.sub(r"<g([^>]*)>((?:\s*<use [^>]*/>)+\s*)</g>", group, text)
 
@@ -138,6 +138,7 @@ def _write(name: str, drawing: Drawing) -> None:
 
 
 def main() -> int:
+    """Draw the pictures of the pages, or with --check name stale ones. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="only say what is stale")
     if parser.parse_args().check:

@@ -35,6 +35,7 @@ def rows_of(profile: dict[str, Any]) -> list[tuple[str, str, float, float]]:
 
 
 def table(rows: Sequence[tuple[str, str, float, float]]) -> list[str]:
+    """Lines of a Markdown table of (variant, kernel, sectors modelled, sectors measured)."""
     lines = ["| variant | kernel | modelled | measured | difference |", "| --- | --- | --- | --- | --- |"]
     for variant, kernel, modelled, measured in rows:
         lines.append(f"| {variant} | {kernel} | {modelled:.2f} | {measured:.2f} | {modelled / measured - 1:+.1%} |")
@@ -42,6 +43,7 @@ def table(rows: Sequence[tuple[str, str, float, float]]) -> list[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
+    """Trace and measure each variant, and print the table. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.md")
     parser.add_argument("--matrix", default=MATRIX, metavar="RECIPE")

@@ -85,19 +85,21 @@ class Run:
 
     @property
     def problem(self) -> str:
+        """Name of the problem that the command runs."""
         return self.args[1] if self.args[0] == "bench" else self.args[0]
 
     @property
     def recipe(self) -> str | None:
         """The recipe that its matrix is made from."""
-        found = [a for a in self.args if a.partition(":")[0] in recipes.names() and ":" in a]
-        return found[0] if found else None
+        recipes_given = [a for a in self.args if a.partition(":")[0] in recipes.names() and ":" in a]
+        return recipes_given[0] if recipes_given else None
 
     def values(self, option: str) -> list[str]:
         """What is given for `option`."""
         return [b for a, b in zip(self.args, self.args[1:], strict=False) if a == option]
 
     def dtypes(self) -> list[str]:
+        """The value types that the command runs."""
         offered, asked = get_problem(self.problem).dtypes, self.values("--dtype")
         wanted = ["float32", "float64"] if asked == ["both"] else asked or ["float32"]
         return [d for d in wanted if d in offered] or [offered[0]]
@@ -108,13 +110,14 @@ class Run:
         return 2 * self.seconds + 20
 
     def path(self, folder: Path = RESULTS) -> Path:
+        """File of the run's records."""
         return folder / f"{self.name}.jsonl"
 
 
 def plan(path: Path = PLAN) -> list[Run]:
     """All runs, in order."""
-    found = tomllib.loads(path.read_text(encoding="utf-8"))["run"]
-    return [Run(**{**entry, "args": tuple(entry["args"])}) for entry in found]
+    entries = tomllib.loads(path.read_text(encoding="utf-8"))["run"]
+    return [Run(**{**entry, "args": tuple(entry["args"])}) for entry in entries]
 
 
 def up_to_date(path: Path) -> bool:
@@ -131,7 +134,7 @@ def up_to_date(path: Path) -> bool:
 
 def requests(runs: Sequence[Run], arch: str) -> list[Request]:
     """The modules that these runs need: each variant's, as it is compiled for any matrix, and those that were
-    compiled besides when the records there are were taken."""
+    compiled in addition when the existing records were taken."""
     wanted: dict[tuple[str, tuple[tuple[str, str], ...]], None] = {}
 
     def want(source: str, defines: dict[str, str]) -> None:
@@ -190,15 +193,18 @@ class Planning(HostDevice):
         self.wanted: dict[tuple[str, tuple[tuple[str, str], ...]], None] = {}
 
     def info(self) -> DeviceInfo:
+        """The H200 that modules are compiled for."""
         return DeviceInfo("cuda", "NVIDIA H200", self.arch, 150 * 10**9, 132, 60 * 2**20)
 
     def compile(self, source: str, defines: Mapping[str, str] | None = None) -> Any:
+        """Note the module and its defines; nothing is compiled."""
         self.wanted[source, tuple(sorted((defines or {}).items()))] = None
         return SimpleNamespace(
             compiled=Compiled(source, "", tuple(sorted(defines or {})), 0.0), kernel=lambda name: _Nothing()
         )
 
     def counters(self) -> None:
+        """No events are counted."""
         return None
 
 
@@ -234,7 +240,7 @@ def planned(run: Run, files: Path | None, arch: str) -> list[tuple[str, dict[str
 def build(runs: Sequence[Run], arch: str, jobs: int | None) -> int:
     """Fill the cache with the modules of these runs."""
     named = os.environ.get("SPGRAPH_MATRICES")
-    found = requests(runs, arch)
+    wanted = requests(runs, arch)
     done: set[tuple[str, str]] = set()
     for run in runs:
         key = run.problem, run.like or run.recipe or run.name
@@ -244,11 +250,11 @@ def build(runs: Sequence[Run], arch: str, jobs: int | None) -> int:
         extra = planned(run, Path(named) if named else None, arch)
         if extra:
             print(f"{run.name}: {len(extra)} modules for its matrix", flush=True)
-        found += [cubin_request(source, defines, arch) for source, defines in extra]
-    found = list({request.key: request for request in found}.values())
+        wanted += [cubin_request(source, defines, arch) for source, defines in extra]
+    wanted = list({request.key: request for request in wanted}.values())
     started = time.monotonic()
     results = build_all(
-        found, jobs, progress=lambda done, total, label: print(f"{done} of {total}: {label}", flush=True)
+        wanted, jobs, progress=lambda done, total, label: print(f"{done} of {total}: {label}", flush=True)
     )
     paths = [r for r in results if isinstance(r, Path)]
     for error in results:
@@ -256,12 +262,12 @@ def build(runs: Sequence[Run], arch: str, jobs: int | None) -> int:
             print(f"error: {error}", file=sys.stderr)
     note = note_commit()
     size = sum(p.stat().st_size for p in paths) / 1e6
-    print(f"{len(paths)} of {len(found)} modules for {arch}, {size:.1f} MB, in {time.monotonic() - started:.0f} s")
+    print(f"{len(paths)} of {len(wanted)} modules for {arch}, {size:.1f} MB, in {time.monotonic() - started:.0f} s")
     print(
         f"code {code_hash()[:12]}, commit {commit().name[:12] or 'unknown'}"
         f"{'' if note else ', not as committed: records will not name it'}"
     )
-    return 0 if len(paths) == len(found) else 1
+    return 0 if len(paths) == len(wanted) else 1
 
 
 # ---- matrices ---------------------------------------------------------------------------------------------
@@ -295,7 +301,7 @@ class Matrices:
     def make(self, text: str, progress: Any = None) -> Matrix:
         """As ``recipes.make``."""
         if self._last is None or self._last[0] != text:
-            self._last = None  # two of the large ones need not be in memory at once
+            self._last = None  # two of the large ones need not be in memory together
             path = self._paths.get(text)
             if path is not None and path.exists():
                 with path.open("rb") as file:
@@ -337,6 +343,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def arguments_of(run: Run) -> list[str]:
+    """Arguments of the command line, with file names as they are."""
     return [a.removeprefix(FILE) for a in run.args]
 
 
@@ -351,7 +358,7 @@ def one(
     try:
         with time_limit(seconds), contextlib.redirect_stdout(out):
             status = call(args)
-    except KeyboardInterrupt:  # at the very end, when nobody was there to take it
+    except KeyboardInterrupt:  # at the very end, when nothing could take it any more
         status = 130
     finally:
         os.chdir(before)
@@ -372,8 +379,8 @@ def keep(run: Run, status: int, text: str, folder: Path) -> tuple[str, list[Reco
     part.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     part.replace(path)
     path.with_suffix(".broken").unlink(missing_ok=True)
-    said = ", ".join(f"{r.variant} {r.dtype} {r.status}: {r.reason[:80]}" for r in bad)
-    return f"{len(records)} records" + (f"; {said}" if said else ""), records
+    reasons = ", ".join(f"{r.variant} {r.dtype} {r.status}: {r.reason[:80]}" for r in bad)
+    return f"{len(records)} records" + (f"; {reasons}" if reasons else ""), records
 
 
 def pack(archive: Path, folder: Path, log: Path) -> None:
@@ -389,6 +396,7 @@ def pack(archive: Path, folder: Path, log: Path) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
+    """Run the plan, or with --build compile what it needs. Returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -434,12 +442,12 @@ def main(words: Sequence[str] | None = None) -> int:
                 continue
             begun = time.monotonic()
             status, text = one(r, min(r.limit, left), files, given.device)
-            said, records = keep(r, status, text, given.out)
-            line = f"{r.name}: {time.monotonic() - begun:.1f} s, {said}"
+            outcome, records = keep(r, status, text, given.out)
+            line = f"{r.name}: {time.monotonic() - begun:.1f} s, {outcome}"
             print(line, flush=True)
             file.write(f"$ spgraph {shlex.join(arguments_of(r))}\n{line}\n{render(records) if records else ''}\n")
             file.flush()
-            worst = max(worst, 0 if "not kept" not in said else 1)
+            worst = max(worst, 0 if "not kept" not in outcome else 1)
             if given.archive:
                 pack(given.archive, given.out, log)
     print(f"{time.monotonic() - started:.0f} s in all; {missing} runs not started: no time left")

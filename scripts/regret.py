@@ -21,6 +21,7 @@ from spgraph_bench.results.store import read_records
 
 
 def main() -> int:
+    """Print how far `--mode` is from the best mode on each graph. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", nargs="+", type=Path)
     parser.add_argument("--problem", choices=["bfs", "sssp"], default="bfs")

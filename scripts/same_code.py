@@ -173,6 +173,7 @@ def tuple_of(call: Any) -> Call:
 
 
 def main() -> int:
+    """Compare machine code before and after, or record an accepted change. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", nargs="?", type=Path)
     parser.add_argument("--write", metavar="TEXT", help=f"add to {KNOWN.name}; what the change was")

@@ -23,29 +23,30 @@ def chosen(name: str) -> list[Variant]:
 
 def test_files(variant: Variant) -> list[str]:
     """Where its problem's kernels are tested."""
-    found = sorted((ROOT / "tests").glob(f"test_{variant.problem.replace('-', '_')}*_host.py"))
-    return [str(path.relative_to(ROOT)) for path in found]
+    paths = sorted((ROOT / "tests").glob(f"test_{variant.problem.replace('-', '_')}*_host.py"))
+    return [str(path.relative_to(ROOT)) for path in paths]
 
 
 def commands(variant: Variant) -> list[list[str]]:
     """What is run, one after the other. Names end at a hyphen, so `-k` takes an id's part exactly."""
     tests = ["-m", "pytest", "-q", "-m", "not gpu", *test_files(variant), "-k", variant.name]
-    found = [[sys.executable, *tests], [sys.executable, "scripts/sanitized.py", *tests]]
+    lists = [[sys.executable, *tests], [sys.executable, "scripts/sanitized.py", *tests]]
     if variant.source is not None:
-        found.append([sys.executable, "scripts/compile_all.py", "--source", variant.source])
-    return found
+        lists.append([sys.executable, "scripts/compile_all.py", "--source", variant.source])
+    return lists
 
 
 def main() -> int:
+    """Run the tests of the named variant. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("variant")
     name = parser.parse_args().variant
-    found = chosen(name)
-    if not found:
+    variants = chosen(name)
+    if not variants:
         print(f"error: there is no variant {name!r}\n  remedy: spgraph list", file=sys.stderr)
         return 2
     started, worst = time.monotonic(), 0
-    for variant in found:
+    for variant in variants:
         for command in commands(variant):
             print("$", *command[1:], flush=True)
             status = subprocess.run(command, cwd=ROOT).returncode

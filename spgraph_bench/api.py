@@ -69,8 +69,8 @@ class Results(Sequence[Record]):
         return iter(self.records)
 
     def __getitem__(self, index: Any) -> Any:
-        found = self.records[index]
-        return Results(found) if isinstance(index, slice) else found
+        chosen = self.records[index]
+        return Results(chosen) if isinstance(index, slice) else chosen
 
     def __add__(self, other: Iterable[Record]) -> Results:
         return Results([*self.records, *other])
@@ -111,12 +111,12 @@ class Results(Sequence[Record]):
         for name in columns:
             if name not in COLUMNS:
                 raise UsageError(f"there is no column {name!r}", remedy=f"one of {', '.join(COLUMNS)}")
-        kept = {
+        chosen = {
             id(record)
             for record, row in paired(self.records)
             if all(row[name] == value for name, value in columns.items())
         }
-        return Results(r for r in self.records if id(r) in kept)
+        return Results(r for r in self.records if id(r) in chosen)
 
     def best(self, cache: Cache = "cold", **columns: Any) -> dict[str, Any]:
         """The row of the fastest cell (of those :meth:`where` leaves).
@@ -143,13 +143,13 @@ class Results(Sequence[Record]):
         Raises UsageError where the two were measured on other devices, drivers, libraries or by other policies that
         `allow` does not name, and NothingRanError where they have no cell in common.
         """
-        found = compare_records(list(base), self.records, threshold=threshold, cache=cache, allow=tuple(allow))
-        if not found.cells:
+        comparison = compare_records(list(base), self.records, threshold=threshold, cache=cache, allow=tuple(allow))
+        if not comparison.cells:
             raise NothingRanError("no cell is in both", remedy="same matrix, problem, variant and dtype make a cell")
-        if found.refused:
-            name, text = next(iter(found.refused.items()))
+        if comparison.refused:
+            name, text = next(iter(comparison.refused.items()))
             raise UsageError(f"the sides differ in {name}: {text}", remedy=f"allow=[{name!r}], where that is meant")
-        return found
+        return comparison
 
     def save(self, path: str | os.PathLike[str], *, cache: Cache = "cold", overwrite: bool = False) -> None:
         """Write them, in the form of the suffix: .jsonl (records), .html, .csv, .md, .tex or .parquet.

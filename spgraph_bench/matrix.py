@@ -150,32 +150,32 @@ class Policies:
 
     def summary(self) -> list[str]:
         """Short phrases for the head of a table, only what is worth saying."""
-        said: list[str] = []
+        lines: list[str] = []
         if self.base is not None:
-            said.append(f"{self.base}-based ({'given' if self.base_from == 'option' else self.base_from})")
+            lines.append(f"{self.base}-based ({'given' if self.base_from == 'option' else self.base_from})")
         if self.mirrored:
-            said.append("mirrored")
+            lines.append("mirrored")
         if self.duplicates_found:
             how = "merged" if self.duplicates == "merge" else self.duplicates
             one = "duplicate" if self.duplicates_found == 1 else "duplicates"
-            said.append(f"{self.duplicates_found:,} {one} ({how})")
+            lines.append(f"{self.duplicates_found:,} {one} ({how})")
         if self.mirrors_found:
-            said.append(f"{self.mirrors_found:,} entries stored on both sides of the diagonal, counted once")
+            lines.append(f"{self.mirrors_found:,} entries stored on both sides of the diagonal, counted once")
         if self.self_loops:
-            said.append(f"{self.self_loops:,} diagonal entries kept")
+            lines.append(f"{self.self_loops:,} diagonal entries kept")
         if self.explicit_zeros:
-            said.append(f"{self.explicit_zeros:,} explicit zeros kept")
+            lines.append(f"{self.explicit_zeros:,} explicit zeros kept")
         if self.zeros_dropped:
-            said.append(f"{self.zeros_dropped:,} zeros dropped")
+            lines.append(f"{self.zeros_dropped:,} zeros dropped")
         if self.values != "file":
-            said.append(f"values {self.values}")
+            lines.append(f"values {self.values}")
         if self.bipartite:
-            said.append("rows and columns as the two sides of a graph")
+            lines.append("rows and columns as the two sides of a graph")
         if self.relabelled:
-            said.append("ids relabelled")
+            lines.append("ids relabelled")
         if self.part:
-            said.append(f"{self.part} part")
-        return said
+            lines.append(f"{self.part} part")
+        return lines
 
 
 @dataclass(frozen=True)
@@ -195,10 +195,10 @@ class _Hash:
     def __get__(self, matrix: Matrix | None, owner: type) -> str:
         if matrix is None:
             return ""  # the field's default: not given
-        kept = vars(matrix)
-        if not kept["sha256"]:
-            kept["sha256"] = matrix.csr.sha256()
-        return str(kept["sha256"])
+        fields = vars(matrix)
+        if not fields["sha256"]:
+            fields["sha256"] = matrix.csr.sha256()
+        return str(fields["sha256"])
 
     def __set__(self, matrix: Matrix, value: str) -> None:
         vars(matrix)["sha256"] = value
@@ -259,8 +259,8 @@ class Matrix:
         """
         label = label.strip()
         if self.names is not None:
-            if (found := self._index_of_name.get(label)) is not None:
-                return found
+            if (index := self._index_of_name.get(label)) is not None:
+                return index
             close = difflib.get_close_matches(label, self._index_of_name, n=2) if len(self.names) < 10**5 else []
             shown = close or list(self.names[:3])
             remedy = f"did you mean {' or '.join(close)}?" if close else f"names are such as {', '.join(shown)}"
@@ -322,9 +322,9 @@ def with_labels(text: str, labels: VertexLabels) -> str:
         vertex = int(number.replace(",", ""))
         return str(called(labels, vertex)) if vertex < len(labels) else number
 
-    def replaced(found: re.Match[str]) -> str:
-        number = found[2].rstrip(",")  # a comma of the sentence
-        rest = found[2][len(number) :]
-        return f"{found[1]} {word(number)}{rest}" + (f" -> {word(found[4])}" if found[4] else "")
+    def replaced(match: re.Match[str]) -> str:
+        number = match[2].rstrip(",")  # a comma of the sentence
+        rest = match[2][len(number) :]
+        return f"{match[1]} {word(number)}{rest}" + (f" -> {word(match[4])}" if match[4] else "")
 
     return _VERTEX.sub(replaced, text)

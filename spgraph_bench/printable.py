@@ -39,8 +39,8 @@ def message(text: str, lines: int = 2) -> str:
 
     A long line keeps its beginning, which says what and where, and its end, which often says why.
     """
-    kept = [printable(line.rstrip()) for line in text.strip("\n").replace("\t", " ").split("\n")]
-    return "\n".join(_shortened(line) for line in kept[:lines])
+    printed = [printable(line.rstrip()) for line in text.strip("\n").replace("\t", " ").split("\n")]
+    return "\n".join(_shortened(line) for line in printed[:lines])
 
 
 def _shortened(line: str) -> str:

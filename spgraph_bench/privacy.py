@@ -39,8 +39,8 @@ def _salt() -> bytes:
     try:
         file = cache_dir("machine") / "salt"
         with cache_lock("machine-salt"):
-            if trusted(file) and len(kept := file.read_bytes()) == _SALT_BYTES:
-                return kept
+            if trusted(file) and len(salt := file.read_bytes()) == _SALT_BYTES:
+                return salt
             part = file.with_suffix(".new")
             part.unlink(missing_ok=True)
             part.touch(0o600)

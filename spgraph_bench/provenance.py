@@ -58,16 +58,16 @@ def code_hash() -> str:
 def commit() -> Commit:
     """The commit that the running code is of."""
     root = Path(spgraph_bench.__file__).resolve().parent.parent
-    found = Commit("", None)
+    known = Commit("", None)
     if (root / ".git").exists():
         try:
             name = _git(root, "rev-parse", "HEAD")
             changed = _git(root, "status", "--porcelain", "--", "spgraph_bench", "cuda")
-            found = Commit(name, not changed)
+            known = Commit(name, not changed)
         except (OSError, subprocess.SubprocessError):
             pass  # no git, or it refuses: as without a repository
-    if found.clean:
-        return found
+    if known.clean:
+        return known
     # A note is of these very files, whatever a repository that was copied with them says.
     try:
         path = cache_dir("commits") / f"{code_hash()}.json"
@@ -75,7 +75,7 @@ def commit() -> Commit:
             return Commit(str(json.loads(path.read_text(encoding="utf-8"))["commit"]), True)
     except (OSError, ValueError, KeyError, TypeError, SpgraphError):
         pass
-    return found
+    return known
 
 
 def note_commit() -> Path | None:

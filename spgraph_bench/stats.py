@@ -179,8 +179,8 @@ def row_blocks(csr: CSR, entries: int = _CHUNK, align: int = 1) -> Iterator[RowB
 def sample_blocks(csr: CSR, entries: int, pieces: int, align: int = 1) -> Iterator[RowBlock]:
     """About `entries` entries in `pieces` blocks of rows, spread evenly over the matrix, which has rows."""
     cut = list(row_ranges(csr.row_ptr, entries // pieces, align))
-    for at in np.unique(np.linspace(0, len(cut) - 1, pieces).astype(np.int64)):
-        yield _rows(csr, *cut[at])
+    for place in np.unique(np.linspace(0, len(cut) - 1, pieces).astype(np.int64)):
+        yield _rows(csr, *cut[place])
 
 
 def origins(rows: npt.NDArray[np.int64], group: int) -> npt.NDArray[np.int64]:

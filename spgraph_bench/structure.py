@@ -158,14 +158,14 @@ def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Stru
                 blocks[size] += count
             progress(f"blocks of {align}", block.entries.stop / max(1, csr.nnz))
     occupied = np.flatnonzero(diagonal_lengths) - (csr.rows - 1)
-    first, last, at = _row_ends(csr)
+    first, last, nonempty = _row_ends(csr)
     spans = last - first + 1
     return Structure(
         columns=length_stats(column_lengths),
         lower_bandwidth=max(0, -int(occupied[0])) if len(occupied) else 0,
         upper_bandwidth=max(0, int(occupied[-1])) if len(occupied) else 0,
         mean_distance=distance / csr.nnz if csr.nnz else 0.0,
-        profile=int(np.maximum(at - first, 0).sum()),
+        profile=int(np.maximum(nonempty - first, 0).sum()),
         widest_row=int(spans.max(initial=0)),
         wide_rows=int(np.count_nonzero(spans > _SPAN_16)),
         diagonals=_diagonals(csr, diagonal_lengths),
@@ -179,21 +179,21 @@ def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Stru
 
 def _row_ends(csr: CSR) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """First and last column of each row that has one, and the row."""
-    at = np.flatnonzero(np.diff(csr.row_ptr))
-    first = csr.col_idx[csr.row_ptr[at]].astype(np.int64)
-    last = csr.col_idx[csr.row_ptr[at + 1] - 1].astype(np.int64)
-    return first, last, at
+    row = np.flatnonzero(np.diff(csr.row_ptr))
+    first = csr.col_idx[csr.row_ptr[row]].astype(np.int64)
+    last = csr.col_idx[csr.row_ptr[row + 1] - 1].astype(np.int64)
+    return first, last, row
 
 
 def _diagonals(csr: CSR, counts: npt.NDArray[np.int64]) -> Diagonals:
-    at = np.flatnonzero(counts)
-    held = counts[at]
-    offset = at - (csr.rows - 1)
+    diagonal = np.flatnonzero(counts)
+    held = counts[diagonal]
+    offset = diagonal - (csr.rows - 1)
     length = np.minimum(csr.rows, csr.cols - offset) - np.maximum(0, -offset)
     well = held >= BLOCK_FILL * length
     return Diagonals(
-        occupied=len(at),
-        fill=csr.nnz / int(length.sum()) if len(at) else 0.0,
+        occupied=len(diagonal),
+        fill=csr.nnz / int(length.sum()) if len(diagonal) else 0.0,
         full=int(np.count_nonzero(held == length)),
         well_filled=int(np.count_nonzero(well)),
         well_filled_share=int(held[well].sum()) / csr.nnz if csr.nnz else 0.0,
@@ -219,15 +219,15 @@ def count_blocks(
     A size is counted from the blocks of the largest one before it in `sizes` that divides it (blocks of 4
     from those of 2), each time fewer to sort.
     """
-    found: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
+    keys_of: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
     for r, c in sizes:
-        inner = max((s for s in found if r % s[0] == 0 and c % s[1] == 0), key=lambda s: s[0] * s[1], default=None)
+        inner = max((s for s in keys_of if r % s[0] == 0 and c % s[1] == 0), key=lambda s: s[0] * s[1], default=None)
         if inner is None:
-            found[r, c] = distinct_pairs(rows // r, cols // c)
+            keys_of[r, c] = distinct_pairs(rows // r, cols // c)
         else:
-            keys = found[inner]
-            found[r, c] = distinct_pairs((keys >> 32) // (r // inner[0]), (keys & 0xFFFFFFFF) // (c // inner[1]))
-    return {size: len(keys) for size, keys in found.items()}
+            keys = keys_of[inner]
+            keys_of[r, c] = distinct_pairs((keys >> 32) // (r // inner[0]), (keys & 0xFFFFFFFF) // (c // inner[1]))
+    return {size: len(keys) for size, keys in keys_of.items()}
 
 
 def block_places(part: RowBlock, r: int, c: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -245,10 +245,10 @@ def block_places(part: RowBlock, r: int, c: int) -> tuple[npt.NDArray[np.int64],
     keys = keys[_changes(keys)]
     place = np.searchsorted(keys, runs)
     place *= r * c
-    at = np.repeat(place, np.diff(np.append(np.flatnonzero(new), len(key))))
-    at += np.repeat((row - block_row * r) * c, counts)
-    at += part.cols - block_col * np.int32(c)
-    return keys, at
+    position = np.repeat(place, np.diff(np.append(np.flatnonzero(new), len(key))))
+    position += np.repeat((row - block_row * r) * c, counts)
+    position += part.cols - block_col * np.int32(c)
+    return keys, position
 
 
 def distinct_pairs(rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -279,12 +279,12 @@ def _symmetry(csr: CSR, progress: Progress) -> Symmetry:
         off += int(np.count_nonzero(is_off))
         places = (rows << 32 | cols)[is_off]
         mirrors = np.append(rows_t << 32 | other.col_idx[entries], -1)  # both rising; -1 is found by none
-        at = np.searchsorted(mirrors[:-1], places)
-        found = mirrors[at] == places
-        mirrored += int(np.count_nonzero(found))
+        position = np.searchsorted(mirrors[:-1], places)
+        matched = mirrors[position] == places
+        mirrored += int(np.count_nonzero(matched))
         if csr.values is not None and other.values is not None:
-            mine = csr.values[block.entries][is_off][found]
-            its = other.values[entries][at[found]]
+            mine = csr.values[block.entries][is_off][matched]
+            its = other.values[entries][position[matched]]
             both_nan = np.isnan(mine) & np.isnan(its)
             equal += int(np.count_nonzero((mine == its) | both_nan))
             opposite += int(np.count_nonzero((mine == -its) | both_nan))

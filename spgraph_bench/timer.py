@@ -34,7 +34,7 @@ _CLOCKS = {
 
 def replaced_clocks() -> list[str]:
     """Names of functions of the module ``time`` that are not Python's own any more; they are put back."""
-    found = [name for name, own in _CLOCKS.items() if getattr(time, name, None) is not own]
-    for name in found:
+    names = [name for name, own in _CLOCKS.items() if getattr(time, name, None) is not own]
+    for name in names:
         setattr(time, name, _CLOCKS[name])
-    return [f"time.{name}" for name in found]
+    return [f"time.{name}" for name in names]

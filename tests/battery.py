@@ -1,6 +1,6 @@
 """The battery: small nasty matrices that every format and every kernel must get right.
 
-Small enough for the emulator. ``battery()`` gives all of them by name; add a matrix here when a fault is
+Small enough for the emulator. ``battery()`` gives all of them by name; add a matrix here when an error is
 found that none of them shows.
 """
 

@@ -40,8 +40,8 @@ def prepared(
     device: Device, variant: Variant, options: Mapping[str, Any], inputs: Mapping[str, np.ndarray], **params: Any
 ) -> Prepared:
     """`variant` ready for `inputs`; skips where the device cannot run it."""
-    if variant.missing and (lack := variant.missing(device)):
-        pytest.skip(lack)
+    if variant.missing and (reason := variant.missing(device)):
+        pytest.skip(reason)
     problem = problem_of(variant.problem, options)
     packed = get_format("none").pack(EMPTY, np.dtype(problem.dtypes[0]))
     filled = filled_options(problem, options)

@@ -134,7 +134,7 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
         "layers-of-about-a-warp": _layers([1, *draw.choice([1, 3, 20, 31, 32, 33, 40, 90], 120).tolist()], 8200, 1),
         # Wide ones, whose vertices often share a place in a table of 2,048.
         "wide-layers": _layers([1, 50, 600, *[700] * 9, 3, 2, 1], 8500, 2),
-        # More found than a block keeps at hand: 2,187 at once.
+        # More found than a block keeps at hand: 2,187 together.
         "ternary-tree": (_both(9841, (np.arange(1, 9841) - 1) // 3, np.arange(1, 9841)), (0, 9840)),
         # A frontier of few edges on average, of which one vertex has 400 and another 37 of the same.
         "one-long-row": (
@@ -145,7 +145,7 @@ def graphs() -> dict[str, tuple[CSR, tuple[int, ...]]]:
             ),
             (0, 600),
         ),
-        # 32 vertices that find 1,920 at once, more than a block keeps at hand. Half of those lead on;
+        # 32 vertices that find 1,920 together, more than a block keeps at hand. Half of those lead on;
         # the other half and the last level lead nowhere: few enough are left after all.
         "directed-bush": (
             csr(

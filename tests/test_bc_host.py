@@ -65,8 +65,8 @@ def _right(name: str, source: int) -> Dependencies:
 
 
 def _prepare(device: Device, mode: Variant, name: str, offsets: str = "int32", **params: Any) -> Prepared:
-    if mode.missing and (lack := mode.missing(device)):
-        pytest.skip(lack)
+    if mode.missing and (reason := mode.missing(device)):
+        pytest.skip(reason)
     a, sources = GRAPHS[name]
     whole = matrix(a)
     a = dataclasses.replace(a, symmetric=pattern_is_symmetric(whole))
@@ -76,8 +76,8 @@ def _prepare(device: Device, mode: Variant, name: str, offsets: str = "int32", *
     inputs = {"sources": np.array(sources, np.int32)}
     try:
         return prepare(device, mode, packed, inputs, BC.output_arrays(whole, FLOAT64), params)
-    except SkipError as lack:
-        pytest.skip(str(lack))
+    except SkipError as reason:
+        pytest.skip(str(reason))
 
 
 def _check(device: Device, mode: Variant, name: str, offsets: str = "int32", **params: Any) -> None:

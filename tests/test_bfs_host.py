@@ -34,8 +34,8 @@ COOPERATIVE = ("persistent", "one-block", "auto")
 def _prepare(
     device: Device, mode: Variant, a: CSR, sources: tuple[int, ...], offsets: str = "int32", **params: Any
 ) -> Prepared:
-    if mode.missing and (lack := mode.missing(device)):
-        pytest.skip(lack)
+    if mode.missing and (reason := mode.missing(device)):
+        pytest.skip(reason)
     whole = matrix(a)
     a = dataclasses.replace(a, symmetric=pattern_is_symmetric(whole))
     form = get_format(mode.format)
@@ -44,8 +44,8 @@ def _prepare(
     outputs = BFS.output_arrays(whole, INT32)
     try:
         return prepare(device, mode, packed, {"sources": np.array(sources, np.int32)}, outputs, params)
-    except SkipError as lack:
-        pytest.skip(str(lack))
+    except SkipError as reason:
+        pytest.skip(str(reason))
 
 
 def _run(device: Device, prepared: Prepared, case: int) -> np.ndarray:

@@ -58,8 +58,8 @@ GRAPHS = {name: a for name, (a, _) in graphs().items()} | _own()
 
 
 def _prepare(device: Device, mode: Variant, a: CSR, offsets: str = "int32", **params: Any) -> Prepared:
-    if mode.missing and (lack := mode.missing(device)):
-        pytest.skip(lack)
+    if mode.missing and (reason := mode.missing(device)):
+        pytest.skip(reason)
     whole = matrix(a)
     a = dataclasses.replace(a, symmetric=pattern_is_symmetric(whole))
     form = get_format(mode.format)
@@ -67,8 +67,8 @@ def _prepare(device: Device, mode: Variant, a: CSR, offsets: str = "int32", **pa
     packed = form.pack(a, INT32, np.dtype(offsets), **own)
     try:
         return prepare(device, mode, packed, {}, CC.output_arrays(whole, INT32), params)
-    except SkipError as lack:
-        pytest.skip(str(lack))
+    except SkipError as reason:
+        pytest.skip(str(reason))
 
 
 def _check(device: Device, mode: Variant, a: CSR, offsets: str = "int32", **params: Any) -> None:

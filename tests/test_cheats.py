@@ -83,7 +83,9 @@ def test_no_cheat_is_ranked(
             continue  # kernels are not timed there, and these are right
         record = records[name]
         assert record.status in ("wrong", "failed"), name
-        if cheat != "spoils" or "the GPU reported" not in record.reason:  # spoiled offsets may end in a fault
+        if (
+            cheat != "spoils" or "the GPU reported" not in record.reason
+        ):  # spoiled offsets may end in a segmentation fault
             assert REASONS.get(cheat, "") in record.reason, (name, record.reason)
         assert record.reason, name
         assert record.status == "failed" or not record.samples, name

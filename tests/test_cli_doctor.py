@@ -1,4 +1,4 @@
-"""What a machine has, told from made-up drivers, toolkits and packages; each lack with its remedy."""
+"""What a machine has, from made-up drivers, toolkits and packages; each missing part with its remedy."""
 
 from __future__ import annotations
 
@@ -149,11 +149,11 @@ def test_hidden_gpus_are_said(machine: Machine) -> None:
 )
 def test_why_pycuda_is_not_there(machine: Machine, headers: list[str] | None, cause: str, remedy: str) -> None:
     machine.toolkit(None if headers is None else "13.0", *(headers or ()))
-    lack = probe.pycuda_lack()
-    assert lack is not None
-    assert cause in lack.what
-    assert remedy in lack.remedy
-    assert "\n" not in lack.remedy
+    missing = probe.pycuda_missing()
+    assert missing is not None
+    assert cause in missing.what
+    assert remedy in missing.remedy
+    assert "\n" not in missing.remedy
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ def test_why_pycuda_is_not_there(machine: Machine, headers: list[str] | None, ca
 )
 def test_pycuda_that_is_there_but_broken(machine: Machine, error: str, cause: str, remedy: str) -> None:
     machine.packages["pycuda"] = "2026.1"
-    lack = probe.pycuda_lack(error)
-    assert lack is not None
-    assert cause in lack.what
-    assert remedy in lack.remedy
-    assert probe.pycuda_lack(None) is None
+    missing = probe.pycuda_missing(error)
+    assert missing is not None
+    assert cause in missing.what
+    assert remedy in missing.remedy
+    assert probe.pycuda_missing(None) is None
 
 
 def _doctor(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:

@@ -94,7 +94,7 @@ def test_five_percent_are_found(spread: float) -> None:
 
 
 def test_searches_are_compared_source_by_source() -> None:
-    """Sources differ by 100 times, their medians by 5 %: seen at once."""
+    """Sources differ by 100 times, their medians by 5 %: seen immediately."""
     sources = np.logspace(0, 2, 16)
     cases = tuple({"source": i} for i in range(16))
 

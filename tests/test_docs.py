@@ -107,7 +107,7 @@ def test_readme_names_every_variable_and_dependency() -> None:
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_kernel_files_open_with_their_contract(path: Path) -> None:
-    """Labels as in CONTRIBUTING.md. A file that is no variant's own (answers, clocks) has no rival."""
+    """Labels as in CONTRIBUTING.md. A file that is not a variant's own (answers, clocks) has no rival."""
     contract, _ = opening_comment(path.read_text(encoding="utf-8"))
     own = {v.source for v in variants()}
     rivals = ["Wins", "Loses", "Idea"] if f"{path.parent.name}/{path.name}" in own else []

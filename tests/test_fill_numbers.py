@@ -53,12 +53,12 @@ def test_every_number_is_that_of_its_record() -> None:
 
 def test_a_wrong_number_and_a_missing_mark_are_found_and_a_mark_too_many_is_not() -> None:
     right = "text\n| a | 1.50 | 0.0292† dia |\n"
-    assert numbers.lacking(right, right) == []
-    assert numbers.lacking(right.replace("1.50", "1.50†"), right) == []
-    assert numbers.lacking(right.replace("1.50", "1.51"), right) == ["| a | 1.50 | 0.0292† dia |"]
-    assert numbers.lacking(right.replace("†", ""), right) == ["| a | 1.50 | 0.0292† dia |"]
-    assert numbers.lacking(right.replace("1.50", "1.50†").replace("92†", "92"), right)
-    assert numbers.lacking("text\n", right)
+    assert numbers.missing(right, right) == []
+    assert numbers.missing(right.replace("1.50", "1.50†"), right) == []
+    assert numbers.missing(right.replace("1.50", "1.51"), right) == ["| a | 1.50 | 0.0292† dia |"]
+    assert numbers.missing(right.replace("†", ""), right) == ["| a | 1.50 | 0.0292† dia |"]
+    assert numbers.missing(right.replace("1.50", "1.50†").replace("92†", "92"), right)
+    assert numbers.missing("text\n", right)
 
 
 def test_only_whole_records_are_taken() -> None:

@@ -127,7 +127,7 @@ def test_conversion_in_several_chunks(form: Format, monkeypatch: pytest.MonkeyPa
         _check_round_trip(form, battery()[name])
 
 
-def test_packed_survives_pickling_and_names_what_it_lacks() -> None:
+def test_packed_survives_pickling_and_names_a_missing_array() -> None:
     packed = get_format("ell").pack(battery()["tridiagonal"])
     assert pickle.loads(pickle.dumps(packed.arrays["col"])).shape == (3, 300)
     assert packed.slots == 3
@@ -356,7 +356,7 @@ def test_ell_refusal_of_waste_gives_the_figures() -> None:
 
 
 def test_ell_refusal_of_memory_is_not_overridden() -> None:
-    # rmat22's figures, without making it: 3.3 TB, as nobody should have to find out by allocating.
+    # rmat22's figures, without making it: 3.3 TB, which must be known without allocating.
     stats = dataclasses.replace(
         row_stats(random_rows([1, 2], 5)), rows=4_194_304, nnz=65_200_000, row_mean=15.6, row_max=97_913
     )

@@ -38,7 +38,7 @@ from spgraph_bench.toolchain.nvcc import uses_device_launch
 from tests.test_results import around, record, samples
 
 PLUGIN = Path(__file__).parent / "plugins" / "children.py"
-# Alone on the GPU: how many children wait at once, and how long they take, depends on who else uses it.
+# Alone on the GPU: how many children wait together, and how long they take, depends on who else uses it.
 DEVICES = ["host", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.gpu_alone])]
 
 
@@ -80,7 +80,7 @@ def _counts_of(seed: int, *args: str) -> dict[str, int]:
 
 @pytest.mark.slow
 def test_the_seed_of_the_command_line_varies_the_order() -> None:
-    """The same search from the same vertex: only the order differs, and so how many claims are in vain."""
+    """The same search from the same vertex: only the order differs, and so how many claims fail."""
     graph = ("bfs", "rmat:scale=8,symmetrize=1", "--source", "3")
     found = [_counts_of(seed, *graph, "--mode", "child-launch", "--param", "hub_from=4") for seed in (1, 2, 7, 7)]
     assert len({each["global_atomics"] for each in found}) == 3
@@ -279,7 +279,7 @@ def test_counts_say_what_was_lost() -> None:
 
 
 def test_every_launch_in_a_kernel_file_is_counted() -> None:
-    """A launch that nobody looks at could be lost; so could memory."""
+    """A launch without a check could be lost; so could memory."""
     launching = []
     for path in sorted([*cuda_dir().rglob("*.cu"), *cuda_dir().rglob("*.cuh")]):
         if "host" in path.relative_to(cuda_dir()).parts:
@@ -411,7 +411,7 @@ def _spans(*pairs: tuple[float, float], width: float = 0.0) -> list[tuple[Interv
 
 
 def test_the_crossing_is_where_lines_meet() -> None:
-    # Doing it takes 0.01, 0.02, 0.04 ms, launching 0.03 always: they meet at 0.03, of which 0.004 is no work.
+    # Doing it takes 0.01, 0.02, 0.04 ms, launching 0.03 always: they meet at 0.03, of which 0.004 is not work.
     at = crossing(_spans((0.01, 0.03), (0.02, 0.03), (0.04, 0.03)), 0.004)
     assert at == pytest.approx((26.0, 26.0, 26.0))
     wide = crossing(_spans((0.01, 0.03), (0.02, 0.03), (0.04, 0.03), width=0.001), 0.004)
@@ -424,7 +424,7 @@ def test_the_crossing_is_where_lines_meet() -> None:
 def test_there_may_be_no_crossing() -> None:
     assert crossing(_spans((0.01, 0.03), (0.02, 0.03)), 0.0) is None
     assert crossing([], 0.0) is None
-    # Faster from the first size on: nobody knows from where.
+    # Faster from the first size on: the break-even is unknown.
     assert crossing(_spans((0.04, 0.03), (0.05, 0.03)), 0.0) is None
     # The last crossing counts where noise makes several.
     at = crossing(_spans((0.01, 0.03), (0.031, 0.03), (0.029, 0.03), (0.05, 0.03)), 0.0)

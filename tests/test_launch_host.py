@@ -35,8 +35,8 @@ INT32 = np.dtype(np.int32)
 
 
 def _mechanism(device: Device, mechanism: Variant, launches: int = 300, items: int = 700) -> Prepared:
-    if mechanism.missing and (lack := mechanism.missing(device)):
-        pytest.skip(lack)
+    if mechanism.missing and (reason := mechanism.missing(device)):
+        pytest.skip(reason)
     problem = get_problem("launch", {"launches": launches, "items": items})
     inputs = problem.inputs(matrix(EMPTY), np.dtype(np.float32), 1)
     try:
@@ -47,8 +47,8 @@ def _mechanism(device: Device, mechanism: Variant, launches: int = 300, items: i
             inputs,
             problem.output_arrays(matrix(EMPTY), np.dtype(np.float32)),
         )
-    except SkipError as lack:
-        pytest.skip(str(lack))
+    except SkipError as reason:
+        pytest.skip(str(reason))
 
 
 def _exact(device: Device, prepared: Prepared, launches: int = 300, items: int = 700) -> None:
@@ -137,7 +137,7 @@ def test_tails_and_streams_keep_their_order_in_every_one(kernel: str) -> None:
 
 
 def test_a_later_child_may_even_run_first() -> None:
-    """The order is varied enough that a fault of this kind is found by nearly any seed."""
+    """The order is varied enough that an error of this kind is found by nearly any seed."""
     found = [_sum_of_squares("later_child_adds_up", seed) for seed in ORDERS]
     assert len(set(found)) > 5
 

@@ -69,8 +69,8 @@ def _prepare(
     teleport: np.ndarray | None = None,
     **params: Any,
 ) -> Prepared:
-    if mode.missing and (lack := mode.missing(device)):
-        pytest.skip(lack)
+    if mode.missing and (reason := mode.missing(device)):
+        pytest.skip(reason)
     kind, whole = np.dtype(dtype), matrix(a)
     a = dataclasses.replace(a, symmetric=pattern_is_symmetric(whole))
     form = get_format(mode.format)

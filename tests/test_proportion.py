@@ -69,7 +69,7 @@ def _met(problem: str) -> set[str]:
 
 @pytest.mark.parametrize("problem", problems())
 def test_every_problem_has_a_battery(problem: str) -> None:
-    lacking = {v.name for v in variants(problem) if v.kernel} - _met(problem)
-    assert not lacking, (
-        f"no test_battery in tests/test_{problem.replace('-', '_')}_host.py runs {', '.join(sorted(lacking))}"
+    missing = {v.name for v in variants(problem) if v.kernel} - _met(problem)
+    assert not missing, (
+        f"no test_battery in tests/test_{problem.replace('-', '_')}_host.py runs {', '.join(sorted(missing))}"
     )

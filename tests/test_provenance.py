@@ -46,7 +46,7 @@ def test_code_hash_and_commit_of_a_checkout_and_of_its_copy(tmp_path: Path) -> N
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(tree, copy)
     code = _ask(copy, cache)
-    assert code[1:] == ["", None, False]  # no repository, and nobody noted the commit
+    assert code[1:] == ["", None, False]  # no repository, and no note of the commit
     _git(tree, "init", "-q")
     (tree / ".gitignore").write_text("__pycache__\n")
     _git(tree, "add", ".")
@@ -99,7 +99,7 @@ def test_tokens_of_a_kernel_are_those_of_all_it_includes(tmp_path: Path) -> None
     (tmp_path / "b.cuh").write_text("int c;\n")
     assert token_digest(tmp_path / "a.cu") != before
     assert kernel_tokens("spmv/csr_scalar.cu") != kernel_tokens("spmv/csr_vector.cu")
-    root = cuda_dir()  # the host device's shim is no part of what a GPU runs
+    root = cuda_dir()  # the host device's shim is not part of what a GPU runs
     assert kernel_tokens("spmv/csr_scalar.cu") != token_digest(root / "spmv/csr_scalar.cu", [root])
 
 

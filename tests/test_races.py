@@ -1,4 +1,4 @@
-"""The race detector: what it must find and must accept, and faults planted in copies of the real kernels.
+"""The race detector: what it must find and must accept, and planted faults in copies of the real kernels.
 
 `make test-races` runs the host battery itself under the detector, where nothing may be found.
 """

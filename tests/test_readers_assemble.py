@@ -159,7 +159,7 @@ def test_equal_mirrors_count_once(symmetry, mirror):
     assert (matrix.policies.mirrors_found, matrix.policies.duplicates_found) == (1, 1)
     assert any("both sides" in s for s in matrix.policies.summary())
     assert [(f.line, f.count) for f in matrix.findings if "both sides" in f.text] == [(10, 1)]
-    assert build(3, 3, both[:3], symmetry=symmetry, duplicates="error").csr.nnz == 4  # mirrors are no duplicates
+    assert build(3, 3, both[:3], symmetry=symmetry, duplicates="error").csr.nnz == 4  # mirrors are not duplicates
     with pytest.raises(InputError, match=r"x\.el:14: row 2, column 0 is stored more than once .*line 13"):
         build(3, 3, both, symmetry=symmetry, duplicates="error")
 

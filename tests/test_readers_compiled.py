@@ -330,7 +330,7 @@ def test_a_fault_that_one_thread_finds_is_not_lost_on_another():
 
     class Meanwhile:
         def spg_lines(self, *arguments: int) -> int:
-            work.sound = False  # another thread meets a fault while this one counts lines
+            work.sound = False  # another thread gets a page fault while this one counts lines
             return int(compiled.library().spg_lines(*arguments))
 
     work.library = Meanwhile()

@@ -1,4 +1,4 @@
-"""Matrix Market: every field, layout and symmetry; every fault with its line; the same answer as scipy."""
+"""Matrix Market: every field, layout and symmetry; every error with its line; the same answer as scipy."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def written(folder: Path, triangle: str, lines: list[str], entries: int | None =
 )
 def test_a_fault_in_the_middle_of_a_long_file(tmp_path, long_file, triangle, line, fault):
     path = written(tmp_path, triangle, [*long_file[:4999], line + "\n", *long_file[5000:]])
-    for duplicates in ("sum", "error"):  # most faults make a duplicate of entry 5: no word of that
+    for duplicates in ("sum", "error"):  # most errors make a duplicate of entry 5: no word of that
         with pytest.raises(InputError) as caught:
             read(path, ReadOptions(duplicates=duplicates))
         assert fault in caught.value.cause

@@ -1,4 +1,4 @@
-"""Real Matrix Market files with a fault or an oddity put in: three parsers of ours and scipy's, compared.
+"""Real Matrix Market files with a planted fault or oddity: spgraph's three parsers and scipy's, compared.
 
 Ours (compiled, fast, line by line) must agree on every byte or on the error. Where scipy differs, the difference
 has to be one of those that are explained here: what is neither is a failure.
@@ -22,7 +22,7 @@ from spgraph_bench.readers.matrix_market_text import read_body, read_header
 
 Outcome = RawEntries | InputError
 
-# Written by other programs, or by nobody: put in place of a token, or behind one.
+# Written by other programs, or by none: put in place of a token, or behind one.
 WORDS = [
     b"1.5",
     b"1.2.3",
@@ -107,7 +107,7 @@ def outcome(content: bytes, way: str) -> Outcome:
 
 def same(a: Outcome, b: Outcome) -> bool:
     if isinstance(a, InputError) and isinstance(b, InputError):
-        # Of a wrong count and another fault, the fast way, which counts first, tells of the count.
+        # Of a wrong count and another error, the fast way, which counts first, reports the count.
         return str(a) == str(b) or "are declared, the file has" in a.cause
     if isinstance(a, InputError) or isinstance(b, InputError):
         return False
@@ -186,7 +186,7 @@ def difference(content: bytes, ours: Outcome, theirs: Any) -> str | None:
 
 
 def compare(content: bytes) -> tuple[bool, str | None]:
-    """Whether we read it, and how scipy differs; AssertionError where the parsers of ours disagree."""
+    """Whether we read it, and how scipy differs; AssertionError where spgraph's parsers disagree."""
     ours = outcome(content, "by line")
     for way in ("compiled", "fast"):
         assert same(outcome(content, way), ours), way

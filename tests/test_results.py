@@ -392,7 +392,7 @@ def test_rows_are_ranked_by_the_cache_state_asked_for() -> None:
 @pytest.mark.parametrize(
     ("ms", "convert", "preprocess", "pays"),
     [
-        (0.9, 10.0, 1.0, 110),  # 11 ms dearer, 0.1 ms gained a run
+        (0.9, 10.0, 1.0, 110),  # 11 ms more setup, 0.1 ms less a run
         (0.5, 10.0, 0.0, 20),
         (0.5, 10.1, 0.0, 21),  # 20 runs are not quite enough
         (0.9, 0.0, 0.0, 0),

@@ -87,7 +87,7 @@ def test_an_entry_that_others_can_write_to_is_refused() -> None:
             modules.cached(request)
         path.chmod(0o600)
     target = built.rename(built.with_suffix(".moved"))
-    built.symlink_to(target)  # a link is no entry
+    built.symlink_to(target)  # a link is not an entry
     assert modules.cached(request) is None
 
 

@@ -90,7 +90,7 @@ def test_headers_of_headers_without_end(tmp_path: Path) -> None:
         tar.addfile(about)
     header = block.getvalue()[:1024]
     path = _saved(tmp_path, "a.tar", header * 3000)
-    with pytest.raises(InputError, match="headers are nested without end"):
+    with pytest.raises(InputError, match="headers are nested too deeply"):
         read(path)
     members = io.BytesIO()
     with tarfile.open(fileobj=members, mode="w") as tar:

@@ -145,7 +145,7 @@ def test_the_shuffle_is_fair() -> None:
 
 
 def test_hot_follows_a_run_of_the_same_launch() -> None:
-    # Cold converges at once, hot wavers on: each hot sample then needs an untimed run of its own before it.
+    # Cold converges immediately, hot does not: each hot sample then needs an untimed run of its own before it.
     world = World()
 
     def entry(key: str) -> Entry:
@@ -265,7 +265,7 @@ def test_long_samples_are_asked_for_one_by_one() -> None:
 
 def test_a_bad_answer_voids_all_samples_since_the_last_good_one() -> None:
     # 1 ms a sample, three warm-ups: answers at 3, 23, 43 ms ... The GPU is throttled from 30 to 42.5 ms, when
-    # nobody looks, and from 50 to 70 ms: seen at 63 ms, over at the next answer after it.
+    # without a query, and from 50 to 70 ms: seen at 63 ms, over at the next answer after it.
     world = World()
     gpu = FakeGpu(world, (0.0300, 0.0425), (0.050, 0.0655))
     begun: list[float] = []
@@ -702,7 +702,7 @@ def test_lines_that_persist_in_the_l2_are_evicted_too() -> None:
     (status,) = driver.cuStreamSetAttribute(int(device.stream.handle), which, value)
     assert int(status) == 0
     evicted = median()
-    clock._reset_persisting = lambda: None  # the fault that this test is to see
+    clock._reset_persisting = lambda: None  # the error that this test is to see
     kept = median()
     driver.cuCtxSetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0)
     device.close()

@@ -153,7 +153,7 @@ def test_new_spills_and_blocks_too_large_for_their_registers_fail(monkeypatch: p
     monkeypatch.setattr(script, "known_spills", list)
     (fault,) = script.faults([one, two], {})
     assert fault.startswith("cuda/a.cu value=double: one for sm_90 spills 12 bytes")
-    assert script.faults([one], {}, set()) == []  # an extreme that somebody set
+    assert script.faults([one], {}, set()) == []  # an extreme that a user set
     for entry, explained in (
         ({"kernel": "one", "bytes": 12}, True),
         ({"kernel": "one", "bytes": 11}, False),
@@ -417,7 +417,7 @@ def test_counters_of_ncu_are_condensed(
         r"  lg_throttle 50, long_scoreboard 38, wait 10",
         said[2],
     )
-    # Neither arguments nor what is not there; what was issued is no stall, but part of the time.
+    # Neither arguments nor what is not there; what was issued is not a stall, but part of the time.
     assert re.fullmatch(r"lib::spmv +2\.0 +6 +1\.5 +- +7 +50 +- +0 +16\.0 +- +50  long_scoreboard 75", said[3])
     assert len(said) == 4, "an empty kernel tells nothing"
     assert "10.0.0.7" not in short.read_text()

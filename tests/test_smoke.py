@@ -9,7 +9,7 @@ import pytest
 
 from spgraph_bench.cli import smoke as cli_smoke
 from spgraph_bench.cli.main import run
-from spgraph_bench.device.probe import Lack
+from spgraph_bench.device.probe import Missing
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.problems import problems
 from spgraph_bench.recipes import recipes
@@ -117,7 +117,7 @@ def test_a_failed_variant_fails(
 def test_a_missing_device_is_a_failure(
     what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("spgraph_bench.device.probe.cuda_lack", lambda driver: Lack(what, "install it"))
+    monkeypatch.setattr("spgraph_bench.device.probe.cuda_missing", lambda driver: Missing(what, "install it"))
     junit = tmp_path / "smoke.xml"
     assert run(["smoke", "--device", "cuda", "--junit", str(junit)]) == 3
     root = ElementTree.parse(junit).getroot()

@@ -65,8 +65,8 @@ def _answer(name: str, k: int, layout: str, dtype: str) -> tuple[dict[str, Any],
 def _prepare(
     device: Device, variant: Variant, a: CSR, k: int, layout: str, dtype: str, offsets: str = "int32", **params: Any
 ) -> Prepared:
-    if variant.missing and (lack := variant.missing(device)):
-        pytest.skip(lack)
+    if variant.missing and (reason := variant.missing(device)):
+        pytest.skip(reason)
     form = get_format(variant.format)
     own = {name: value for name, value in params.items() if name in form.tunables}
     if form.predict_bytes(row_stats(a), 8, 8, **own) > HUGE:

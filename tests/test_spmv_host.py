@@ -49,8 +49,8 @@ def _answer(name: str, dtype: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _prepare(device: Device, variant: Variant, a: CSR, dtype: str, offsets: str = "int32", **params: Any) -> Prepared:
-    if variant.missing and (lack := variant.missing(device)):
-        pytest.skip(lack)
+    if variant.missing and (reason := variant.missing(device)):
+        pytest.skip(reason)
     if dtype not in variant.dtypes:
         pytest.skip(f"{variant.name} has no {dtype}")
     form = get_format(variant.format)
@@ -314,7 +314,7 @@ def test_csr_segmented_with_as_many_rows_as_there_can_be(tmp_path: Path, launche
     begins = device.download(tile_row)
     own = np.searchsorted(row_ptr[rows - used :], np.arange(0, nnz, tile)) + rows - used
     assert begins[1:-1].tolist() == own[1:].tolist()
-    # Nobody waits for 2^31 empty rows to be zeroed: the first tile begins with the last 1,000 rows.
+    # No test waits for 2^31 empty rows to be zeroed: the first tile begins with the last 1,000 rows.
     begins[0] = rows - used
     device.write(tile_row, begins)
     parts = [device.upload(np.zeros(tiles, np.uint64))] if launches == 1 else []
@@ -501,7 +501,7 @@ def test_parameters_are_checked_and_take_their_type(device: Device) -> None:
         _prepare(device, entry, a, "float32", block="many")
     entry = get_variant("spmv", "csr-subwarp")
     given = _prepare(device, entry, a, "float32", threads="8", resident="1024").job.params
-    # What was left to us is decided by then: records show it.
+    # What was "auto" is decided by then: records show it.
     assert given == {"block": 128, "threads": 8, "rows": 1, "quads": 1, "resident": 1024}
     free = dataclasses.replace(entry, tunables={"ratio": Parameter(0.5, "any number")})
     assert filled_params(free, {"ratio": "2"}) == {"ratio": 2.0}

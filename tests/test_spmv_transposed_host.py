@@ -24,8 +24,8 @@ VARIANTS = variants("spmv-transposed")
 def _check(
     device: Device, variant: Variant, name: str, dtype: str, offsets: str = "int32", **params: Any
 ) -> CheckResult:
-    if variant.missing and (lack := variant.missing(device)):
-        pytest.skip(lack)
+    if variant.missing and (reason := variant.missing(device)):
+        pytest.skip(reason)
     whole, kind = matrix(battery()[name]), np.dtype(dtype)
     packed = get_format(variant.format).pack(whole.csr, kind, np.dtype(offsets))
     inputs = TRANSPOSED.inputs(whole, kind, 1)

@@ -213,8 +213,8 @@ def test_cpu_libraries_agree(peer: str, reorder: str, name: str) -> None:
     variant, sources = get_variant("sssp", peer), np.array(graphs()[name][1], np.int32)
     device = open_device("host")
     try:
-        if variant.missing and (lack := variant.missing(device)):
-            pytest.skip(lack)
+        if variant.missing and (reason := variant.missing(device)):
+            pytest.skip(reason)
         for kind, values in ((INT32, "small"), (FLOAT32, "random")):
             a = _weighted(name, values)
             packed = get_format(variant.format).pack(a, kind, reorder=reorder)
@@ -253,7 +253,7 @@ def _refused(path: Path, dtype: Any = FLOAT32, **options: Any) -> InputError:
         ("s.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 1\n3 1 -7\n", 4, "1 -> 3"),
         ("a.wel", "0 1 4\n1 2 5\n2 0 -0.5\n", 3, "2 -> 0"),
         ("ids.txt", "# ids\n10 20 1\n20 31 -3\n", 3, "20 -> 31"),
-        # Added up: of the entries at one place the negative one is at fault.
+        # Added up: of the entries at one place the negative one is the cause.
         ("d.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n1 2 -4\n", 4, "1 -> 2"),
     ],
 )

@@ -57,8 +57,8 @@ def _prepare(
     options: dict[str, Any] | None = None,
     **params: Any,
 ) -> Prepared:
-    if mode.missing and (lack := mode.missing(device)):
-        pytest.skip(lack)
+    if mode.missing and (reason := mode.missing(device)):
+        pytest.skip(reason)
     kind, form = np.dtype(dtype), get_format(mode.format)
     own = {k: v for k, v in params.items() if k in form.tunables}
     packed = form.pack(a, kind, np.dtype(offsets), **own)
@@ -66,8 +66,8 @@ def _prepare(
     try:
         inputs = {"sources": np.array(sources, np.int32)}
         return prepare(device, mode, packed, inputs, outputs, params, options=options)
-    except SkipError as lack:
-        pytest.skip(str(lack))
+    except SkipError as reason:
+        pytest.skip(str(reason))
 
 
 def _run(device: Device, prepared: Prepared, case: int) -> np.ndarray:
@@ -243,7 +243,7 @@ def test_a_split_takes_one_atomic_a_block_for_what_it_keeps() -> None:
         device.synchronize()
         counted = device.counters()
         assert counted is not None
-        # Leaves below 1,000 are near at once, but have no edges. Each leaf: lowered, then stamped or marked;
+        # Leaves below 1,000 are near immediately, but have no edges. Each leaf: lowered, then stamped or marked;
         # each far one: its bit cleared. 1,001 far ones come in gathers of 32 by each of 4 or more warps.
         near, far, splits = 999, 1001, prepared.launch.facts()["splits"]
         least = 2 * near + 3 * far

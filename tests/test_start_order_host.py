@@ -79,7 +79,7 @@ def _gpu(fitting: int, multiprocessors: int = 132) -> tuple[Any, Any]:
     [
         (16_000, 100_000_000, 132),  # few vertices, many edges: every multiprocessor has work
         (16_000, 16 * 16_000, 16),
-        (10_000, 20_000, 10),  # a chain: more blocks would only make its barriers dearer
+        (10_000, 20_000, 10),  # a chain: more blocks would only make its barriers slower
         (10_000_000, 20_000_000, 132),
         (1, 0, 1),
     ],

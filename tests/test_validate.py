@@ -454,7 +454,7 @@ def test_both_forms_count_the_same_faults() -> None:
             ]
             dependency = np.where(draw.random(n) < 0.1, -1.0, draw.random(n))
             pairs.append(
-                [make("bc", a, form, FLOAT64).found(0, dependency).faults for form in (None, device)]  # type: ignore[attr-defined]
+                [make("bc", a, form, FLOAT64).measured(0, dependency).faults for form in (None, device)]  # type: ignore[attr-defined]
             )
             for plain, compiled in pairs:
                 assert plain.counts.tolist() == compiled.counts.tolist(), name

@@ -11,7 +11,7 @@
 #include "../graph/begin.cuh"
 #include "../graph/paths.cuh"
 
-// Race: all who find w in this level write the same level k + 1, and each adds its own count, whoever comes first.
+// Race: all who find w in this level write the same level k + 1, and each adds its own count, in any order.
 SPG_KERNEL bc_edge_forward(offset_t nnz, int k, const index_t* __restrict__ row, const index_t* __restrict__ col,
                            int* level, path_sums* paths, int* scale, int* sizes)
 {

@@ -3,7 +3,7 @@
 // Layout   control float2 [curves][3], see curve.cuh; count int [curves]; vertices float2 [curves][256], of which the
 //          first count[i] of curve i are written; children: what was launched, see children.cuh.
 // Mapping  A thread per curve counts its points and launches a block of as many threads, fire-and-forget.
-// Bounds   As many children are pending at once as one launch has curves: the host launches `launch_curves` for
+// Bounds   As many children are pending together as one launch has curves: the host launches `launch_curves` for
 //          stretches of curves, each of which waits for the children of the one before.
 // Wins     Against `uniform` where points are dear and few: what is not needed is not computed.
 // Loses    A launch costs as much as writing thousands of points. Memory is that of `uniform`.

@@ -9,7 +9,7 @@
 //          stretches, one for each warp, whatever curve they belong to: a lane per point, 32 points next to each
 //          other at a time. So a curve of 256 points costs 32 times one of 8, and no lane waits for a longer curve.
 // Wins     Wherever work per item is known once it has been looked at. The prefix sum takes the place of a launch.
-// Loses    To `uniform` when every curve needs 256 points: it counts in vain.
+// Loses    To `uniform` when every curve needs 256 points: the counts are wasted.
 // Idea     Flattening of nested parallelism (Blelloch, "Programming parallel algorithms", 1996).
 #include "../common/scan.cuh"
 #include "curve.cuh"

@@ -1,7 +1,7 @@
 // uniform.cu: every curve gets 256 points, whether it needs them or not.
 //
 // Layout   control float2 [curves][3], see curve.cuh; vertices float2 [curves][256].
-// Mapping  A block of 256 per curve, a thread per point; blocks go on over the curves, four in flight at once. Nothing
+// Mapping  A block of 256 per curve, a thread per point; blocks go on over the curves, four in flight. Nothing
 //          depends on the data: no counting, no allocation, no imbalance.
 // Wins     Where all curves are bent, or where 256 points each are wanted anyway.
 // Loses    On straight curves: 2,048 bytes written where 64 would do. The bytes written are its floor.

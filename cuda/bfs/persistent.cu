@@ -2,7 +2,7 @@
 //
 // Layout   see graph/levels.cuh; one copy of the bitmap; barrier unsigned [1], see common/ordered.cuh.
 //          trace int64 [2][trace_levels] interleaved: a time in ns and a code per level; only if trace_levels > 0.
-// Mapping  as many blocks as fit on the GPU at once; the edges of each frontier are cut into equal parts.
+// Mapping  as many blocks as fit on the GPU together; the edges of each frontier are cut into equal parts.
 // Wins     on many levels: about a microsecond for a barrier instead of a launch and a read-back by the host.
 // Loses    on frontiers so small that even the barrier is most of the level (one-block), and on large ones, which
 //          bottom-up would look through faster (auto).

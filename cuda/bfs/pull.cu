@@ -4,7 +4,7 @@
 //          level int32 [n], -1 until found; sizes int32 [3]: see graph/begin.cuh.
 // Mapping  one launch per level; thread v, if v is unvisited, walks v's in-edges to the first one from level k.
 // Wins     where the frontier is a large part of the graph: most vertices find a parent after one or two looks.
-// Loses    where it is small: every unvisited vertex looks at all its in-edges, in every level, in vain.
+// Loses    where it is small: every unvisited vertex looks at all its in-edges, in every level, and finds no parent.
 // Idea     Beamer, Asanovic and Patterson, SC 2012.
 #include "../common/spg.cuh"
 #include "../graph/begin.cuh"

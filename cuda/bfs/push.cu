@@ -9,8 +9,8 @@
 #include "../common/spg.cuh"
 #include "../graph/begin.cuh"
 
-// Race: several threads may find the same neighbour unvisited, and all write the same value k + 1 to it; nobody
-// writes anything else in this level. So whoever comes last changes nothing. Relaxed accesses, because others read
+// Race: several threads may find the same neighbour unvisited, and all write the same value k + 1 to it; none
+// writes anything else in this level. So the last write changes nothing. Relaxed accesses, because others read
 // and write the word at the same time: a thread of this launch may read -1 or k + 1, and neither is k.
 SPG_KERNEL bfs_push(index_t n, int k, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col, int* level,
                     int* sizes)

@@ -63,7 +63,7 @@ __device__ __forceinline__ index_t favourite(index_t value)
     return __shfl_sync(SPG_FULL_WARP, mine, __ffs((int)__ballot_sync(SPG_FULL_WARP, sum == most)) - 1);
 }
 
-// Whether v is in the hub's tree, whose root nobody hooks.
+// Whether v is in the hub's tree, whose root is never hooked.
 __device__ __forceinline__ bool is_beneath(index_t v, index_t hub, const index_t* parent)
 {
     for (index_t next; v != hub; v = next)

@@ -26,7 +26,7 @@ __device__ __forceinline__ bool is_length(double x) { return x >= 0 && x <= 1.79
 __device__ __forceinline__ bool is_unreached(int x) { return x == 0x7fffffff; }
 __device__ __forceinline__ bool is_unreached(float x) { return x > 3.402823466e38f; }
 __device__ __forceinline__ bool is_unreached(double x) { return x > 1.7976931348623157e308; }
-// Sums that are too long are no lengths.
+// Sums that are too long are not lengths.
 __device__ __forceinline__ long long plus(int length, int weight) { return (long long)length + weight; }
 __device__ __forceinline__ float plus(float length, float weight) { return __fadd_rn(length, weight); }
 __device__ __forceinline__ double plus(double length, double weight) { return __dadd_rn(length, weight); }

@@ -1,7 +1,7 @@
 // children.cuh: launches and allocations on the device that are never lost without a word.
 //
 // A launch that finds the pool of waiting launches full is not run. The thread that asked for it can see error 69
-// (cudaErrorLaunchPendingCountExceeded); nobody else can, and nothing reaches the host. So every launch is counted
+// (cudaErrorLaunchPendingCountExceeded); no other thread can, and the host sees nothing. So every launch is counted
 // where it is made, and the host looks at the counts after the run:
 //
 //     SPG_LAUNCH(kernel, grid, block, 0, cudaStreamFireAndForget)(arguments);

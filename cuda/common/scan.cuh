@@ -62,7 +62,7 @@ __device__ __forceinline__ unsigned start_order(unsigned* counter)
     return ticket;
 }
 
-// The next tile that nobody has taken, for the whole block.
+// The next tile that is not taken, for the whole block.
 __device__ __forceinline__ unsigned next_tile(unsigned* counter)
 {
     SPG_SHARED_VAR(unsigned, tile);

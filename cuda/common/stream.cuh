@@ -102,7 +102,7 @@ SPG_GATHER(float, "f32", "f")
 SPG_GATHER(double, "f64", "d")
 
 // Loads that may not be wanted: zeros then, or `otherwise`. The predicate is in the load, since an `if` around it may
-// become a branch, and loads that have branches between them are not all in flight at once. Where it becomes none, each
+// become a branch, and loads that have branches between them are not all in flight. Where it becomes none, each
 // load still gets an address of its own, and since registers run out ptxas puts some behind those that wait for others.
 #define SPG_IF(operand) "{ .reg .pred q; setp.ne.s32 q, %" #operand ", 0; @q "
 

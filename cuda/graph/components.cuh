@@ -13,16 +13,16 @@
 //          that most vertices are near to there is one large tree from the start, and what is hooked are small ones.
 //
 // Races    Threads walk up while others join and shorten. Two kinds of writes occur: a root is hooked, by a
-//          compare-and-swap that only a root passes; and a vertex that is no root (and never becomes one again) is
+//          compare-and-swap that only a root passes; and a vertex that is not a root (and never becomes one again) is
 //          moved up to an ancestor, by a relaxed store. So whatever a thread reads, and however old it is, is an
 //          ancestor of the vertex. That is why L1 may answer the reads (load_block): an old answer makes a path longer
 //          or a root seem to be one that is hooked by now, which the compare-and-swap then finds out. Its own answer
-//          comes from L2, so nobody waits for a line in L1 to age. Were all reads to go to L2, the one root that most
+//          comes from L2, so none waits for a line in L1 to age. Were all reads to go to L2, the one root that most
 //          vertices share would be read there by every warp: three times slower in all on an H200.
 
 // The root of v as far as this thread can see. Each vertex on the way is moved up to its grandparent (path halving), so
 // paths shorten by half with every walk. That is for short paths: on a grid graph, whose paths are 1,000 vertices long
-// where nobody has flattened them, it made joining four times slower, since each move costs the other blocks their
+// where they are not flattened, it made joining four times slower, since each move costs the other blocks their
 // line.
 __device__ __forceinline__ index_t root_of(index_t v, index_t* parent)
 {
@@ -43,8 +43,8 @@ __device__ __forceinline__ void join(index_t u, index_t w, index_t hub, index_t*
     while (a != b) {
         const bool a_is_lower = a == hub || (b != hub && a < b);
         const index_t high = a_is_lower ? b : a, low = a_is_lower ? a : b;
-        // Roots may be hooked by somebody else meanwhile: then on from what they are beneath, which is lower. Asking L2
-        // first is cheaper than a swap in vain, where many threads want the same root.
+        // Another thread may hook roots meanwhile: then on from what they are beneath, which is lower. Asking L2
+        // first is cheaper than a failed swap, where many threads want the same root.
         index_t old = load_grid(parent + high);
         if (old == high) old = atomicCAS(parent + high, high, low);
         if (old == high) return;
@@ -53,7 +53,7 @@ __device__ __forceinline__ void join(index_t u, index_t w, index_t hub, index_t*
     }
 }
 
-// The root of v while nobody joins, and v beneath it. Each thread writes the words of its own vertices only: were
+// The root of v while no thread joins, and v beneath it. Each thread writes the words of its own vertices only: were
 // others moved too, a slower thread could move a vertex that is at its root back to one on the way. All threads at work
 // on long paths double their steps together, if they see what the others have done: so only roots, which stay what they
 // are, are left to L1.

@@ -5,7 +5,7 @@
 //          tally  word64_t: count << 33 | edges, of the frontier. Up to 2^31 - 1 vertices and
 //                 2^33 - 1 edges; host functions refuse graphs that have more (check_tally).
 // Because position and edge offset come from one atomic on one word, the offsets are a prefix sum of the degrees in
-// queue order without any scan: the edges of a frontier can be cut into equal parts at once (merge-path for free).
+// queue order without any scan: the edges of a frontier can be cut into equal parts directly (merge-path for free).
 #pragma once
 
 #include "../common/ordered.cuh"
@@ -94,7 +94,7 @@ __device__ __forceinline__ void enqueue_gathered(const index_t* slots, int count
 // step loads the next 32 queue entries, one a lane, from the one that the step's first edge belongs to; since every
 // vertex has an edge, they cover the next 32 edges, and each lane finds its own among them by shuffles.
 //
-// All lanes come together to make one and to step. Whoever wants several steps' loads in flight at once takes several
+// All lanes come together to make one and to step. To have several steps' loads in flight, take several
 // steps before looking at what they gave.
 struct edge_walk {
     const index_t* queue;

@@ -48,9 +48,9 @@ __device__ __forceinline__ void begin_levels(index_t n, index_t source, const of
 
 // Whether this thread is the one that visits `w`.
 //
-// Many threads may find w at once: atomicOr lets exactly one of them see its bit unset. The look before it may be
+// Many threads may find w together: atomicOr lets exactly one of them see its bit unset. The look before it may be
 // old (others set bits meanwhile, hence a relaxed load); a bit that is set stays set, so at worst an atomic is done
-// in vain. BLOCK: only this block works on the graph, so that L1 may answer.
+// for nothing. BLOCK: only this block works on the graph, so that L1 may answer.
 template <bool BLOCK>
 __device__ __forceinline__ bool visit(index_t w, unsigned* visited)
 {
@@ -93,7 +93,7 @@ __device__ __forceinline__ void push_level(index_t n, int k, const offset_t* __r
 // `edges` come from the frontier and `rest` from elsewhere, so that takes (edges + rest) / edges looks, if it has as
 // many. `turn` is what turning there and back costs, in looks: a small graph is left to top-down. (Beamer, Asanovic
 // and Patterson, SC 2012, compare the edges of both sides. On graphs of few edges per vertex that turns too early: each
-// vertex looks through its whole list in vain.)
+// vertex looks through its whole list for nothing.)
 __device__ __forceinline__ bool bottom_up_pays(double edges, double rest, double unvisited, double alpha, double turn)
 {
     const double looks = min(rest, unvisited * ((edges + rest) / edges));

@@ -155,7 +155,7 @@ __device__ __forceinline__ word64_t publish_queue(unsigned count, const index_t*
 //
 // Waiting is all that such a level costs (2,000 of them on a grid graph of 1,000 x 1,000), so nothing in it goes to L2
 // and comes back where L1 can answer: what is visited is asked of `level`, since only this block works on the graph;
-// duplicates are distinguished in shared memory; the bits of `visited` are set by atomics that nobody waits for. A
+// duplicates are distinguished in shared memory; the bits of `visited` are set by atomics that no thread waits for. A
 // frontier of 32 vertices is one warp's affair, which needs no barrier at all.
 __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier small, word64_t& now,
                                            const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,

@@ -20,7 +20,7 @@
 //          float64, and scaled: once a level holds a count above 2^400, the next level divides what it passes on by
 //          2^400, which is exact. So all counts of a level are scaled alike, and backward the same levels multiply by
 //          the same. scale int32 [n + 3]: bit 0, level k holds a large count; bit 1, level k divides. Within one level
-//          counts may be 2^1400 apart; beyond that a count becomes 0, its share infinite, and the result is no number,
+//          counts may be 2^1400 apart; beyond that a count becomes 0, its share infinite, and the result is NaN,
 //          never a wrong one.
 //          All terms are positive: nothing cancels, and relative errors only add up (see problems/bc.py).
 // Races    A count is added to by atomics while its level is being found, and read a barrier later; so with sums.
@@ -173,7 +173,7 @@ __device__ __forceinline__ void pull_paths(index_t n, int k, long long first, do
             any = some;
             e = end;
         }
-        for (; e < end; e += 4) {  // four are waited for at once
+        for (; e < end; e += 4) {  // four are waited for together
             index_t u[4];
             bool before[4];
 #pragma unroll

@@ -19,7 +19,7 @@ __device__ __forceinline__ bool fits_block(word64_t tally, small_frontier small)
 //
 // The frontier is in shared memory with its rows, so a level waits for a column, for a level (L1 may answer: an old
 // answer can only be -1, which the compare-and-swap then sets right), and for the claim. Counts are added by atomics
-// that nobody waits for. A thread looks at four edges at a time.
+// that no thread waits for. A thread looks at four edges at a time.
 __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, const offset_t* __restrict__ row_ptr,
                                                 const index_t* __restrict__ col, int* level, path_sums* paths,
                                                 int* scale, index_t* queue, offset_t* start, word64_t* tally,

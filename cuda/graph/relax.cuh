@@ -13,15 +13,15 @@
 #include "levels.cuh"
 
 #define SPG_SPARE 8448       // places of a queue beyond one per vertex: a block alone may queue some vertices twice
-#define SPG_STEPS 3          // edges that a lane relaxes at once
-#define SPG_SPLIT 4          // entries of the far pile that a thread takes at once
+#define SPG_STEPS 3          // edges that a lane relaxes together
+#define SPG_SPLIT 4          // entries of the far pile that a thread takes together
 
 // Counters take turns by three: one is read, one is written, one is cleared. So one barrier a phase is enough.
 //
 // Lengths of one search only fall, and every length is that of some walk from the source. What a phase reads may be
-// older than what others write meanwhile, hence relaxed loads; an old length is too long at worst, and whoever lowered
-// it has queued the vertex again. So the end is the same in any order: no edge shortens anything any more. As adding a
-// weight, rounded or not, never turns the order of two lengths around, that end is one and the same to the last bit.
+// older than what others write meanwhile, so loads are relaxed; an old length is at worst too long, and the thread
+// that lowered it has queued the vertex again. So the end is the same in any order: no edge shortens a length any more.
+// As adding a weight, rounded or not, never reverses the order of two lengths, the end is the same to the last bit.
 //
 // With a cutoff, lengths of `limit` and more are dropped as soon as they are added up: what is beyond stays
 // unreached, and nothing is relaxed from there.
@@ -137,7 +137,7 @@ __device__ __forceinline__ void relax_phase(const weighted_graph& g, const searc
         if (lane < count) s.far_pile(j)[position + lane] = far.slots[lane];
     };
     edge_walk walk(s.queue + s.side(k), s.start + s.side(k), *s.tally(k), g.row_ptr, warp_of_grid(), warps_of_grid());
-    // Several edges a lane at once, so that their loads and atomics are each waited for once. Lanes without an edge
+    // Several edges a lane together, so that their loads and atomics are each waited for once. Lanes without an edge
     // load what the first edge has.
     while (walk.more()) {
         bool lowers[SPG_STEPS];

@@ -48,7 +48,7 @@ __device__ __forceinline__ void raise_threshold(const search_piles& s, search_pl
 // degrees of what this lane queued (each counted as 2^18 at most). All lanes come together.
 //
 // Only this block works on the graph, so L1 may answer what a target's length is: an old one is too long at worst, and
-// costs a needless atomicMin. That nobody waits for; a length that two threads lower ends as the lesser of the two.
+// costs a needless atomicMin. No thread waits for that; a length that two threads lower ends as the lesser of the two.
 template <class Place, class Put>
 __device__ __forceinline__ unsigned relax_vertices(const weighted_graph& g, const search_piles& s, offset_t e,
                                                    offset_t end, int from, int k, int j, int threshold,

@@ -76,7 +76,7 @@ __device__ __forceinline__ void quad_rounds(const index_t* in, unsigned first, u
 }
 
 // The same for all vertices from `first` on that are less than 4 * stride after it, in as few rounds as it takes:
-// a round for nobody costs nearly as much as one.
+// an empty round costs nearly as much as a full one.
 template <class Place, class Put>
 __device__ __forceinline__ void quad_vertices(const index_t* in, unsigned first, unsigned stride, unsigned count, int k,
                                               index_t n, const offset_t* __restrict__ row_ptr,
@@ -134,7 +134,7 @@ __device__ __forceinline__ int shared_bitmap_levels(index_t n, int k, small_fron
             trace[2 * k + 1] = how;
         }
     };
-    // What does not fit goes to the global queue's other side, which nobody reads: level k is in shared memory.
+    // What does not fit goes to the global queue's other side, which is not read: level k is in shared memory.
     const auto put = [&](unsigned position, index_t w) {
         if (position < SPG_NEAR)
             near[(~k & 1) * SPG_NEAR + position] = w;

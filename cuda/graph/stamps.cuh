@@ -1,7 +1,7 @@
-// stamps.cuh: what a kernel tells of its steps, for whoever watches it.
+// stamps.cuh: what a kernel reports of its steps, for a trace.
 //
-// Layout   stamps int64 [size][2]: a time in ns and a code for each step; the kernel is given size 0 where nobody
-//          watches.
+// Layout   stamps int64 [size][2]: a time in ns and a code for each step; the kernel gets size 0
+//          without a trace.
 #pragma once
 
 // For one thread of the grid.

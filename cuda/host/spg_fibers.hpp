@@ -42,7 +42,7 @@ namespace {
 
 constexpr int kJunk = 0xCD;
 constexpr unsigned kWarp = 32;
-// Threads alive at once: 4 multiprocessors of 2,048. A cooperative grid has to fit, as on a GPU.
+// Threads alive together: 4 multiprocessors of 2,048. A cooperative grid has to fit, as on a GPU.
 constexpr unsigned kMaxLive = 4 * 2048;
 constexpr size_t kStaticShared = 48 << 10, kMaxShared = 227 << 10;
 #ifdef SPG_ASAN
@@ -332,12 +332,12 @@ std::string at(spg_site site)
     return site.line ? std::string(" (") + (slash ? slash + 1 : site.file) + ":" + std::to_string(site.line) + ")" : "";
 }
 
-// ---- faults ---------------------------------------------------------------------------------------------
+// ---- errors ---------------------------------------------------------------------------------------------
 
-// A fault in a kernel ends the launch, not the process. The place is "library+0xoffset", for addr2line.
+// An error in a kernel ends the launch, not the process. The place is "library+0xoffset", for addr2line.
 void on_fault(int signal, siginfo_t* info, void* context)
 {
-    if (current == &scheduler) {  // not in a kernel: the runtime's own fault must be seen as such
+    if (current == &scheduler) {  // not in a kernel: the runtime's own error must be seen as such
         ::signal(signal, SIG_DFL);
         return;
     }

@@ -39,7 +39,7 @@ Thread* next_ready()
     return t;
 }
 
-// Gives the CPU away until somebody makes this thread ready.
+// Gives the CPU away until another thread makes this one ready.
 void dispatch()
 {
     if (!failure && !ready.empty()) {
@@ -234,8 +234,8 @@ void complete(Grid* g)
 void start_block(Grid* g)  // the first of startable
 {
     if (g->begun == 0 && g->parent) --pending;
-    // Seeds shuffle all blocks of a grid. GPUs start them in about their order, but nobody promises that: a kernel whose
-    // blocks wait for lower ones, many of which cannot be live at once, waits forever here.
+    // Seeds shuffle all blocks of a grid. GPUs start them in about their order, but that is not promised: a kernel whose
+    // blocks wait for lower ones, many of which cannot be live together, waits forever here.
     const unsigned long long at = g->begun++;
     if (at == 0) shuffle(g->blocks, g->start, g->step);
     const unsigned long long linear = (g->start + at * g->step) % g->blocks;
@@ -417,7 +417,7 @@ Grid* next_grid()
 
 void run_all()
 {
-    scheduler.started = true;  // it runs on the stack of whoever called
+    scheduler.started = true;  // it runs on the caller's stack
     while (!failure) {
         if (!ready.empty()) {
             switch_to(next_ready()->fiber);

@@ -158,7 +158,7 @@ void count_global(Totals& t, const Lane* lanes, unsigned count, unsigned bytes, 
 
 void count_shared(Totals& t, const Lane* lanes, unsigned count, unsigned bytes, uintptr_t begin)
 {
-    // 4 bytes a lane: all lanes at once; 8: half of them; 16: a quarter.
+    // 4 bytes a lane: all lanes together; 8: half of them; 16: a quarter.
     const unsigned together = bytes <= 4 ? 32 : bytes <= 8 ? 16 : 8;
     unsigned passes = 0, ideal = 0, most = 0;
     std::vector<uintptr_t> words[32];

@@ -4,8 +4,8 @@
 // Mapping  a thread per task, blocks of 128, each launches one child; the children of a block run one after another,
 //          those of different blocks side by side. A child has a thread per item, blocks of 128.
 // Wins     where the tasks of a block must follow each other.
-// Loses    against fire-and-forget where they need not: it is what texts from before CUDA 12 show, and the order that
-//          nobody asked for is paid for.
+// Loses    against fire-and-forget where they need not: it is what texts from before CUDA 12 show, and an order that
+//          is not needed costs time.
 // Idea     CUDA programming guide, "CUDA dynamic parallelism".
 #include "../common/children.cuh"
 #include "task.cuh"

@@ -14,7 +14,7 @@
 
 // One thread. `flag` is mapped host memory that only the host writes (hence volatile); it counts up, so that a
 // late gate of an earlier sample can never be opened by a reset. Gives up after `limit_ns` and says so in
-// `timed_out`, because a gate that nobody opens would hang the GPU for every process on it.
+// `timed_out`, because a gate that stays closed would hang the GPU for every process on it.
 SPG_KERNEL spg_gate(const volatile unsigned* flag, unsigned ticket, unsigned* timed_out, long long limit_ns)
 {
     if (threadIdx.x != 0) return;

@@ -10,7 +10,7 @@
 //          new_id int32 [n] and out value_t [n]: where the graph was renumbered, the ranks by the input's ids.
 // Mapping  a kernel file adds up; it hands each vertex's sum to renew(), by one thread, and calls settle() when all
 //          vertices it was to do are done. Nothing is read by the host in between: every thread reads the change of
-//          the whole grid after the barrier and comes to the same verdict.
+//          the whole grid after the barrier and makes the same decision.
 // Idea     Page, Brin, Motwani and Winograd, 1999; Langville and Meyer, "Deeper inside PageRank", 2004 (dangling
 //          vertices); persistent threads as in bfs/persistent.cu.
 #pragma once
@@ -158,7 +158,7 @@ struct power_iteration {
         trace[2 * k + 1] = moved;
     }
 
-    // The start: x gets what each vertex gives along an edge (null where nobody wants it), v's at place[v] (null: at
+    // The start: x gets what each vertex gives along an edge (null where it is not needed), v's at place[v] (null: at
     // v), and sums are set to 0 (null: none).
     __device__ __forceinline__ void begin(value_t* x, double* sums, const index_t* place = nullptr)
     {

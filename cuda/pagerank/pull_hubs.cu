@@ -54,7 +54,7 @@ SPG_KERNEL hubs_marks(index_t rows, const index_t* __restrict__ row_of, const of
     if (i < rows) edge[in_ptr[(long long)row_of[i] + 1] - 1] |= LAST;
 }
 
-// x from shared memory or from global memory, without a branch, so that all loads of a lane are in flight at once.
+// x from shared memory or from global memory, without a branch, so that all loads of a lane are in flight together.
 __device__ __forceinline__ value_t near_or_far(const value_t* hub, index_t hubs, const value_t* x, index_t at)
 {
     const bool near = at < hubs;
@@ -130,7 +130,7 @@ SPG_KERNEL __launch_bounds__(1024, 1)
     for (int k = 0;; ++k) {
         const value_t* x = k % 2 ? x1 : x0;
         rank_writer out = {p, place, k % 2 ? x0 : x1};
-        // Copies of 16 bytes that nobody waits for until vertices without in-edges are done.
+        // Copies of 16 bytes that no thread waits for until vertices without in-edges are done.
         constexpr index_t UNIT = 16 / sizeof(value_t);
         for (index_t i = UNIT * threadIdx.x; i < hubs / UNIT * UNIT; i += UNIT * blockDim.x)
             spg_copy_async<16>(hub + i, x + i);

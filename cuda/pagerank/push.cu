@@ -2,7 +2,7 @@
 //
 // Layout   see power.cuh. row_ptr offset_t [n + 1], col int32 [m]: targets of each vertex's out-edges. sums double [n].
 //          chance value_t [m]: see power.cuh.
-// Mapping  a warp per vertex, a lane per out-edge: one atomic per edge, nobody waits for its answer. After a grid
+// Mapping  a warp per vertex, a lane per out-edge: one atomic per edge, no thread waits for its answer. After a grid
 //          barrier a thread per vertex takes the sum, and sets it to 0 for the next iteration; a second barrier ends
 //          it. The sums are double: the order of the additions differs from run to run, and shows only in digits that a
 //          float does not have.

@@ -15,7 +15,7 @@
 #define SPG_SPLIT_ITEMS 8
 
 // How      Sorted by Morton code, the points of any box are consecutive. So `order` is what the sort gives (radix.cuh),
-//          and the tree can be read off the codes, all nodes at once: - A node of depth d begins at i where codes i - 1
+//          and all nodes can be read off the codes: - A node of depth d begins at i where codes i - 1
 //          and i share fewer than d levels. It is split if it has more
 //            than `leaf` points, and so if codes i and i + leaf share at least d. Hence the split nodes that begin at i
 //            are those of depth shared(i - 1, i) + 1 to min(shared(i, i + leaf), depth - 1): `find_split` counts them

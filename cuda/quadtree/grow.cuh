@@ -2,7 +2,7 @@
 //
 // A node is split by one block if it has at most `large` points. A larger one gets a grid of blocks, `chunk` points
 // each, in three steps, each of which needs all of the one before it: count_large, scatter_large, open_large. That is
-// what tail launches are for: a tail starts when its grid, all blocks of it, is done. Children that nobody waits for
+// what tail launches are for: a tail starts when its grid, all blocks of it, is done. Children that no thread waits for
 // are launched fire-and-forget: one grid for the nodes among a node's children that one block each can split. A file
 // that defines SPG_FINISH has a kernel finish_group for nodes of at most so many points, which need no further launch;
 // otherwise it defines it as 0.
@@ -18,10 +18,10 @@
 #define SPG_GROUP_THREADS 128
 #define SPG_CHUNK_THREADS 256
 
-// How many launches can be pending at once: those that are hold different points. A group holds its nodes' points; of a
+// How many launches can be pending: those that are hold different points. A group holds its nodes' points; of a
 // large node one step at a time is pending, and its children are launched by the last one. So a pending launch below
 // another one's parent belongs to a child that was launched apart. Each has more than `leaf` points: at most n / (leaf
-// + 1) are pending. (And of groups at most 4^(depth - 1), besides n / large large nodes; and in the whole run at most
+// + 1) are pending. (And of groups at most 4^(depth - 1), and n / large large nodes; and in the whole run at most
 // as many as nodes have a child that is split.)
 
 struct growth_t {
@@ -83,7 +83,7 @@ __device__ __forceinline__ void count_chunk(const growth_t& g, const node_t& me,
     if (threadIdx.x < 4 && counted[threadIdx.x]) atomicAdd(tally + threadIdx.x, counted[threadIdx.x]);
 }
 
-// The same chunk to where it goes: each block reserves places for all its points of a quadrant at once.
+// The same chunk to where it goes: each block reserves places for all its points of a quadrant together.
 __device__ __forceinline__ void scatter_chunk(const growth_t& g, const node_t& me, int* tally, int* counted,
                                               int* cursor)
 {

@@ -102,7 +102,7 @@ __device__ __forceinline__ void sort_by_digit(int n, int pass, int shift, const 
 #pragma unroll
     for (int k = 0; k < SPG_SORT_ITEMS; ++k) {
         const int i = warp * 32 * SPG_SORT_ITEMS + k * 32 + lane;
-        // What pads the last tile has the highest digit and comes after all others, so it moves nobody.
+        // What pads the last tile has the highest digit and comes after all others, so it moves no point.
         element[k] = i < held ? load(begin + i) : pair_t{0xffffffffu, 0};
     }
     __syncthreads();

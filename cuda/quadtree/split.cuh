@@ -2,7 +2,7 @@
 //
 // Layout   pairs pair_t [2][n]: points of nodes that are yet to be split, in two buffers: those of depth d in buffer d
 //          % 2. The points of a leaf are not moved on: they go to `order`.
-// Threads  All threads of a block, of whole warps, come to both functions; a warp takes 32 points at a time. Lanes with
+// Threads  All threads of a block, of whole warps, call both functions; a warp takes 32 points at a time. Lanes with
 //          points of one quadrant find each other by votes, and one atomic in shared memory reserves places for them.
 #pragma once
 

@@ -5,7 +5,7 @@
 // Mapping  A block of one warp per cell that is split; one fire-and-forget grid for those of its children that are.
 //          `refine_coarse` starts it, a block for each of the cells above the coarsest ones.
 // Bounds   A pending launch belongs to a cell above depth `depth - 1` that is split; no two of them are in each other.
-//          So at most 4^(depth - 2) are pending at once.
+//          So at most 4^(depth - 2) are pending together.
 // Wins     No queues, no levels: a steep corner is refined to the end while the rest of the field has not begun.
 // Loses    A cell is a microsecond of work, and a launch costs a good part of that.
 // Idea     Recursion as the device runtime offers it: CUDA programming guide, "CUDA dynamic parallelism".

@@ -2,9 +2,9 @@
 //
 // Layout   front double [fronts][5], see field.cuh; queue, queued, cells and cell_count, see level.cuh; barrier
 //          unsigned [1], zero when it is made, see common/ordered.cuh.
-// Mapping  As many blocks as the device holds at once, a warp per cell (level.cuh); a barrier of the whole grid after
+// Mapping  As many blocks as the device holds together, a warp per cell (level.cuh); a barrier of the whole grid after
 //          each level.
-// Wins     A level costs a barrier instead of a launch, and nobody waits for the host.
+// Wins     A level costs a barrier instead of a launch, and no thread waits for the host.
 // Loses    Needs a cooperative launch; the grid is as large in a level of 16 cells as in one of 100,000.
 // Idea     Persistent threads: Gupta, Stuart and Owens, InPar 2012; Xiao and Feng's barriers, IPDPS 2010.
 #include "level.cuh"

@@ -2,7 +2,7 @@
 //
 // Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols][k], y [rows][k].
 // Mapping  SPG_LANES lanes go over the columns, 16 bytes each (see dense.cuh); SPG_SHARE such groups share a row of A,
-//          up to a warp. The lanes of a row read as many entries of A at once, one each, and pass them round by
+//          up to a warp. The lanes of a row read as many entries of A together, one each, and pass them round by
 //          shuffles; group g takes entries g, g + SPG_SHARE, ..., SPG_AHEAD rows of X in flight at a time. The
 //          groups' sums meet in a tree of shuffles at the end of the row.
 // Wins     on rows of about equal length: all reads are whole lines, nothing is staged.

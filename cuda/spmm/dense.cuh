@@ -25,7 +25,7 @@ static_assert(sizeof(piece_t) <= 16, "no load is wider than 16 bytes");
 // One load, or zeros where there is nothing to load. Cached: rows of X are read again by other rows of A.
 //
 // The predicate is in the load itself: an `if` around it becomes a branch, and loads that have branches between
-// them are not all in flight at once. Volatile asm keeps its order, ahead of the first use (see stream.cuh).
+// them are not all in flight together. Volatile asm keeps its order, ahead of the first use (see stream.cuh).
 #ifdef SPG_HOST
 static inline piece_t load_piece(const value_t* p, bool there)
 {

@@ -20,7 +20,7 @@
 #error "the host function defines SPG_TILE, SPG_BLOCK, SPG_THREADS and SPG_DEPTH"
 #endif
 #define SPG_ADAPTIVE_BOUNDS __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_THREADS) / SPG_BLOCK)
-// A longer row is cut where it leaves its block. Shared memory must hold a whole row of this length besides.
+// A longer row is cut where it leaves its block. Shared memory must also hold a whole row of this length.
 #define SPG_LONG (SPG_TILE / 2)
 // Products that one thread adds up before a warp takes the row over.
 #define SPG_PATIENCE 32
@@ -183,7 +183,7 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
         const int quads = inside < count ? (int)inside : count;
         typename Entries::quad q[DEPTH];
         ask_quads(a, q, base, 4 * thread, quads);
-        // The most threads per row, up to a warp, with which all rows are done at once. Shifts: a division takes long.
+        // The most threads per row, up to a warp, with which one step does all rows. Shifts: a division takes long.
         const int most = __clz(rows - 1) - __clz(SPG_BLOCK) - 1, log = most < 0 ? 0 : most > 5 ? 5 : most;
         const int width = 1 << log, groups = SPG_BLOCK >> log, lane = thread & (width - 1);
         int row = thread >> log;
@@ -196,7 +196,7 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
             held = y.ask(first + row);
         }
         // A loop that is not unrolled: ptxas would move all loads to its begin, ahead of the first gather. With all
-        // threads of an SM doing so at once memory is flooded and idle by turns. The quads ahead are asked for after x:
+        // threads of an SM doing so memory is flooded and idle in turns. The quads ahead are asked for after x:
         // the other way round x of the second quad waits for the first one's products, since registers run out.
 #pragma unroll 1
         for (int i = 4 * thread; i < quads; i += 4 * DEPTH * SPG_BLOCK) {

@@ -32,7 +32,7 @@ constexpr int DEPTH = 2;
 // Every block does the same work; most see one or two tiles.
 //
 // The tile leaves room for one block on an SM, so loads must be in flight all the time: each thread copies its
-// next quads into its own slots of shared memory (cp.async: no registers, nobody waits) while it multiplies. It
+// next quads into its own slots of shared memory (cp.async: no registers, no waiting) while it multiplies. It
 // reads only what it copied itself, so no barrier is needed.
 SPG_KERNEL __launch_bounds__(1024)
     binned_multiply(index_t groups, index_t cols, index_t tile_width, index_t tiles,

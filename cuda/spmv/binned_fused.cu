@@ -270,7 +270,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
     index_t* const dest_slot = reinterpret_cast<index_t*>(col_slot - thread + SPG_STAGES * multipliers) + thread;
     value_t* const tile = reinterpret_cast<value_t*>(dest_slot - thread + SPG_STAGES * multipliers);
     value_t* const sums = tile + widest;
-    // Rows that are in several bins are added up with atomics. Whoever adds has waited for all who multiply.
+    // Rows that are in several bins are added up with atomics. The adding warps have waited for all that multiply.
     if (multiplies)
         for (index_t i = blockIdx.x * threads + thread; i < split_rows; i += gridDim.x * threads) y[split_row[i]] = 0;
 

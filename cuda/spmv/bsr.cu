@@ -13,7 +13,7 @@
 #error "the host function defines SPG_ROWS and SPG_COLS"
 #endif
 
-// Blocks of which columns and values are asked for at once, and then all of their x.
+// Blocks whose columns and values are loaded together, and then all of their x.
 constexpr int AHEAD = SPG_COLS > 3 ? 1 : 6 / SPG_COLS;
 
 // The launch bounds leave registers for that: left alone ptxas settles for 32.

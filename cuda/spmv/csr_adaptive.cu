@@ -8,7 +8,7 @@
 //          columns and 16 of values (32 in double precision), and sums rows from shared memory.
 // Wins     nearly everywhere: reads are coalesced whatever the row lengths, and no block has much more to do
 //          than another.
-// Loses    a little on even rows, where ELL and its kin need neither the table nor shared memory.
+// Loses    a little on even rows, where ELL and SELL need neither the table nor shared memory.
 // Idea     Greathouse and Daga, "Efficient sparse matrix-vector multiplication on GPUs using the CSR storage
 //          format", SC 2014 (CSR-Adaptive); Merrill and Garland, PPoPP 2016 (rows and entries count alike); the
 //          last block's sum as in NVIDIA's threadFenceReduction sample.

@@ -3,7 +3,7 @@
 // Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols], y [rows], zeroed before the launch.
 //          tile_row int32 [tiles + 1]: the first row that begins in each tile or after it, made once per matrix.
 // Mapping  a warp takes a tile of 32 * SPG_STEPS consecutive entries, a lane per entry and step. Where they are needs
-//          no look-up, so entries and table are asked for at once, and x and row offsets at once when those are
+//          no look-up, so entries and table are loaded together, and x and row offsets together when those are
 //          there. Where a row begins in the tile, its number goes to the entry's place in shared memory (rows without
 //          entries begin nowhere). Then step by step a scan that stops at row begins leaves, in the last lane of each
 //          row, the sum of the row's entries; a row that goes on in the next step is carried there. Rows that are in
@@ -41,7 +41,7 @@
 // both.
 
 constexpr int WORDS = sizeof(value_t) / 4;  // flag << 32 | 32 bits of a part
-// Parts that a lane asks for at once.
+// Parts that a lane loads together.
 #define SPG_PARTS 4
 
 __device__ __forceinline__ void publish_part(scan_word_t* parts, long long tile, value_t part)
@@ -142,7 +142,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
 #ifdef SPG_ONE_LAUNCH
     value_t leading = 0;      // this tile's part of a row that began before and ends here, in one lane
     bool reaches_in = false;  // whether the tile begins within a row
-    // Whoever waits for a part would first wait for memory, where the L2 has lost the word.
+    // A lane that waits for a part would first wait for memory, where the L2 has lost the word.
     if (lane == 0) prefetch(parts + tile * WORDS);
 #endif
     const index_t* const own_col = col + first + lane;

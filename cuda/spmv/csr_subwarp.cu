@@ -20,7 +20,7 @@
 #define FULL_WARP 0xffffffffu
 
 constexpr unsigned TEAMS = 32 / SPG_THREADS;
-constexpr unsigned SPAN = 4 * SPG_THREADS;  // entries that a team reads at once
+constexpr unsigned SPAN = 4 * SPG_THREADS;  // entries that a team reads together
 // Sums that a thread keeps and writes: thread j of a team those of the team's rows j, j + SPG_THREADS, ...
 constexpr int KEPT = (SPG_ROWS + SPG_THREADS - 1) / SPG_THREADS;
 
@@ -37,7 +37,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
                 const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y)
 {
     const long long warp = ((long long)blockIdx.x * SPG_BLOCK + threadIdx.x) / 32;
-    if (warp * (TEAMS * SPG_ROWS) >= rows) return;  // the whole warp at once: the shuffles below need all lanes
+    if (warp * (TEAMS * SPG_ROWS) >= rows) return;  // the whole warp together: the shuffles below need all lanes
     const unsigned lane = threadIdx.x % 32, seat = lane % SPG_THREADS;
     const unsigned first = (unsigned)warp * (TEAMS * SPG_ROWS) + lane / SPG_THREADS;  // the team's first row
     const offset_t inside = nnz & ~(offset_t)3;  // quads that begin below it are within the arrays

@@ -13,7 +13,7 @@ SPG_KERNEL csr_vector(index_t rows, const offset_t* __restrict__ row_ptr, const 
 {
     const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const unsigned lane = threadIdx.x % 32;
-    if (row >= rows) return;  // the whole warp at once: no lane is missing from the shuffles below
+    if (row >= rows) return;  // the whole warp together: no lane is missing from the shuffles below
     const offset_t begin = row_ptr[row];
     // Within a row 32-bit arithmetic is enough, and unsigned: k + 32 may pass 2^31.
     const unsigned length = (unsigned)(row_ptr[row + 1] - begin);

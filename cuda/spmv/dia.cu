@@ -168,7 +168,7 @@ SPG_KERNEL __launch_bounds__(1024, 1) dia_fixed(index_t rows, index_t cols, cons
 #pragma unroll 1
     for (int line = 0; line < SPG_LINES && row < rows; ++line, row += SPG_STRIDE) {
         const value_t* mine = data + (row / SLICE * (SLICE * COUNT) + row % SLICE);
-        // The last rows of the matrix are the last to be done, so they, too, must ask for everything at once.
+        // The last rows of the matrix are the last to be done, so they, too, must issue all their loads together.
         const long long origin = origin_of(row);
         if (origin + fixed_diag(0) >= 0 && origin + fixed_diag(COUNT - 1) < cols)
             y[row] = fixed_sum<0, true>(mine, x + origin, origin, cols, 0);

@@ -11,7 +11,7 @@
 #include "../common/spg.cuh"
 #include "values.cuh"
 
-// Slots whose starts are asked for at once, then their entries, then all of their x.
+// Slots whose starts are loaded together, then their entries, then all of their x.
 #define SPG_AHEAD 6
 
 // The launch bounds leave registers for that: left alone ptxas settles for 32.

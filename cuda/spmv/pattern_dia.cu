@@ -8,7 +8,7 @@
 //          offset, for all slices; x is read at row + diag[d], in runs of 32, where the row's bit is set; all is
 //          asked for before the first is added.
 // Wins     on grids and bands of one value: a bit per nonzero instead of pattern-csr's 32 or dia's 32 (64), and no
-//          fill is multiplied, since what is no entry is not read.
+//          fill is multiplied, since a place without an entry is not read.
 // Loses    with more than 32 places per nonzero: the bits are then more than pattern-csr's columns.
 // Idea     diagonals: Madsen, Rodrigue, Karush, 1976; bits for the pattern as in Buluc, Williams, Oliker, Demmel,
 //          "Reduced-bandwidth multithreaded algorithms for sparse matrix-vector multiplication", IPDPS 2011; turning a

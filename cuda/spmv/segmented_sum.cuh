@@ -5,7 +5,7 @@
 
 #define SPG_FULL_WARP 0xffffffffu
 
-// SPG_BATCH: steps whose entries are asked for at once, and then all of their x. More are better where x comes from L1;
+// SPG_BATCH: steps whose entries are loaded together, and then all of their x. More are better where x comes from L1;
 // where it does not, more warps are.
 #ifndef SPG_BATCH
 #error "the host function defines SPG_BATCH"

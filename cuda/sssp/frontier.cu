@@ -7,7 +7,7 @@
 //          There is no threshold: nothing is ever far.
 // Wins     where paths of few edges are the short ones: equal weights (then every vertex is relaxed once, as in a
 //          breadth-first search), graphs of few levels.
-// Loses    where lengths fall again and again before they are final: many edges are relaxed in vain (near-far).
+// Loses    where lengths fall again and again before they are final: many edges are relaxed for nothing (near-far).
 // Idea     Bellman 1958, Ford 1956; the queue of those that changed is Moore's (1959).
 #include "../common/spg.cuh"
 #include "begin.cuh"

@@ -4,7 +4,7 @@
 //          [n], infinite where no path leads.
 // Numbers  sums are float32, added from the source on, as in the kernels. Rounding never reverses the order of two
 //          lengths, so every order of relaxing edges ends with the same bits.
-// Idea     Dijkstra, 1959. The heap gives the nearest vertex next; the kernels relax all near vertices at once.
+// Idea     Dijkstra, 1959. The heap gives the nearest vertex next; the kernels relax all near vertices together.
 #include <cstdint>
 #include <functional>
 #include <limits>

@@ -151,7 +151,7 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
 
 
 def _is_several(argument: str) -> bool:
-    """Whether one argument stands for several matrices: a folder, a glob that is no file's name, ranges of a recipe."""
+    """Whether one argument means several matrices: a folder, a glob that is not a file, ranges of a recipe."""
     from spgraph_bench.recipes import names
 
     if os.path.lexists(argument):
@@ -237,10 +237,10 @@ class _Problems(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         from spgraph_bench.problems import problems
 
-        found = problems().get(name)
-        if found is None:
+        problem = problems().get(name)
+        if problem is None:
             return None
-        return ProblemCommand(name, name, _parameters, _run, _help, short_help=f"{found.title}.")
+        return ProblemCommand(name, name, _parameters, _run, _help, short_help=f"{problem.title}.")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """The problem may also are behind its options."""

@@ -121,7 +121,7 @@ def command(
     for name in filter(None, (baseline, keep)):
         if not _NAME.fullmatch(name):
             raise UsageError(f"a baseline cannot be called {name!r}", remedy="letters, digits, '.', '_' and '-'")
-    sides = [*([_kept(baseline)] if baseline else []), *files]
+    sides = [*([_baseline_path(baseline)] if baseline else []), *files]
     if keep and len(sides) == 1 and not baseline:
         _keep(sides[0], keep)
         return 0
@@ -160,7 +160,7 @@ def _show(result: Comparison, form: str) -> None:
         click.echo(comparison_table(result, to.width, to.is_terminal), nl=False, color=to.is_terminal or None)
 
 
-def _kept(name: str) -> Path:
+def _baseline_path(name: str) -> Path:
     """The folder of the baseline `name`. Raises UsageError with those there are."""
     root = data_dir("baselines")
     folder = root / name

@@ -49,14 +49,14 @@ def _without_diagonal(matrix: Matrix) -> Matrix:
 
     csr = matrix.csr
     rows = np.repeat(np.arange(csr.rows, dtype=np.int32), csr.row_lengths())
-    kept = csr.col_idx != rows
-    if kept.all():
+    off_diagonal = csr.col_idx != rows
+    if off_diagonal.all():
         return matrix
-    counts = np.bincount(rows[kept], minlength=csr.rows)
+    counts = np.bincount(rows[off_diagonal], minlength=csr.rows)
     smaller = replace(
         csr,
         row_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        col_idx=csr.col_idx[kept],
-        values=None if csr.values is None else csr.values[kept],
+        col_idx=csr.col_idx[off_diagonal],
+        values=None if csr.values is None else csr.values[off_diagonal],
     )
     return replace(matrix, csr=smaller, sha256="")

@@ -57,8 +57,8 @@ def _python_checks() -> Iterator[Check]:
     yield _package("matplotlib", "no picture files", needed=False, install="pip install 'spgraph[plot]'")
     yield _package("networkx", "no GML or GraphML", needed=False, install="pip install 'spgraph[graphs]'")
     if platform.machine().lower() in ("x86_64", "amd64"):  # there is none for others
-        lacking = "no multi-threaded CPU library for SpMV; its licence is Intel's (Simplified Software License)"
-        yield _package("mkl", lacking, needed=False, install="pip install mkl")
+        state = "no multi-threaded CPU library for SpMV; its licence is Intel's (Simplified Software License)"
+        yield _package("mkl", state, needed=False, install="pip install mkl")
     if sys.version_info < (3, 14):  # nor is there of this, so far
         yield _package(
             "python-graphblas",
@@ -88,8 +88,8 @@ def _library_checks(driver: Driver | None) -> Iterator[Check]:
     bindings = package_version("cuda-bindings")
     fitting = f"pip install 'cuda-bindings=={major or 13}.*'"
     if bindings is None:
-        found = "not installed (no cooperative launches, no graphs)"
-        yield Check("python", "cuda-bindings", "optional", found, fitting)
+        state = "not installed (no cooperative launches, no graphs)"
+        yield Check("python", "cuda-bindings", "optional", state, fitting)
         return
     theirs = int(bindings.split(".")[0])
     if major is not None and theirs > major:
@@ -125,13 +125,13 @@ def _host_checks() -> Iterator[Check]:
         remedy = "unset CXX" if os.environ.get("CXX") else install
         yield Check("host", "C++ compiler", "missing", f"{cause}: the host device cannot run", remedy)
         return
-    said = _first_line(*compiler, "--version")
-    if not said:
+    output = _first_line(*compiler, "--version")
+    if not output:
         cause = f"{' '.join(compiler)} does not report its version: the host device cannot run"
         remedy = "unset CXX" if os.environ.get("CXX") else install
         yield Check("host", "C++ compiler", "missing", cause, remedy)
         return
-    version = re.search(r"\d+(\.\d+)+", said)
+    version = re.search(r"\d+(\.\d+)+", output)
     yield Check("host", "C++ compiler", "ok", f"{' '.join(compiler)} {version[0] if version else ''}".strip())
     asan = _first_line(*compiler, "-print-file-name=libasan.so")
     if Path(asan).is_absolute() and Path(asan).exists():
@@ -146,12 +146,12 @@ def _gpu_checks(driver: Driver | None) -> Iterator[Check]:
     from spgraph_bench.errors import DeviceError
     from spgraph_bench.toolchain.nvcc import find_nvcc
 
-    lack = probe.cuda_lack(driver)
+    missing = probe.cuda_missing(driver)
     if driver is None or not driver.gpus:
-        assert lack is not None
+        assert missing is not None
         name = "driver" if driver is None else "GPUs"
-        remedy = "" if lack.remedy.startswith("--") else lack.remedy  # no command brings a GPU
-        yield Check("gpu", name, "missing", lack.what, remedy)
+        remedy = "" if missing.remedy.startswith("--") else missing.remedy  # no command brings a GPU
+        yield Check("gpu", name, "missing", missing.what, remedy)
     if driver is not None:
         cuda = f", runs CUDA {driver.cuda}" if driver.cuda else ""
         yield Check("gpu", "driver", "ok", f"{driver.version}{cuda}")
@@ -167,12 +167,12 @@ def _gpu_checks(driver: Driver | None) -> Iterator[Check]:
     if nvcc is not None:
         theirs = int(nvcc.version.split(".")[0]) if nvcc.version else None
         newer = theirs is not None and driver is not None and (driver.cuda_major or theirs) < theirs
-        said = f"{nvcc.path} {nvcc.version}"
+        text = f"{nvcc.path} {nvcc.version}"
         if newer and driver is not None:
-            said += f" is newer than the driver's CUDA {driver.cuda}: cubins of its major version may not load"
-        yield Check("gpu", "nvcc", "missing" if newer else "ok", said, probe.driver_command() if newer else "")
+            text += f" is newer than the driver's CUDA {driver.cuda}: cubins of its major version may not load"
+        yield Check("gpu", "nvcc", "missing" if newer else "ok", text, probe.driver_command() if newer else "")
     installed = probe.package_version("pycuda")
-    problem = probe.pycuda_lack(probe.try_import("pycuda.driver") if installed else None)
+    problem = probe.pycuda_missing(probe.try_import("pycuda.driver") if installed else None)
     if problem is None:
         yield Check("gpu", "pycuda", "ok", installed or "")
     else:
@@ -205,10 +205,10 @@ def checks() -> list[Check]:
     return [*_python_checks(), *_library_checks(driver), *_host_checks(), _cache_check(), *_gpu_checks(driver)]
 
 
-def usable(found: list[Check]) -> dict[str, bool]:
+def usable(results: list[Check]) -> dict[str, bool]:
     """Which devices work, judged by the checks: nothing is missing in python and in their own group."""
-    lacking = {check.group for check in found if check.state == "missing"}
-    return {device: not lacking & {"python", group} for device, group in (("cuda", "gpu"), ("host", "host"))}
+    missing = {check.group for check in results if check.state == "missing"}
+    return {device: not missing & {"python", group} for device, group in (("cuda", "gpu"), ("host", "host"))}
 
 
 @click.command("doctor")
@@ -218,23 +218,23 @@ def command(as_json: bool) -> int:
 
     Exit status 0 if a device works (cuda or host), 3 if none does.
     """
-    found = checks()
-    devices = usable(found)
+    results = checks()
+    devices = usable(results)
     if as_json:
-        out_json({"devices": devices, "checks": [asdict(check) for check in found]})
+        out_json({"devices": devices, "checks": [asdict(check) for check in results]})
     else:
-        _print(found, devices)
+        _print(results, devices)
     return 0 if any(devices.values()) else 3
 
 
-def _print(found: list[Check], devices: dict[str, bool]) -> None:
+def _print(results: list[Check], devices: dict[str, bool]) -> None:
     from rich.markup import escape
 
     target = console()
     marks = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "optional": "[yellow]optional[/]"}
-    width = max(len(check.name) for check in found)
+    width = max(len(check.name) for check in results)
     group = ""
-    for check in found:
+    for check in results:
         if check.group != group:
             group = check.group
             target.print(f"[bold]{group}[/]")

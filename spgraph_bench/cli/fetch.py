@@ -130,11 +130,11 @@ def command(
     entries: list[Entry] = []
     if globs or filters:
         entries = _matching(replace(filters, names=tuple(globs)), place, patience, refresh)
-        found = len(entries)
+        count = len(entries)
         entries = entries[:limit]
-        if not listing and limit is None and found > _MOST:
+        if not listing and limit is None and count > _MOST:
             raise UsageError(
-                f"{found:,} matrices match, with {sum(e.nnz for e in entries):,} nonzeros",
+                f"{count:,} matrices match, with {sum(e.nnz for e in entries):,} nonzeros",
                 remedy="a filter more, or --limit N; --list shows them",
             )
         remotes += [fetching.remote_of(entry.full_name) for entry in entries]
@@ -185,10 +185,12 @@ def _remote(name: str, place: Path, patience: Any, refresh: bool) -> Remote:
 
 
 def _matching(filters: Filter, place: Path, patience: Any, refresh: bool) -> list[Entry]:
-    found = sorted((e for e in _index(place, patience, refresh) if filters.fits(e)), key=lambda e: (e.nnz, e.full_name))
-    if not found:
+    matches = sorted(
+        (e for e in _index(place, patience, refresh) if filters.fits(e)), key=lambda e: (e.nnz, e.full_name)
+    )
+    if not matches:
         raise InputError("no matrix of the collection matches", remedy="a wider range, or another glob")
-    return found
+    return matches
 
 
 def _list(remotes: Sequence[Remote], entries: Sequence[Entry], place: Path, as_json: bool) -> None:

@@ -30,7 +30,7 @@ _LEGEND = """\
 B/nnz       stored bytes per nonzero
 fill        share of the bytes that is padding
 ms          from CSR into the format on this machine's CPU, measured: the median of three
-Of a model of a plain SpMV kernel with this mapping, not of a measurement; reads of x are left out:
+Of a model of a plain SpMV kernel with this mapping, not of a measurement; reads of x are omitted:
 mapping     what a thread or a warp works on
 coalesced   sectors of 32 bytes needed over sectors moved, for the values (columns where there are none)
 lanes       of 32 that have an entry to work on, on average
@@ -68,7 +68,7 @@ def command(argument: str | None, dtype: str, traced: bool, read_options: ReadOp
     from spgraph_bench.runner.tradeoffs import recommendation, tradeoffs
 
     if traced and (missing := host.available()):
-        raise UsageError(f"--traced cannot run: {missing}", remedy="leave it out, or install g++")
+        raise UsageError(f"--traced cannot run: {missing}", remedy="omit it, or install g++")
     matrix = load_matrix(argument, read_options, _RECIPE)
     warn_of_findings(matrix)
     require_memory(analysis_bytes(matrix.csr), f"the analysis of {matrix.csr.nnz:,} entries", matrix.source.text)

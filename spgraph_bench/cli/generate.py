@@ -15,7 +15,7 @@ __all__ = ["command"]
 @click.command("generate")
 @click.argument("recipe", required=False)
 @click.option(
-    "-o", "--output", metavar="FILE", help=f"Where to, by its suffix: {SUFFIXES_HELP}. - is stdout, Matrix Market."
+    "-o", "--output", metavar="FILE", help=f"Output file, by its suffix: {SUFFIXES_HELP}. - is stdout, Matrix Market."
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option("--list", "listing", is_flag=True, help="Every recipe with its parameters.")

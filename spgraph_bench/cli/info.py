@@ -50,11 +50,13 @@ class Facts:
 
     @property
     def dense_bytes(self) -> dict[str, int]:
+        """Bytes of a dense matrix, by value type."""
         cells = self.stats.rows * self.stats.cols
         return {name: cells * size for name, size in _VALUE_BYTES.items()}
 
     @property
     def bitmap_bytes(self) -> int:
+        """Bytes of a bit per place."""
         return -(-self.stats.rows * self.stats.cols // 8)
 
 
@@ -215,8 +217,8 @@ def _identity(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "shape", f"{stats.rows:,} x {stats.cols:,}, {stats.nnz:,} entries, density {stats.density:.3g}"
     kind = "weighted" if matrix.weighted else "pattern, no values"
     yield "kind", f"{kind}; declared {matrix.symmetry}"
-    if said := matrix.policies.summary():
-        yield "made with" if matrix.source.kind == "recipe" else "read as", "; ".join(said)
+    if steps := matrix.policies.summary():
+        yield "made with" if matrix.source.kind == "recipe" else "read as", "; ".join(steps)
     yield "sha256", matrix.sha256
 
 
@@ -260,8 +262,8 @@ def _structure(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "symmetry", "not square"
     else:
         shares = s.symmetry
-        found = f"pattern {_share(shares.pattern)}, values {_share(shares.value)}, skew {_share(shares.skew)}"
-        yield "symmetry", f"{found} of the entries off the diagonal"
+        text = f"pattern {_share(shares.pattern)}, values {_share(shares.value)}, skew {_share(shares.skew)}"
+        yield "symmetry", f"{text} of the entries off the diagonal"
     fills = ", ".join(f"{b.size}x{b.size} {_share(b.fill)}" for b in s.blocks)
     best = f"{s.block_size}x{s.block_size} suits BSR" if s.block_size else f"none reaches {BLOCK_FILL:.0%}"
     yield "block fill", f"{fills}; {best}"

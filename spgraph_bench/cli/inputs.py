@@ -104,12 +104,12 @@ def progress_on_stderr(title: str) -> Iterator[Progress]:
     """A progress callback: a bar in a terminal, one plain line elsewhere, nothing in the first second."""
     started = time.monotonic()
     if not sys.stderr.isatty():
-        said = False
+        announced = False
 
         def plain(doing: str, fraction: float | None) -> None:
-            nonlocal said
-            if not said and time.monotonic() - started > _QUIET_SECONDS:
-                said = True
+            nonlocal announced
+            if not announced and time.monotonic() - started > _QUIET_SECONDS:
+                announced = True
                 note(f"{title} ...")
 
         yield plain

@@ -107,9 +107,9 @@ def _tables(kind: str, rows: list[Row]) -> list[tuple[str, list[Row]]]:
     drawn: dict[str, list[Row]] = {}
     for row in rows:
         by = "" if row["by"] == "spgraph" else row["by"] + (", cpu" if row["runs on"] == "cpu" else "")
-        kept = {"name": row["name"], "format": row["format"], "by": by, "about": row["about"]}
-        drawn.setdefault(row["problem"], []).append(kept)
-    return [(f"variants of {problem}", kept) for problem, kept in drawn.items()]
+        summary = {"name": row["name"], "format": row["format"], "by": by, "about": row["about"]}
+        drawn.setdefault(row["problem"], []).append(summary)
+    return [(f"variants of {problem}", chosen) for problem, chosen in drawn.items()]
 
 
 def _cell(value: Any) -> str:
@@ -126,14 +126,14 @@ def command(kinds: tuple[str, ...], as_json: bool) -> None:
 
     A recipe can replace any file: `spgraph info rmat:scale=14`. --input-format takes a reader's name.
     """
-    found = {kind: rows() for kind, rows in _KINDS.items() if not kinds or kind in kinds}
+    rows_of = {kind: rows() for kind, rows in _KINDS.items() if not kinds or kind in kinds}
     if as_json:
-        out_json(found)
+        out_json(rows_of)
         return
     from rich.text import Text
 
     target = console()
-    tables = [made for kind, rows in found.items() for made in _tables(kind, rows)]
+    tables = [made for kind, rows in rows_of.items() for made in _tables(kind, rows)]
     for number, (title, rows) in enumerate(tables):
         if number:
             target.print()

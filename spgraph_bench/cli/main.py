@@ -86,12 +86,12 @@ class _Group(click.Group):
             close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.5)
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
             raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
-        found = super().resolve_command(ctx, args)
-        if found[1] is not None and _runs_on_a_device(found[1], args):
+        resolved = super().resolve_command(ctx, args)
+        if resolved[1] is not None and _runs_on_a_device(resolved[1], args):
             from spgraph_bench.runner.worker import start_spare
 
             start_spare()
-        return found
+        return resolved
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -131,10 +131,10 @@ def _save_traceback(text: str) -> str:
     from spgraph_bench.privacy import without_names
 
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    for kept in (True, False):
+    for cached in (True, False):
         try:
             # A folder of our own in /tmp: a name that can be guessed there may be another user's link.
-            path = (cache_dir("tracebacks") if kept else Path(tempfile.mkdtemp(prefix="spgraph-"))) / name
+            path = (cache_dir("tracebacks") if cached else Path(tempfile.mkdtemp(prefix="spgraph-"))) / name
             path.touch(0o600, exist_ok=False)
             about = f"spgraph {__version__}, Python {sys.version}\n{sys.argv}\n\n{text}"
             path.write_text(without_names(about), errors="backslashreplace")
@@ -273,7 +273,7 @@ def main() -> NoReturn:
         status = 130
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing but the end is left
     if status == 130:
-        # Where the interrupt met a text being executed (a dataclass being made), Python remembers it, whoever
+        # Where the interrupt met a text being executed (a dataclass being made), Python remembers it, whatever
         # caught it, and would end by that signal instead of with a status.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):

@@ -157,6 +157,7 @@ class Seconds(click.FloatRange):
         super().__init__(min=0, min_open=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """A finite number of seconds, or a usage error."""
         seconds = float(super().convert(value, param, ctx))
         if not math.isfinite(seconds):
             self.fail(f"{value!r} is not a number of seconds.", param, ctx)
@@ -172,6 +173,7 @@ class ParameterType(TextParam):
         self._parameter = parameter
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The parameter's value, or a usage error that names what it takes."""
         try:
             return self._parameter.parse(value)
         except ValueError as error:
@@ -320,6 +322,8 @@ def collected(options: tuple[Decorator, ...], keyword: str, build: Callable[[Map
     """
 
     def decorate(function: Command) -> Command:
+        """Add the options to `function`."""
+
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             given = click.get_current_context().params

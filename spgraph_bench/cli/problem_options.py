@@ -58,16 +58,19 @@ class ProblemCommand(click.Command):
 
     @property
     def problem(self) -> Problem:
+        """The problem, loaded when it is first needed."""
         from spgraph_bench.problems import get_problem
 
         return get_problem(self._problem_name)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The problem's options, then --help."""
         if self._made is None:
             self._made = list(self._make(self.problem))
         return [*self._made, *super().get_params(ctx)]  # --help stays last
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Raises UsageError for a file or recipe if the problem has no matrix."""
         ctx.allow_extra_args = not self.problem.needs_matrix  # to say what is wrong with a file
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
@@ -79,6 +82,7 @@ class ProblemCommand(click.Command):
         return rest
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The help text, made from the problem."""
         self.help = self._help(self.problem)
         super().format_help_text(ctx, formatter)
 

@@ -73,7 +73,7 @@ def _listing(kernel: KernelTrace) -> list[str]:
     for file in sorted(by_file, key=lambda f: (not f.endswith(".cu"), f)):
         numbered, source = by_file[file], _source(file)
         lines += ["", file, f"{_HEAD} | line"]
-        shown = sorted({n for at in numbered for n in range(at - _NEAR, at + _NEAR + 1)})
+        shown = sorted({n for center in numbered for n in range(center - _NEAR, center + _NEAR + 1)})
         before = None
         for n in shown:
             text = source[n - 1] if 1 <= n <= len(source) else ""

@@ -25,6 +25,7 @@ __all__ = ["command", "find_variant"]
 
 
 def find_variant(name: str, problem: str | None) -> Variant:
+    """The variant called `name`, of `problem` if given. Raises UsageError if there is none, or more than one."""
     from spgraph_bench.variants.base import variants
 
     known = variants()
@@ -144,16 +145,16 @@ def _example(name: str) -> list[str]:
 def _recipe_of(name: str) -> dict[str, Any]:
     from spgraph_bench.recipes import recipes
 
-    found = recipes()[name]
-    parameters = {n: f"{p.about} ({p.domain}) [{p.default_text}]" for n, p in found.parameters.items()}
-    return {"name": name, "about": found.about, "parameters": parameters}
+    recipe = recipes()[name]
+    parameters = {n: f"{p.about} ({p.domain}) [{p.default_text}]" for n, p in recipe.parameters.items()}
+    return {"name": name, "about": recipe.about, "parameters": parameters}
 
 
 def _reader_of(name: str) -> dict[str, Any]:
     from spgraph_bench.readers import readers
 
-    found = readers()[name]
-    return {"name": name, "about": found.title, "suffixes": ", ".join(found.suffixes)}
+    reader = readers()[name]
+    return {"name": name, "about": reader.title, "suffixes": ", ".join(reader.suffixes)}
 
 
 def _config_of(name: str) -> dict[str, Any]:

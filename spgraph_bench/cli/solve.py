@@ -214,7 +214,7 @@ def _parameters(problem: Problem) -> list[click.Parameter]:
 
 def command_for(problem: str) -> click.Command:
     """The command that solves the problem of that name."""
-    return ProblemCommand(problem, problem, _parameters, _run, lambda found: _TEXTS.get(problem, f"{found.title}."))
+    return ProblemCommand(problem, problem, _parameters, _run, lambda entry: _TEXTS.get(problem, f"{entry.title}."))
 
 
 def _all_sources(own: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,17 +234,17 @@ def _params(problem: Problem, mode: str, given: Mapping[str, Any], params: Mappi
     """The tunables: those of --param, and those that have an option of their own."""
     from spgraph_bench.variants import get_variant
 
-    found = dict(params)
+    filled = dict(params)
     for name in ("parents", "reorder", "delta"):
         if name not in given:
             continue
         if name in params and (given[name] is not None or name != "delta"):
             raise UsageError(f"--param {name} is a separate option here", remedy=f"--{name} alone")
         if given[name] is not None:
-            found[name] = int(given[name]) if name == "parents" else given[name]
+            filled[name] = int(given[name]) if name == "parents" else given[name]
     if given.get("delta") is not None and "delta" not in get_variant(problem.name, mode).tunables:
         raise UsageError(f"{mode} has no threshold", remedy="--mode near-far or auto")
-    return found
+    return filled
 
 
 def _weighted(weights: Literal["file", "ones", "integers"], seed: int) -> Callable[[Matrix], Matrix] | None:

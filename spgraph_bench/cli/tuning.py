@@ -62,7 +62,7 @@ def tune(request: Request, params: Mapping[str, Any]) -> int:
     defaults = {name: variant.tunables[name].default for name, _ in _SWEEPS[mode]}
     best: dict[str, Any] = {**defaults, **{k: v for k, v in options.params.items() if k in defaults}}
     tried: dict[tuple[Any, ...], tuple[dict[str, Any], float | None]] = {}
-    kept: list[Record] = []
+    records: list[Record] = []
 
     def sweep() -> None:
         with opened(request) as bench:
@@ -71,10 +71,10 @@ def tune(request: Request, params: Mapping[str, Any]) -> int:
                     setting = {**best, name: value}
                     key = tuple(setting.values())
                     if key not in tried:
-                        own = {**bench.own, "check_seconds": 0} if kept else bench.own
+                        own = {**bench.own, "check_seconds": 0} if records else bench.own
                         record = bench.run([variant], {**params, **setting}, options=own, echo=False)
                         assert record is not None
-                        kept.append(record)
+                        records.append(record)
                         tried[key] = (setting, traversal(record, "cold").mean)
                 timed = [(ms, setting) for setting, ms in tried.values() if ms]
                 if timed:
@@ -82,7 +82,7 @@ def tune(request: Request, params: Mapping[str, Any]) -> int:
 
     def show() -> None:
         if options.json:
-            click.echo(to_json_lines(kept, derived(kept)), nl=False)
+            click.echo(to_json_lines(records, derived(records)), nl=False)
         elif tried:
             out, rows = console(), list(tried.values())
             click.echo(render_tuning(mode, rows, out.width, out.is_terminal, defaults), nl=False)
@@ -94,14 +94,14 @@ def tune(request: Request, params: Mapping[str, Any]) -> int:
         note(f"tuning was interrupted and nothing saved: {mode} keeps its old settings")
         raise
     if not any(ms for _, ms in tried.values()):
-        bad = next((r for r in kept if r.status in ("wrong", "failed")), None)
+        bad = next((r for r in records if r.status in ("wrong", "failed")), None)
         if bad is not None:
             raise NothingRanError(f"no setting could be timed: {bad.reason}")
         raise NothingRanError(
             "nothing to tune by: kernels are timed on a GPU only", remedy="--device cuda, on a machine with one"
         )
     show()
-    device = {k: v for k, v in kept[0].device.items() if k in DeviceInfo.__dataclass_fields__}
-    path = save_tuned(request.problem.name, str(kept[0].matrix["sha256"]), DeviceInfo(**device), mode, best)
+    device = {k: v for k, v in records[0].device.items() if k in DeviceInfo.__dataclass_fields__}
+    path = save_tuned(request.problem.name, str(records[0].matrix["sha256"]), DeviceInfo(**device), mode, best)
     note(f"saved for this graph and GPU in {path}; {mode} uses it from now on")
-    return exit_status(kept)
+    return exit_status(records)

@@ -31,8 +31,8 @@ def missing_bindings() -> str | None:
 
 def bindings() -> Any:
     """The module ``cuda.bindings.driver``. Raises SkipError where it is not installed."""
-    if lack := missing_bindings():
-        cause, _, remedy = lack.partition(": ")
+    if reason := missing_bindings():
+        cause, _, remedy = reason.partition(": ")
         raise SkipError(cause, remedy=remedy)
     from cuda.bindings import driver
 

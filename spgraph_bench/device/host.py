@@ -205,8 +205,10 @@ def module_request(
         return log + run_compiler([*compiler, "-shared", code_of, "-o", target], source, cwd=root)
 
     digest = source_digest(root / source, include_dirs)
-    said = (Path(compiler[-1]).name, *_portable(options), *defined)
-    return Request((source, digest, *_portable(options), *defined, _identity(compiler)), make, ".so", source, said)
+    options_key = (Path(compiler[-1]).name, *_portable(options), *defined)
+    return Request(
+        (source, digest, *_portable(options), *defined, _identity(compiler)), make, ".so", source, options_key
+    )
 
 
 def _parameters(code: str, start: int) -> tuple[str, int]:
@@ -225,8 +227,8 @@ def _parameters(code: str, start: int) -> tuple[str, int]:
             parts[-1] += c
     names, read_only = "", 0
     for i, part in enumerate(parts):
-        found = re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)?$", part)
-        names += f"{found[1] if found and part.strip() != 'void' else ''},"
+        match = re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)?$", part)
+        names += f"{match[1] if match and part.strip() != 'void' else ''},"
         target, star, rest = part.rpartition("*")
         if star and "__restrict" in rest and re.search(r"\bconst\b", target.rpartition("*")[2]):
             read_only |= 1 << i
@@ -562,9 +564,9 @@ class HostDevice:
         if (
             "race" in self._sanitizers
             and not self._settings.traced
-            and (found := races.found(self._library.spg_findings()))
+            and (findings := races.reported(self._library.spg_findings()))
         ):
-            self._failure = races.error_of(*found)
+            self._failure = races.error_of(*findings)
             return
         message = self._library.spg_message().decode(errors="replace")
         place = line_of(self._library.spg_place().decode(errors="replace"))
@@ -627,8 +629,8 @@ def _cpu_name() -> str:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         text = ""
-    found = re.search(r"^(?:model name|Model|Processor)\s*:\s*(.+)$", text, re.M)
-    return found[1].strip() if found else platform.processor() or platform.machine()
+    match = re.search(r"^(?:model name|Model|Processor)\s*:\s*(.+)$", text, re.M)
+    return match[1].strip() if match else platform.processor() or platform.machine()
 
 
 def _cache_bytes() -> int:

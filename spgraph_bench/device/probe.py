@@ -25,14 +25,14 @@ __all__ = [
     "DeviceChoice",
     "Driver",
     "Gpu",
-    "Lack",
+    "Missing",
     "choose_device",
-    "cuda_lack",
+    "cuda_missing",
     "driver_command",
     "find_driver",
     "gpu_on_bus",
     "package_version",
-    "pycuda_lack",
+    "pycuda_missing",
     "toolkit_command",
     "toolkit_root",
     "try_import",
@@ -74,7 +74,7 @@ class Driver:
 
 
 @dataclass(frozen=True)
-class Lack:
+class Missing:
     """Something missing, and the command that fixes it."""
 
     what: str
@@ -146,20 +146,20 @@ def _from_nvidia_smi() -> Driver | None:
         arch = f"sm_{cells[4].replace('.', '')}" if re.fullmatch(r"\d+\.\d", cells[4]) else ""
         gpus.append(Gpu(cells[1], cells[2], memory, arch, int(cells[0])))
         version = cells[5]
-    said = re.search(r"CUDA Version: *(\d+\.\d+)", _run("nvidia-smi") or "")
-    return Driver(version, said[1] if said else "", tuple(gpus))
+    match = re.search(r"CUDA Version: *(\d+\.\d+)", _run("nvidia-smi") or "")
+    return Driver(version, match[1] if match else "", tuple(gpus))
 
 
 def _from_proc(root: Path = Path("/proc/driver/nvidia")) -> Driver | None:
     try:
-        said = re.search(r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)", (root / "version").read_text())
+        match = re.search(r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)", (root / "version").read_text())
     except OSError:
         return None
     gpus = []
     for index, file in enumerate(sorted(root.glob("gpus/*/information"))):
         model = re.search(r"Model:\s*(.+)", file.read_text())
         gpus.append(Gpu(model[1].strip() if model else "NVIDIA GPU", index=index))
-    return Driver(said[1] if said else "", "", tuple(gpus))
+    return Driver(match[1] if match else "", "", tuple(gpus))
 
 
 def _visible(gpus: Iterable[Gpu], setting: str | None) -> tuple[Gpu, ...]:
@@ -222,20 +222,20 @@ def toolkit_root() -> Path | None:
     if (nvcc := _nvcc()) is None:
         return None
     try:
-        said = subprocess.run(
+        process = subprocess.run(
             [nvcc.path, "--dryrun", "-x", "cu", "-c", "-o", os.devnull, os.devnull],
             capture_output=True,
             text=True,
             timeout=20,
         )
     except (OSError, subprocess.SubprocessError):
-        said = None
-    found = re.search(r"TOP=(\S.*)", said.stderr) if said else None
-    root = Path(found[1].strip()) if found else Path(nvcc.path).resolve().parent.parent
+        process = None
+    match = re.search(r"TOP=(\S.*)", process.stderr) if process else None
+    root = Path(match[1].strip()) if match else Path(nvcc.path).resolve().parent.parent
     return root.resolve()
 
 
-def pycuda_lack(imported: str | None = None) -> Lack | None:
+def pycuda_missing(imported: str | None = None) -> Missing | None:
     """Why PyCUDA is not there or could not be built here, with the remedy; None if it is installed.
 
     `imported` is the result of :func:`try_import` for an installed one.
@@ -243,16 +243,16 @@ def pycuda_lack(imported: str | None = None) -> Lack | None:
     if package_version("pycuda") is not None and imported is None:
         return None
     if imported is not None and "libcuda" in imported:
-        return Lack(f"PyCUDA needs the driver's libcuda.so.1: {imported}", driver_command())
+        return Missing(f"PyCUDA needs the driver's libcuda.so.1: {imported}", driver_command())
     if imported is not None and package_version("pycuda") is not None:
         rebuild = "pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda"
-        return Lack(f"PyCUDA is installed but cannot be imported: {imported}", rebuild)
+        return Missing(f"PyCUDA is installed but cannot be imported: {imported}", rebuild)
     root = toolkit_root()
     if root is None:
-        return Lack("PyCUDA is not installed, and its build needs the CUDA toolkit", toolkit_command())
+        return Missing("PyCUDA is not installed, and its build needs the CUDA toolkit", toolkit_command())
     headers = root / "include"
     if not (headers / "cuda.h").is_file():
-        return Lack(f"PyCUDA is not installed, and its build would fail: no cuda.h in {headers}", toolkit_command())
+        return Missing(f"PyCUDA is not installed, and its build would fail: no cuda.h in {headers}", toolkit_command())
     # PyCUDA looks for headers beside the nvcc on PATH, which may be a wrapper somewhere else.
     on_path = shutil.which("nvcc")
     beside = on_path and (Path(on_path).parent.parent / "include" / "cuda.h").is_file()
@@ -260,8 +260,8 @@ def pycuda_lack(imported: str | None = None) -> Lack | None:
     if not (headers / "curand.h").is_file():
         what = f"PyCUDA is not installed, and its build would fail: no curand.h in {headers}"
         without = "echo 'CUDA_ENABLE_CURAND = False' >> ~/.aksetup-defaults.py"  # spgraph does not use it
-        return Lack(what, f"{without} && {install}")
-    return Lack("PyCUDA is not installed", install)
+        return Missing(what, f"{without} && {install}")
+    return Missing("PyCUDA is not installed", install)
 
 
 def toolkit_command(driver: Driver | None = None) -> str:
@@ -293,20 +293,20 @@ def driver_command() -> str:
     return f"{'dnf' if shutil.which('dnf') else 'apt-get'} install nvidia-driver"
 
 
-def cuda_lack(driver: Driver | None) -> Lack | None:
+def cuda_missing(driver: Driver | None) -> Missing | None:
     """The first thing that keeps this machine's GPU from being used, or None."""
     if driver is None and gpu_on_bus():
-        return Lack("there is an NVIDIA GPU, but no driver for it", driver_command())
+        return Missing("there is an NVIDIA GPU, but no driver for it", driver_command())
     if driver is None:
-        return Lack("there is no NVIDIA GPU here", "--device host")
+        return Missing("there is no NVIDIA GPU here", "--device host")
     if not driver.gpus:
         if driver.hidden:
             hidden = f"{driver.hidden} GPU{'' if driver.hidden == 1 else 's'}"
-            return Lack(f"CUDA_VISIBLE_DEVICES hides {hidden}", "unset CUDA_VISIBLE_DEVICES")
-        return Lack("the NVIDIA driver sees no GPU", "--device host")
+            return Missing(f"CUDA_VISIBLE_DEVICES hides {hidden}", "unset CUDA_VISIBLE_DEVICES")
+        return Missing("the NVIDIA driver sees no GPU", "--device host")
     if _nvcc() is None:
-        return Lack("nvcc is not found, so no kernel can be compiled", toolkit_command(driver))
-    return pycuda_lack()
+        return Missing("nvcc is not found, so no kernel can be compiled", toolkit_command(driver))
+    return pycuda_missing()
 
 
 def choose_device(text: str) -> DeviceChoice:
@@ -317,20 +317,20 @@ def choose_device(text: str) -> DeviceChoice:
     """
     if text == "auto":
         driver = find_driver()
-        lack = cuda_lack(driver)
-        if lack is None and driver is not None:
+        missing = cuda_missing(driver)
+        if missing is None and driver is not None:
             return DeviceChoice("cuda:0", f"running on {driver.gpus[0].name} (--device auto)")
         there = (driver is not None and (driver.gpus or driver.hidden)) or gpu_on_bus()
-        if there and lack is not None:
-            warning = f"the GPU cannot be used: {lack.what}\n  remedy: {lack.remedy}"
+        if there and missing is not None:
+            warning = f"the GPU cannot be used: {missing.what}\n  remedy: {missing.remedy}"
             return DeviceChoice("host", "running on the host, which gives no GPU times", warning)
         return DeviceChoice("host", "no GPU found: running on the host, which gives no GPU times")
     kind, index = parse_device(text)
     if kind == "host":
         return DeviceChoice("host")
     driver = find_driver()
-    if (lack := cuda_lack(driver)) is not None:
-        raise DeviceError(f"{text} cannot be used: {lack.what}", remedy=lack.remedy)
+    if (missing := cuda_missing(driver)) is not None:
+        raise DeviceError(f"{text} cannot be used: {missing.what}", remedy=missing.remedy)
     assert driver is not None
     if index >= len(driver.gpus):
         raise DeviceError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.toolchain.places import Frame, frames_of
 
-__all__ = ["Access", "Race", "error_of", "found"]
+__all__ = ["Access", "Race", "error_of", "reported"]
 
 _RULES = {
     "race": ("data race", "nothing orders them"),
@@ -51,7 +51,7 @@ def _place(frames: list[Frame]) -> str:
     return inner if outer is None or outer == own[0] else f"{inner} (from {outer[0]}:{outer[1]})"
 
 
-def found(text: bytes) -> tuple[list[Race], int] | None:
+def reported(text: bytes) -> tuple[list[Race], int] | None:
     """What ``spg_findings`` says: races at distinct places, and how often in all; None if there are none."""
     count, *lines = text.decode(errors="replace").splitlines()
     rows = [line.split("\t") for line in lines]

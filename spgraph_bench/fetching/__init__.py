@@ -89,7 +89,7 @@ def fetch(
             return target
         on_start(remote, target)
         try:
-            found = download(
+            digest = download(
                 remote.url,
                 target,
                 looks_right=is_compressed(target.name),
@@ -104,7 +104,7 @@ def fetch(
                 f"{SITES[remote.site].title} has no {remote.name}", remedy=advice or error.remedy, place=error.place
             ) from None
         with contextlib.suppress(OSError):  # a note beside it, which the file does not depend on
-            known_digest(target).write_text(f"{found}  {target.name}\n", encoding="utf-8")
+            known_digest(target).write_text(f"{digest}  {target.name}\n", encoding="utf-8")
     return target
 
 
@@ -130,7 +130,7 @@ def _verify(path: Path, sha256: str | None) -> None:
 
 def checked_sha256(text: str) -> str:
     """`text` as a hash in lower case; UsageError if it is none."""
-    found = text.strip().lower().removeprefix("sha256:")
-    if len(found) != 64 or set(found) - set("0123456789abcdef"):
+    digest = text.strip().lower().removeprefix("sha256:")
+    if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
         raise UsageError(f"{text!r} is not a sha256", remedy="it has 64 hexadecimal digits")
-    return found
+    return digest

@@ -228,8 +228,8 @@ class _Download:
 
     def _given_up(self, why: str) -> InputError:
         got = self._got()
-        kept = f"; {human_bytes(got)} are kept, and the same command goes on from there" if got else ""
-        return InputError(why, place=self._url, remedy=f"{_IN_THE_WAY}{kept}")
+        resume = f"; {human_bytes(got)} are kept, and the same command goes on from there" if got else ""
+        return InputError(why, place=self._url, remedy=f"{_IN_THE_WAY}{resume}")
 
     def _got(self) -> int:
         try:
@@ -275,7 +275,7 @@ class _Download:
             raise self._unreachable(error.reason) from None
         except (TimeoutError, http.client.HTTPException, ConnectionError, ssl.SSLError) as error:
             raise self._unreachable(error) from None
-        except ValueError as error:  # a redirect to what is no URL
+        except ValueError as error:  # a redirect to something that is not a URL
             raise InputError(f"the server leads to no URL ({error})", place=self._url, remedy=_IN_THE_WAY) from None
 
     def _unreachable(self, reason: object) -> Exception:
@@ -380,18 +380,18 @@ class _Download:
         for algorithm, digest in self._digests.items():
             if digest_of(self._part, algorithm) != digest:
                 return f"the file's {algorithm} is not what the server says it is"
-        if self._sha256 is not None and (found := digest_of(self._part)) != self._sha256:
-            return f"the file's sha256 is {found}, not the one that was asked for"
+        if self._sha256 is not None and (actual := digest_of(self._part)) != self._sha256:
+            return f"the file's sha256 is {actual}, not the one that was asked for"
         return None
 
     def _finish(self) -> str:
-        found = digest_of(self._part)
+        digest = digest_of(self._part)
         try:
             self._part.replace(self._target)
         except OSError as error:
             raise _cannot_write(self._target, error) from None
         self._forget()
-        return found
+        return digest
 
 
 class _DiskError(Exception):
@@ -447,26 +447,26 @@ def _length(headers: Any) -> int | None:
 
 def _content_range(headers: Any) -> tuple[int | None, int | None]:
     """Where the part begins that the server sends, and how large the whole file is; None: it does not say."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)", (headers.get("Content-Range") or "").strip()
     )
-    if found is None:
+    if match is None:
         return None, None
-    return int(found[1]), None if found[2] == "*" else int(found[2])
+    return int(match[1]), None if match[2] == "*" else int(match[2])
 
 
 def _digests(headers: Any, partial: bool) -> dict[str, str]:
     """Hashes of the whole file that the server gives, in hexadecimal digits (RFC 9530, RFC 3230, Content-MD5)."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for name, algorithm in (("sha-256", "sha256"), ("md5", "md5")):
         for header, form in (("Repr-Digest", rf"{name}=:([^:]+):"), ("Digest", rf"{name}=([^,;\s]+)")):
             if match := re.search(form, headers.get(header) or "", re.IGNORECASE):
-                found[algorithm] = match[1]
+                digests[algorithm] = match[1]
     if not partial and (md5 := headers.get("Content-MD5")):
-        found["md5"] = md5
+        digests["md5"] = md5
     sizes = {"sha256": 32, "md5": 16}
     whole: dict[str, str] = {}
-    for algorithm, text in found.items():
+    for algorithm, text in digests.items():
         with contextlib.suppress(ValueError):
             if len(raw := base64.b64decode(text, validate=True)) == sizes[algorithm]:
                 whole[algorithm] = raw.hex()

@@ -47,10 +47,12 @@ class Entry:
 
     @property
     def full_name(self) -> str:
+        """``GROUP/NAME``."""
         return f"{self.group}/{self.name}"
 
     @property
     def symmetric(self) -> bool:
+        """Square, with equal values on both sides of the diagonal."""
         return self.rows == self.cols and self.numerical_symmetry == 1
 
 
@@ -164,8 +166,8 @@ def parse_index(data: bytes, place: str) -> list[Entry]:
         try:
             entries.append(_entry(fields))
         except ValueError as error:
-            at = f"{place}:{number}"
-            raise InputError(f"not a line of the index: {error}", place=at, remedy="--refresh") from None
+            line_place = f"{place}:{number}"
+            raise InputError(f"not a line of the index: {error}", place=line_place, remedy="--refresh") from None
     if len(entries) < int(lines[0]):
         raise InputError(f"{len(entries):,} of {int(lines[0]):,} matrices are there", place=place, remedy="--refresh")
     return entries

@@ -87,7 +87,7 @@ def base_url(site: Site) -> str:
 
 
 def is_collection_name(text: str) -> bool:
-    """Whether `text`, which is no file, names one of a collection: "HB/1138_bus", "snap:wiki-Vote".
+    """Whether `text`, which is not a file, names one of a collection: "HB/1138_bus", "snap:wiki-Vote".
 
     A path is not taken for a name: one that ends like a file, or whose folder is here.
     """
@@ -110,12 +110,12 @@ def remote_of(text: str) -> Remote:
     if not site.pattern.fullmatch(name) or ".." in name:
         raise UsageError(f"{text!r} is not a name of {site.title}", remedy=f"its form is {site.form}")
     if site.name == "suitesparse":
-        at = f"MM/{name}.tar.gz"
+        path = f"MM/{name}.tar.gz"
         file = f"suitesparse/{name}.tar.gz"
     elif site.name == "snap":
-        at = name if name.endswith(".gz") else f"{name}.txt.gz"
-        file = f"snap/{at}"
+        path = name if name.endswith(".gz") else f"{name}.txt.gz"
+        file = f"snap/{path}"
     else:
-        at = f"download.tsv.{name}.tar.bz2"
-        file = f"konect/{at}"
-    return Remote(site.name, name, f"{base_url(site)}/{quote(at)}", file)
+        path = f"download.tsv.{name}.tar.bz2"
+        file = f"konect/{path}"
+    return Remote(site.name, name, f"{base_url(site)}/{quote(path)}", file)

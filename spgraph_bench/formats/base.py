@@ -125,8 +125,8 @@ def register(cls: type[Format]) -> type[Format]:
 
 def formats() -> dict[str, Format]:
     """All formats of matrices by name, in display order."""
-    found = {name: f for name, f in _FORMATS.entries().items() if f.holds_matrix}
-    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+    holding = {name: f for name, f in _FORMATS.entries().items() if f.holds_matrix}
+    return dict(sorted(holding.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def get_format(name: str) -> Format:

@@ -218,9 +218,9 @@ class Binned(Format):
         column = packed.col.reshape(-1, GROUP).astype(np.int64) + (tile * packed.tile_width)[:, None]
         by_bin_col, by_bin_val = in_sum_order(packed, column, packed.dest)
         bin_of_part = np.repeat(np.arange(packed.bins), np.diff(packed.bin_row))
-        at = np.arange(len(bin_of_part)) + bin_of_part
+        slot = np.arange(len(bin_of_part)) + bin_of_part
         starts = packed.row_start.astype(np.int64)
-        length = starts[at + 1] - starts[at]
+        length = starts[slot + 1] - starts[slot]
         closing = packed.bin_row[1:].astype(np.int64) + np.arange(packed.bins)
         entries_before = np.concatenate(([0], np.cumsum(starts[closing])))
         bin_of_slot = np.repeat(np.arange(packed.bins), np.diff(packed.bin_group) * GROUP)

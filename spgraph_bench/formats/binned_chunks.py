@@ -291,11 +291,11 @@ def _cut_rows(csr: CSR, entries: int, most_rows: int) -> _Bins:
     if csr.rows == 0:
         none = np.empty(0, np.int64)
         return _Bins(np.zeros(1, np.int64), none, none, none.astype(np.bool_), none.astype(np.bool_))
-    at = np.arange(0, max(csr.nnz, 1), entries, dtype=np.int64)
-    row = np.searchsorted(csr.row_ptr, at, side="right") - 1  # the row that holds the entry
+    begins = np.arange(0, max(csr.nnz, 1), entries, dtype=np.int64)
+    row = np.searchsorted(csr.row_ptr, begins, side="right") - 1  # the row that holds the entry
     if csr.nnz == 0:
         row[:] = 0
-    row[0], begin_inside = 0, at > csr.row_ptr[row]
+    row[0], begin_inside = 0, begins > csr.row_ptr[row]
     begin_inside[0] = False
     end_inside = np.append(begin_inside[1:], False)
     end = np.append(row[1:] + begin_inside[1:], csr.rows)
@@ -306,7 +306,7 @@ def _cut_rows(csr: CSR, entries: int, most_rows: int) -> _Bins:
     first = row[whole] + (end - row)[whole] * inner // parts[whole]
     head, tail = inner == 0, np.append(inner[1:] == 0, True)
     last = np.where(tail, end[whole], np.append(first[1:], 0))
-    entry = np.append(np.where(head, at[whole], csr.row_ptr[first]), csr.nnz)
+    entry = np.append(np.where(head, begins[whole], csr.row_ptr[first]), csr.nnz)
     return _Bins(entry, first, last, begin_inside[whole] & head, end_inside[whole] & tail)
 
 
@@ -354,12 +354,12 @@ def _pack_bin(
     long = rest * (full + 1)  # so many are in the columns that have one more
     column_of = np.where(place < long, place // (full + 1), rest + (place - long) // np.maximum(full, 1))
     begin = column_of * full + np.minimum(column_of, rest)
-    at = np.repeat(GROUP * (np.cumsum(groups) - groups), in_tile) + 4 * (place - begin) + column_of
+    target = np.repeat(GROUP * (np.cumsum(groups) - groups), in_tile) + 4 * (place - begin) + column_of
     total = int(groups.sum()) * GROUP
     spare = rows + len(extra_slot) + np.arange(total) // 4 % SPARE
     stored = spare.astype(np.uint16)
-    stored[at] = slot[order]
+    stored[target] = slot[order]
     col, val = np.zeros(total, np.uint16), np.zeros(total, value)
-    col[at] = (column - tile_col[tile])[order]
-    val[at] = 1 if csr.values is None else csr.values[start:stop][order]
+    col[target] = (column - tile_col[tile])[order]
+    val[target] = 1 if csr.values is None else csr.values[start:stop][order]
     return _Bin(stored, col, val, np.repeat(np.arange(tiles, dtype=np.int32), groups), extra_slot)

@@ -58,7 +58,7 @@ class BlockedELL(Format):
     entry are stored whole, fill being 0. ``block_col``: int32 ``[block rows][width]``, the block's first
     column / side, rising from slot to slot, -1 in the slots after a block row's last block; ``block_val``:
     value type ``[block rows][width][side][side]`` (a 64-bit index), 0 where there is no block. ``width`` is
-    the largest number of blocks in a block row. Besides float32 and float64, values may be float16. A stored
+    the largest number of blocks in a block row. Values may be float16, too. A stored
     zero cannot be distinguished from fill, and fill is multiplied: an Inf or NaN in x gives NaN in rows that have no
     entry there.
     """
@@ -81,13 +81,13 @@ class BlockedELL(Format):
         block_val = np.zeros((len(lengths), width, side, side), value)
         flat = block_val.reshape(-1)
         for part in row_blocks(csr, align=side):
-            keys, at = block_places(part, side, side)
+            keys, position = block_places(part, side, side)
             first, last = part.first // side, -(-part.last // side)
             slot = ranges(np.arange(first, last) * width, lengths[first:last])
             block_col.reshape(-1)[slot] = keys & _MASK
             # From the places of blocks one after another to those of their slots.
-            at += ((slot - np.arange(len(slot))) * side**2)[at // side**2]
-            flat[at] = 1 if csr.values is None else csr.values[part.entries]
+            position += ((slot - np.arange(len(slot))) * side**2)[position // side**2]
+            flat[position] = 1 if csr.values is None else csr.values[part.entries]
         return Packed(
             self.name,
             csr.rows,

@@ -73,8 +73,8 @@ def _given(text: Any) -> tuple[int, int] | None:
     """The size that `text` ("auto", 3, "3", "2x4") names; None for "auto"."""
     if text == "auto":
         return None
-    found = re.fullmatch(r"(\d{1,2})(?:x(\d{1,2}))?", str(text))
-    r, c = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    match = re.fullmatch(r"(\d{1,2})(?:x(\d{1,2}))?", str(text))
+    r, c = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not (0 < r <= MOST and 0 < c <= MOST):
         raise UsageError(
             f"block_size cannot be {text!r}", remedy=f'take "auto", or rows x columns up to {MOST}: 3, 3x3, 2x4'
@@ -90,10 +90,10 @@ def _counts(csr: CSR, sizes: _Sizes, until_none_fills: bool = False) -> list[_Si
     `until_none_fills` only well filled sizes are wanted, and counting ends when there can be none.
     """
     likely = _likely(csr, sizes) if len(sizes) > 1 and csr.nnz > SAMPLE else sizes
-    found = _counted(csr, likely, until_none_fills)
-    if not any(size.fills(csr.nnz) for size in found):
-        found += _counted(csr, tuple(size for size in sizes if size not in likely), True)
-    return found
+    counted = _counted(csr, likely, until_none_fills)
+    if not any(size.fills(csr.nnz) for size in counted):
+        counted += _counted(csr, tuple(size for size in sizes if size not in likely), True)
+    return counted
 
 
 def _counted(csr: CSR, sizes: _Sizes, only_filled: bool) -> list[_Size]:
@@ -101,7 +101,7 @@ def _counted(csr: CSR, sizes: _Sizes, only_filled: bool) -> list[_Size]:
 
     These are given up as soon as they have so many blocks that all entries of the matrix could not fill them.
     """
-    found: list[_Size] = []
+    counts: list[_Size] = []
     for align, group in by_alignment(sizes):
         blocks = dict.fromkeys(group, 0)
         for part in row_blocks(csr, align=align):
@@ -111,14 +111,14 @@ def _counted(csr: CSR, sizes: _Sizes, only_filled: bool) -> list[_Size]:
                 blocks = {s: n for s, n in blocks.items() if _Size(*s, n).fills(csr.nnz)}
                 if not blocks:
                     break
-        found += [_Size(r, c, n) for (r, c), n in blocks.items()]
-    return found
+        counts += [_Size(r, c, n) for (r, c), n in blocks.items()]
+    return counts
 
 
 def _likely(csr: CSR, sizes: _Sizes) -> _Sizes:
     """Those of `sizes` that, in a sample of rows, need little more than the fewest bytes (in either type) of
     all that are about full enough; of all, if none is."""
-    found: list[tuple[int, _Size]] = []
+    estimates: list[tuple[int, _Size]] = []
     for align, group in by_alignment(sizes):
         entries, blocks = 0, dict.fromkeys(group, 0)
         for part in sample_blocks(csr, SAMPLE, PIECES, align):
@@ -126,14 +126,14 @@ def _likely(csr: CSR, sizes: _Sizes) -> _Sizes:
                 blocks[size] += count
             entries += len(part.cols)
         # Groups meet other rows, so that only what is counted for each entry can be compared.
-        found += [(max(entries, 1), _Size(r, c, n)) for (r, c), n in blocks.items()]
-    good = [(entries, size) for entries, size in found if size.fills(entries, DOUBTFUL)] or found
-    kept = set()
+        estimates += [(max(entries, 1), _Size(r, c, n)) for (r, c), n in blocks.items()]
+    good = [(entries, size) for entries, size in estimates if size.fills(entries, DOUBTFUL)] or estimates
+    close = set()
     for width in (4, 8):
         bytes_of = {size: size.bytes(width) / entries for entries, size in good}
         least = min(bytes_of.values())
-        kept |= {(s.rows, s.cols) for s, need in bytes_of.items() if need <= CLOSE * least}
-    return tuple(size for size in sizes if size in kept)
+        close |= {(s.rows, s.cols) for s, need in bytes_of.items() if need <= CLOSE * least}
+    return tuple(size for size in sizes if size in close)
 
 
 _last: OfLastMatrix[list[_Size]] = OfLastMatrix()
@@ -141,12 +141,12 @@ _last: OfLastMatrix[list[_Size]] = OfLastMatrix()
 
 def _remembered(csr: CSR, sizes: _Sizes, until_none_fills: bool = False) -> list[_Size]:
     """As _counts, but the matrix that was counted last is not counted again."""
-    if (found := _last.get(csr, sizes)) is not None:
-        return found if not until_none_fills or any(size.fills(csr.nnz) for size in found) else []
-    found = _counts(csr, sizes, until_none_fills)
-    if found:
-        _last.put(csr, sizes, found)
-    return found
+    if (counts := _last.get(csr, sizes)) is not None:
+        return counts if not until_none_fills or any(size.fills(csr.nnz) for size in counts) else []
+    counts = _counts(csr, sizes, until_none_fills)
+    if counts:
+        _last.put(csr, sizes, counts)
+    return counts
 
 
 def choose_block_size(
@@ -158,8 +158,8 @@ def choose_block_size(
     Where none is that full: chosen from all in the same way. Raises UsageError for text that is not a size.
     """
     given = _given(block_size)
-    found = count(csr, (given,) if given else SIZES)
-    good = [size for size in found if size.fills(csr.nnz)] or found
+    counted = count(csr, (given,) if given else SIZES)
+    good = [size for size in counted if size.fills(csr.nnz)] or counted
     least = min(size.bytes(value_bytes) for size in good)
     near = [size for size in good if WORTH * size.bytes(value_bytes) <= least]
     return min(near, key=lambda size: (size.rows * size.cols, size.bytes(value_bytes)))
@@ -201,12 +201,12 @@ class BSR(Format):
         block_val = np.zeros((blocks, r, c), value)
         flat, done = block_val.reshape(-1), 0
         for part in row_blocks(csr, align=r):
-            keys, at = block_places(part, r, c)
+            keys, position = block_places(part, r, c)
             first, last = part.first // r, -(-part.last // r)
             lengths[first:last] = np.bincount((keys >> 32) - first, minlength=last - first)
             block_col[done : done + len(keys)] = keys & _MASK
-            at += done * r * c
-            flat[at] = 1 if csr.values is None else csr.values[part.entries]
+            position += done * r * c
+            flat[position] = 1 if csr.values is None else csr.values[part.entries]
             done += len(keys)
         block_ptr = np.zeros(block_rows + 1, offset)
         np.cumsum(lengths, out=block_ptr[1:])
@@ -314,10 +314,10 @@ class SlicedBSR(BSR):
         for source, slice_, start, count, rank in _runs(plain.block_ptr, slice_ptr):
             block_col[start + rank] = plain.block_col[source] - base[slice_]
             block = values[source]
-            at = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
-            wide_val[at] = block[:, : wide * w].reshape(len(block), wide, w)
-            at = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
-            rest_val[at] = block[:, wide * w :]
+            position = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
+            wide_val[position] = block[:, : wide * w].reshape(len(block), wide, w)
+            position = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
+            rest_val[position] = block[:, wide * w :]
         length = np.diff(plain.block_ptr).astype(np.uint8 if most <= _SHORT else np.int32)
         index = {"slice_ptr": slice_ptr, "length": length, "base": base, "block_col": block_col}
         read = slice_ptr.nbytes + length.nbytes + base.nbytes + plain.blocks * block_col.itemsize
@@ -357,10 +357,10 @@ class SlicedBSR(BSR):
         wide_val = packed.wide_val.reshape(-1, w)
         for source, slice_, start, count, rank in _runs(block_ptr, packed.slice_ptr):
             block_col[source] = packed.block_col[start + rank].astype(np.int32) + packed.base[slice_]
-            at = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
-            values[source, : wide * w] = wide_val[at].reshape(len(source), wide * w)
-            at = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
-            values[source, wide * w :] = packed.rest_val[at]
+            position = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
+            values[source, : wide * w] = wide_val[position].reshape(len(source), wide * w)
+            position = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
+            values[source, wide * w :] = packed.rest_val[position]
         block_val = values.reshape(-1, packed.block_rows, packed.block_cols)
         arrays = {"block_col": block_col, "block_val": block_val}
         return _PLAIN.unpack(

@@ -55,22 +55,22 @@ quiet_overflow = np.errstate(over="ignore")
 
 def value_type(dtype: npt.DTypeLike, half: bool = False) -> np.dtype[Any]:
     """`dtype` if it is float32, float64 or, where `half` is true, float16, else UsageError."""
-    found = np.dtype(dtype)
-    if half and found == np.dtype(np.float16):
-        return found
-    if found not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise UsageError(f"values cannot be {found}", remedy="take float32 or float64")
-    return found
+    kind = np.dtype(dtype)
+    if half and kind == np.dtype(np.float16):
+        return kind
+    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise UsageError(f"values cannot be {kind}", remedy="take float32 or float64")
+    return kind
 
 
 def offset_type(offsets: npt.DTypeLike, entries: int) -> np.dtype[Any]:
     """`offsets` if it is int32 or int64 and can count `entries`, else UsageError."""
-    found = np.dtype(offsets)
-    if found not in (np.dtype(np.int32), np.dtype(np.int64)):
-        raise UsageError(f"row offsets cannot be {found}", remedy="take int32 or int64")
-    if found == np.dtype(np.int32) and entries > INT32_ENTRIES:
+    kind = np.dtype(offsets)
+    if kind not in (np.dtype(np.int32), np.dtype(np.int64)):
+        raise UsageError(f"row offsets cannot be {kind}", remedy="take int32 or int64")
+    if kind == np.dtype(np.int32) and entries > INT32_ENTRIES:
         raise UsageError(f"{entries:,} entries are too many for int32 offsets", remedy="take int64 offsets")
-    return found
+    return kind
 
 
 _Found = TypeVar("_Found")
@@ -90,9 +90,9 @@ class OfLastMatrix(Generic[_Found]):
         held = self._held
         return held[2] if held is not None and held[0]() is csr.col_idx and held[1] == key else None
 
-    def put(self, csr: CSR, key: Any, found: _Found) -> None:
-        """Keep `found` for `csr` and `key` in place of the value before. `csr` is not kept alive."""
-        self._held = weakref.ref(csr.col_idx), key, found
+    def put(self, csr: CSR, key: Any, value: _Found) -> None:
+        """Keep `value` for `csr` and `key` in place of the value before. `csr` is not kept alive."""
+        self._held = weakref.ref(csr.col_idx), key, value
 
 
 def whole_number_param(tunables: Mapping[str, Parameter], params: Mapping[str, Any], name: str) -> int | None:
@@ -111,7 +111,7 @@ def one_value(csr: CSR) -> float | None:
     value = float(csr.values[0])
     if not np.isfinite(value):
         return None
-    same = all(bool((csr.values[at : at + _AT_ONCE] == value).all()) for at in range(0, csr.nnz, _AT_ONCE))
+    same = all(bool((csr.values[begin : begin + _AT_ONCE] == value).all()) for begin in range(0, csr.nnz, _AT_ONCE))
     return value if same else None
 
 

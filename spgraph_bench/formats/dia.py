@@ -53,12 +53,12 @@ def _slots(rows: int) -> int:
 
 def _at_least(csr: CSR) -> dict[int, int]:
     """How many diagonals a sample of rows has, for each size of groups from 2 on."""
-    found: dict[int, list[_Diagonals]] = {group: [] for group in range(2, MOST + 1)}
+    seen: dict[int, list[_Diagonals]] = {group: [] for group in range(2, MOST + 1)}
     for block in sample_blocks(csr, SAMPLE, PIECES):
         row = block.row_ids()
-        for group, parts in found.items():
+        for group, parts in seen.items():
             parts.append(np.unique(block.cols - origins(row, group)))
-    return {group: len(np.unique(np.concatenate(parts))) for group, parts in found.items()}
+    return {group: len(np.unique(np.concatenate(parts))) for group, parts in seen.items()}
 
 
 def choose_group(csr: CSR, group: int | None, ungrouped: _Diagonals) -> tuple[int, _Diagonals]:
@@ -76,8 +76,8 @@ def choose_group(csr: CSR, group: int | None, ungrouped: _Diagonals) -> tuple[in
     for group, least in sorted(_at_least(csr).items(), key=lambda item: (item[1], item[0])):
         if least > limit or (best[0] > 1 and least >= len(best[1])):
             break
-        if len(found := diagonals_of(csr, group)) <= min(limit, len(best[1]) - 1):
-            best = group, found
+        if len(diagonals := diagonals_of(csr, group)) <= min(limit, len(best[1]) - 1):
+            best = group, diagonals
     return best
 
 
@@ -87,10 +87,10 @@ _last: OfLastMatrix[tuple[int, _Diagonals]] = OfLastMatrix()
 def _remembered(stats: MatrixStats, group: int | None) -> tuple[int, _Diagonals]:
     """As choose_group, but the matrix that was looked at last is not looked at again."""
     assert stats.csr is not None, "the diagonals depend on the columns"
-    if (found := _last.get(stats.csr, group)) is None:
-        found = choose_group(stats.csr, group, stats.diagonals)
-        _last.put(stats.csr, group, found)
-    return found
+    if (choice := _last.get(stats.csr, group)) is None:
+        choice = choose_group(stats.csr, group, stats.diagonals)
+        _last.put(stats.csr, group, choice)
+    return choice
 
 
 @register
@@ -99,7 +99,7 @@ class DIA(Format):
 
     ``diag``: int32 ``[diagonals]``, the occupied diagonals as ``col - origin``, rising; ``data``: value type
     ``[slices][diagonals][128]``. Invariants: ``data[s][d][l]`` is A[i, o + diag[d]] for row i = 128 s + l of
-    origin o, and 0 where that is no entry, no column, or no row (a 64-bit index). The origin of row i is
+    origin o, and 0 without such an entry, column or row (a 64-bit index). The origin of row i is
     i - i % ``group``: with groups of one row these are the diagonals of the matrix; where the matrix is made
     of dense blocks of g x g on diagonals of blocks, groups of g rows have g diagonals for each of those
     instead of 2 g - 1.
@@ -140,9 +140,9 @@ class DIA(Format):
         place[diag + csr.rows] = np.arange(len(diag)) * SLICE
         for block in row_blocks(csr):
             row = block.row_ids()
-            at = place[block.cols - origins(row, group) + csr.rows]
-            at += row // SLICE * (len(diag) * SLICE) + row % SLICE
-            flat[at] = 1 if csr.values is None else csr.values[block.entries]
+            position = place[block.cols - origins(row, group) + csr.rows]
+            position += row // SLICE * (len(diag) * SLICE) + row % SLICE
+            flat[position] = 1 if csr.values is None else csr.values[block.entries]
         return Packed(
             self.name,
             csr.rows,

@@ -34,16 +34,16 @@ def fill_slots(
         first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
         lengths = np.diff(csr.row_ptr[begin : end + 1])
         # Slot k of row i is at k * rows + i; k is the entry's place within its row.
-        at = np.arange(first, last, dtype=np.int64)
-        at -= np.repeat(csr.row_ptr[begin:end], lengths)
-        kept: slice | npt.NDArray[np.bool_] = slice(None)
+        position = np.arange(first, last, dtype=np.int64)
+        position -= np.repeat(csr.row_ptr[begin:end], lengths)
+        fits: slice | npt.NDArray[np.bool_] = slice(None)
         if lengths.max(initial=0) > slots:
-            kept = at < slots
-        at *= csr.rows
-        at += np.repeat(np.arange(begin, end), lengths)
-        at = at[kept]
-        flat_col[at] = csr.col_idx[first:last][kept]
-        flat_val[at] = 1 if csr.values is None else csr.values[first:last][kept]
+            fits = position < slots
+        position *= csr.rows
+        position += np.repeat(np.arange(begin, end), lengths)
+        position = position[fits]
+        flat_col[position] = csr.col_idx[first:last][fits]
+        flat_val[position] = 1 if csr.values is None else csr.values[first:last][fits]
     return col, val
 
 
@@ -51,8 +51,8 @@ def slot_entries(
     col: npt.NDArray[np.int32], val: npt.NDArray[np.floating[Any]] | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.floating[Any]] | None]:
     """Row, column and value (None without `val`) of every slot that is not padding, slot by slot."""
-    kept = col != PADDING
-    return np.nonzero(kept)[1], col[kept], None if val is None else val[kept]
+    filled = col != PADDING
+    return np.nonzero(filled)[1], col[filled], None if val is None else val[filled]
 
 
 @register

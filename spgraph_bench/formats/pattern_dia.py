@@ -55,9 +55,9 @@ class PatternDIA(Format):
         place[diag + csr.rows] = np.arange(len(diag))
         for block in row_blocks(csr):
             row = block.row_ids()
-            at = place[block.cols - row + csr.rows] + row // SLICE * len(diag)
+            word = place[block.cols - row + csr.rows] + row // SLICE * len(diag)
             # A place has one entry at most, so that adding bits sets them.
-            np.add.at(flat, at, np.uint32(1) << (row % SLICE).astype(np.uint32))
+            np.add.at(flat, word, np.uint32(1) << (row % SLICE).astype(np.uint32))
         return Packed(
             self.name,
             csr.rows,

@@ -155,14 +155,14 @@ class SELL(Format):
         )
 
     def unpack(self, packed: Packed) -> CSR:
-        kept = packed.col != PADDING
-        slots = np.flatnonzero(kept)
+        filled = packed.col != PADDING
+        slots = np.flatnonzero(filled)
         slice_ = np.searchsorted(packed.slice_ptr, slots, side="right") - 1
         row = slice_ * SLICE + (slots - packed.slice_ptr[slice_]) % SLICE
         if "perm" in packed.arrays:
             row = packed.perm[row]
-        val = None if packed.pattern else packed.val[kept]
-        return csr_from_entries(packed.rows, packed.cols, row, packed.col[kept], val)
+        val = None if packed.pattern else packed.val[filled]
+        return csr_from_entries(packed.rows, packed.cols, row, packed.col[filled], val)
 
     def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         slots, slices, sigma = self._slots(stats, value_bytes, params)

@@ -70,15 +70,15 @@ class ClockState:
 
     def notes(self) -> tuple[str, ...]:
         """What the head of a table must say: another process, throttling, a clock set below its maximum."""
-        said: list[str] = []
+        texts: list[str] = []
         if self.others:
             pids = ", ".join(str(p.pid) for p in self.others)
-            said.append(f"GPU busy: {len(self.others)} other compute process(es) on it (pid {pids})")
+            texts.append(f"GPU busy: {len(self.others)} other compute process(es) on it (pid {pids})")
         if self.throttle:
-            said.append(f"GPU throttled: {', '.join(self.throttle)}")
+            texts.append(f"GPU throttled: {', '.join(self.throttle)}")
         if "application clocks setting" in self.reasons and self.sm_clock_mhz and self.max_sm_clock_mhz:
-            said.append(f"SM clock is set: {self.sm_clock_mhz} of {self.max_sm_clock_mhz} MHz")
-        return tuple(said)
+            texts.append(f"SM clock is set: {self.sm_clock_mhz} of {self.max_sm_clock_mhz} MHz")
+        return tuple(texts)
 
 
 def _hex(uuid: str | bytes) -> str:
@@ -175,5 +175,5 @@ class GpuMonitor:
         return self._ask(lambda: int(reasons_of(self._handle))) or 0
 
     def _processes(self) -> list[GpuProcess]:
-        found = self._ask(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
-        return [GpuProcess(int(p.pid), getattr(p, "usedGpuMemory", None)) for p in found or ()]
+        processes = self._ask(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
+        return [GpuProcess(int(p.pid), getattr(p, "usedGpuMemory", None)) for p in processes or ()]

@@ -146,12 +146,12 @@ class CudaClock:
 
         def look() -> list[Any]:
             # The beginning of each: the gate does not wait forever.
-            found = [np.empty(min(buffer.nbytes, _LOOK_BYTES), np.uint8) for buffer in outputs]
-            for array, buffer in zip(found, outputs, strict=True):
+            copies = [np.empty(min(buffer.nbytes, _LOOK_BYTES), np.uint8) for buffer in outputs]
+            for array, buffer in zip(copies, outputs, strict=True):
                 if array.size:
                     driver.memcpy_dtoh_async(array, buffer.ptr, beside)
             beside.synchronize()
-            return found
+            return copies
 
         launch.reset()
         device.synchronize()

@@ -119,11 +119,11 @@ def measure(problem: str, argument: str, variant: str, dtype: str, launches: int
         ]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         text = log.read_text() if log.exists() else ""
-    found = parse(text)
-    if not found:
-        said = [x for x in (done.stdout + text).splitlines() if "ERROR" in x] or done.stdout.splitlines()[-1:]
+    counters = parse(text)
+    if not counters:
+        lines = [x for x in (done.stdout + text).splitlines() if "ERROR" in x] or done.stdout.splitlines()[-1:]
         raise DeviceError(
-            f"ncu counted nothing: {said[0].strip() if said else f'exit status {done.returncode}'}",
+            f"ncu counted nothing: {lines[0].strip() if lines else f'exit status {done.returncode}'}",
             remedy="run with --no-measured, or let ncu read counters (ERR_NVGPUCTRPERM: root, or a driver setting)",
         )
-    return found
+    return counters

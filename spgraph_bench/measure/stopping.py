@@ -48,8 +48,8 @@ class StoppingRule:
 
     def to_json(self) -> dict[str, Any]:
         """What a record keeps of the rule (an unlimited time as None)."""
-        kept = asdict(self)
-        return {k: None if v == math.inf else v for k, v in kept.items()}
+        fields = asdict(self)
+        return {k: None if v == math.inf else v for k, v in fields.items()}
 
 
 class Precision:
@@ -76,8 +76,8 @@ class Precision:
         n = len(self._rising)
         if n >= self._next_look:
             self._next_look = max(n + 1, math.ceil(n * 1.05))
-            found = self.interval()
-            if found is not None and found.half_width <= self.rule.precision:
+            interval = self.interval()
+            if interval is not None and interval.half_width <= self.rule.precision:
                 return "converged"
         if n >= self.rule.max_samples:
             return "sample limit"

@@ -248,5 +248,5 @@ def problems() -> dict[str, Problem]:
 
 def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
     """The problem called `name` with `options`; KeyError if there is none, UsageError for a bad option."""
-    found = _PROBLEMS.get(name)
-    return found.configured(options) if options else found
+    problem = _PROBLEMS.get(name)
+    return problem.configured(options) if options else problem

@@ -221,14 +221,16 @@ class BC(SourceProblem):
             edges = arcs[component[sources]] // 2
         else:
             edges = np.zeros(len(sources), np.int64)
-        found = first_answers(csr, sources, lambda source: plain_dependencies(csr, source), 8 * csr.rows, check_seconds)
+        answers = first_answers(
+            csr, sources, lambda source: plain_dependencies(csr, source), 8 * csr.rows, check_seconds
+        )
         if not csr.symmetric:
-            edges[: len(found)] = [counted_edges(csr, degree, one.level >= 0) for one in found]
+            edges[: len(answers)] = [counted_edges(csr, degree, one.level >= 0) for one in answers]
         return {
-            "dependency": np.array([one.dependency for one in found]).reshape(len(found), csr.rows),
-            "tolerance": np.array([one.tolerance for one in found]),
-            "levels": np.array([int(one.level.max()) + 1 for one in found], np.int64),
-            "reached": np.array([int(np.sum(one.level >= 0)) for one in found], np.int64),
+            "dependency": np.array([one.dependency for one in answers]).reshape(len(answers), csr.rows),
+            "tolerance": np.array([one.tolerance for one in answers]),
+            "levels": np.array([int(one.level.max()) + 1 for one in answers], np.int64),
+            "reached": np.array([int(np.sum(one.level >= 0)) for one in answers], np.int64),
             "edges": edges,
         }
 

@@ -137,11 +137,11 @@ def check_points(
     if count.shape != right.shape or points.dtype != np.float32 or points.shape[1:] != (2,):
         return CheckResult(False, f"{count.shape} counts, points are {points.dtype} {list(points.shape)}")
     if len(wrong := np.flatnonzero(count != right)):
-        at = int(wrong[0])
+        first = int(wrong[0])
         return CheckResult(
             False,
-            f"{len(wrong):,} of {curves:,} curves have a wrong number of points, the first is curve {at:,}: "
-            f"{count[at]:,}, expected {right[at]:,}",
+            f"{len(wrong):,} of {curves:,} curves have a wrong number of points, the first is curve {first:,}: "
+            f"{count[first]:,}, expected {right[first]:,}",
             {"wrong_curves": len(wrong)},
         )
     chosen = chosen_curves(right)

@@ -50,7 +50,7 @@ def check_tree(csr: CSR, source: int, level: npt.NDArray[np.int32], parent: npt.
     """The five rules of Graph500's specification on parents, given levels.
 
     1 the tree has no cycle (every parent is one level above its child, the source its own parent), 2 tree
-    edges span one level, 3 every edge spans at most one level or is wholly outside (arcs: does not lead out
+    edges span one level, 3 every edge spans at most one level or is wholly outside (directed: does not lead out
     of what is reached, nor down by more than one level), 4 the tree spans all that is reached and nothing
     else, 5 tree edges are edges of the graph.
     """

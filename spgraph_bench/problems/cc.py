@@ -46,21 +46,21 @@ def check_labels(label: npt.NDArray[Any], right: Labels) -> CheckResult:
         return CheckResult(True)
     v = int(wrong[0])
     details = {"wrong_labels": len(wrong), "worst_vertex": v}
-    said = f"{len(wrong):,} of {n:,} labels wrong, the first is of vertex {v:,}: {int(label[v]):,}"
+    error = f"{len(wrong):,} of {n:,} labels wrong, the first is of vertex {v:,}: {int(label[v]):,}"
     if np.array_equal(least_labels(label), right):
-        return CheckResult(False, f"{said}, but the least vertex of its component is {int(right[v]):,}", details)
+        return CheckResult(False, f"{error}, but the least vertex of its component is {int(right[v]):,}", details)
     # Two vertices that tell: joined though they are apart, or parted though they are together.
     mates = np.flatnonzero(right == right[v])
     apart = mates[label[mates] != label[v]]
     if len(apart):
         return CheckResult(
             False,
-            f"{said}; it is connected with vertex {int(apart[0]):,}, whose label is {int(label[apart[0]]):,}",
+            f"{error}; it is connected with vertex {int(apart[0]):,}, whose label is {int(label[apart[0]]):,}",
             details,
         )
     alike = np.flatnonzero((label == label[v]) & (right != right[v]))
     other = f"; vertex {int(alike[0]):,} has it too, and is not connected with it" if len(alike) else ""
-    return CheckResult(False, f"{said}, expected {int(right[v]):,}{other}", details)
+    return CheckResult(False, f"{error}, expected {int(right[v]):,}{other}", details)
 
 
 class CC(Problem):
@@ -124,18 +124,18 @@ class CC(Problem):
         order = np.argsort(-size, kind="stable")[:_SHOWN]
         n, alone = len(output), int(np.sum(size == 1))
         largest = int(size.max(initial=0))
-        said = f"{len(label):,} component{'s' * (len(label) != 1)}"
+        sentence = f"{len(label):,} component{'s' * (len(label) != 1)}"
         if n:
-            said += f"; the largest has {largest:,} vertices ({100 * largest / n:.4g} %)"
-        said += f"; {alone:,} of one vertex" if alone else ""
+            sentence += f"; the largest has {largest:,} vertices ({100 * largest / n:.4g} %)"
+        sentence += f"; {alone:,} of one vertex" if alone else ""
         if not csr.symmetric:
-            said += "; the graph is directed: weakly connected components"
+            sentence += "; the graph is directed: weakly connected components"
         title = "components" if len(label) <= _SHOWN else f"the {_SHOWN} largest components"
         return {
             "components": len(label),
             "largest": largest,
             "isolated": alone,
-            "said": [said],
+            "said": [sentence],
             "table": {
                 "title": title,
                 "columns": ["component", "least vertex", "vertices", "edges"],

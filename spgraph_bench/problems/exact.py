@@ -76,13 +76,13 @@ def small_values(values: npt.NDArray[Any], key: int, most: int) -> npt.NDArray[A
     for 0 and -0, which cannot be distinguished from fill."""
     flat = np.ascontiguousarray(values).reshape(-1)
     out = np.empty_like(flat)
-    for at in range(0, len(flat), _AT_ONCE):
-        part = flat[at : at + _AT_ONCE]
+    for begin in range(0, len(flat), _AT_ONCE):
+        part = flat[begin : begin + _AT_ONCE]
         bits = part.view(f"u{part.itemsize}").astype(np.uint64)
         bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(key | 1) & np.uint64(0xFFFFFFFF)
         bits = (bits ^ (bits >> np.uint64(15))) * np.uint64(0x2C1B3C6D) & np.uint64(0xFFFFFFFF)
         bits ^= bits >> np.uint64(13)
-        out[at : at + _AT_ONCE] = np.where(part == 0, 0, 1 + (bits * np.uint64(most) >> np.uint64(32)))
+        out[begin : begin + _AT_ONCE] = np.where(part == 0, 0, 1 + (bits * np.uint64(most) >> np.uint64(32)))
     return out.reshape(values.shape)
 
 

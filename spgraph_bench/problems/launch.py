@@ -119,11 +119,11 @@ class LaunchCost(Problem):
 
 
 def _exact(output: npt.NDArray[Any], tasks: int, total: int) -> CheckResult:
-    ran, found = int(output[0]), int(output[1:].sum())
+    ran, sum_of_items = int(output[0]), int(output[1:].sum())
     if ran != tasks:
         return CheckResult(False, f"{ran:,} of {tasks:,} tasks were run")
-    if found != total:
-        return CheckResult(False, f"the items of {tasks:,} tasks add up to {found:,}, not to {total:,}")
+    if sum_of_items != total:
+        return CheckResult(False, f"the items of {tasks:,} tasks add up to {sum_of_items:,}, not to {total:,}")
     return CheckResult(True)
 
 

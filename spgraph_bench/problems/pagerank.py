@@ -209,13 +209,13 @@ def read_personalization(path: Path, matrix: Matrix) -> Vector:
                 remedy="a line is a vertex and a weight >= 0, which is optional",
             )
         try:
-            at = matrix.vertex_index(label)
+            vertex = matrix.vertex_index(label)
         except UsageError as error:
             raise InputError(error.cause, place=place, remedy=error.remedy) from None
-        if at in seen:
-            raise InputError(f"vertex {label} was named in line {seen[at]} already", place=place)
-        seen[at] = number
-        weight[at] = given
+        if vertex in seen:
+            raise InputError(f"vertex {label} was named in line {seen[vertex]} already", place=place)
+        seen[vertex] = number
+        weight[vertex] = given
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not 0 < total < math.inf:
@@ -290,10 +290,10 @@ class PageRank(Problem):
         chance = edge_chances(csr) if self.values["weighted"] == "yes" else None
         roundings = _ROUNDINGS + (0 if chance is None else 2)
         terms = ((np.minimum(in_degree, _DEPTH) + roundings) * rank).sum()
-        found = {"rank": rank, "ended": np.array([done, change]), "terms": np.array([terms])}
+        answer = {"rank": rank, "ended": np.array([done, change]), "terms": np.array([terms])}
         if chance is not None:
-            found["chance"] = chance
-        return found if teleport is None else {**found, "teleport": teleport}
+            answer["chance"] = chance
+        return answer if teleport is None else {**answer, "teleport": teleport}
 
     def check(
         self, output: npt.NDArray[Any], oracle: Mapping[str, npt.NDArray[Any]], dtype: np.dtype[Any]

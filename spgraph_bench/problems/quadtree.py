@@ -92,19 +92,19 @@ def split_nodes(codes: Codes, leaf: int, depth: int) -> tuple[npt.NDArray[np.int
     """How many nodes of each depth are split, int64 ``[depth]``: the boxes that hold more than `leaf`
     points; and how many of each depth have a child that is split in turn."""
     rising = np.sort(codes)
-    found, parents = np.zeros(depth, np.int64), np.zeros(depth, np.int64)
+    counts, parents = np.zeros(depth, np.int64), np.zeros(depth, np.int64)
     for d in range(depth):
         prefix = rising >> np.uint32(32 - 2 * d) if d else np.zeros(len(rising), np.uint32)
         # A box of more than `leaf` points: its first point and the one `leaf` places on share the prefix.
         starts = np.concatenate(([True], prefix[1:] != prefix[:-1])) if len(prefix) else np.zeros(0, bool)
-        at = np.flatnonzero(starts[: max(len(prefix) - leaf, 0)])
-        boxes = prefix[at][prefix[at] == prefix[at + leaf]]
-        found[d] = len(boxes)
-        if not found[d]:
+        first = np.flatnonzero(starts[: max(len(prefix) - leaf, 0)])
+        boxes = prefix[first][prefix[first] == prefix[first + leaf]]
+        counts[d] = len(boxes)
+        if not counts[d]:
             break
         if d:  # boxes rise, so those of one parent are neighbours
             parents[d - 1] = 1 + np.count_nonzero(np.diff(boxes >> np.uint32(2)))
-    return found, parents
+    return counts, parents
 
 
 def leaf_boxes(codes: Codes, leaf: int, depth: int, most: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
@@ -114,21 +114,21 @@ def leaf_boxes(codes: Codes, leaf: int, depth: int, most: int) -> tuple[npt.NDAr
     """
     rising = np.sort(codes).astype(np.uint64)
     level: npt.NDArray[np.uint64] = np.zeros(1, np.uint64)
-    found: list[npt.NDArray[np.uint64]] = []
+    leaves: list[npt.NDArray[np.uint64]] = []
     depths: list[npt.NDArray[np.int64]] = []
     for d in range(depth + 1):
         shift = np.uint64(32 - 2 * d)
         first, end = (np.searchsorted(rising, (level + np.uint64(k)) << shift) for k in (0, 1))
         split = (end - first > leaf) & (d < depth)
-        if sum(len(boxes) for boxes in found) + len(level) + 3 * np.count_nonzero(split) > most:
+        if sum(len(boxes) for boxes in leaves) + len(level) + 3 * np.count_nonzero(split) > most:
             split[:] = False
-        found.append(level[~split])
-        depths.append(np.full(len(found[-1]), d, np.int64))
+        leaves.append(level[~split])
+        depths.append(np.full(len(leaves[-1]), d, np.int64))
         level = np.repeat(level[split] << np.uint64(2), 4)
         level |= np.tile(np.arange(4, dtype=np.uint64), len(level) // 4)
         if not len(level):
             break
-    return np.concatenate(found), np.concatenate(depths)
+    return np.concatenate(leaves), np.concatenate(depths)
 
 
 def box_places(
@@ -179,20 +179,20 @@ def check_tree(
     if not seen.all():
         return wrong(f"point {int(np.argmin(seen)):,} is missing in order, so another one is there twice")
     reached = np.zeros(count, bool)
-    at, prefix = np.zeros(1, np.int64), np.zeros(1, np.uint64)
+    node, prefix = np.zeros(1, np.int64), np.zeros(1, np.uint64)
     if tuple(nodes[0, :2]) != (0, n):
         return wrong(f"the root has points {nodes[0, 0]:,} to {nodes[0, 1]:,}, expected 0 to {n:,}")
     deepest = 0
     for d in range(depth + 1):
-        reached[at] = True
-        begin, end, child = (nodes[at, k].astype(np.int64) for k in range(3))
-        if len(bad := np.flatnonzero(nodes[at, 3] != d)):
-            return wrong(f"node {at[bad[0]]:,} says depth {nodes[at[bad[0]], 3]}, it is reached at {d}")
+        reached[node] = True
+        begin, end, child = (nodes[node, k].astype(np.int64) for k in range(3))
+        if len(bad := np.flatnonzero(nodes[node, 3] != d)):
+            return wrong(f"node {node[bad[0]]:,} says depth {nodes[node[bad[0]], 3]}, it is reached at {d}")
         splits = (end - begin > leaf) & (d < depth)
         if len(bad := np.flatnonzero(splits != (child >= 0))):
             b = bad[0]
             what = "is a leaf" if splits[b] else "is split"
-            return wrong(f"node {at[b]:,} of depth {d} with {end[b] - begin[b]:,} points {what}")
+            return wrong(f"node {node[b]:,} of depth {d} with {end[b] - begin[b]:,} points {what}")
         if d < depth and splits.sum() != split[d]:
             return wrong(f"{splits.sum():,} nodes of depth {d} are split, expected {split[d]:,}")
         # Leaves: every point of theirs has their prefix.
@@ -215,8 +215,8 @@ def check_tree(
         if not fits.all():
             b = int(np.argmin(fits))
             return wrong(f"the children {child[b]:,} to {child[b] + 3:,} do not share the range of their node")
-        at = kin.reshape(-1)
-        if reached[at].any() or len(np.unique(at)) != len(at):
+        node = kin.reshape(-1)
+        if reached[node].any() or len(np.unique(node)) != len(node):
             return wrong(f"a node of depth {d + 1} has two parents")
         prefix = (prefix[splits][:, None] * np.uint64(4) + np.arange(4, dtype=np.uint64)).reshape(-1)
     if not reached.all():

@@ -66,7 +66,7 @@ def _spread(cell: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
 
 def _split(fronts: npt.NDArray[np.float64], tolerance: float, cells: Cells, depth: int) -> npt.NDArray[np.bool_]:
     """Whether the field varies by more than `tolerance` over each of `cells`, all of this depth."""
-    found = np.zeros(len(cells), bool)
+    is_split = np.zeros(len(cells), bool)
     for begin in range(0, len(cells), _AT_ONCE):
         part = cells[begin : begin + _AT_ONCE].astype(np.uint64)
         place = part ^ np.uint64(1 << 2 * depth)
@@ -75,8 +75,8 @@ def _split(fronts: npt.NDArray[np.float64], tolerance: float, cells: Cells, dept
         x = (2 * _spread(place)[:, None, None] + along[None, None, :]) * step
         y = (2 * _spread(place >> np.uint64(1))[:, None, None] + along[None, :, None]) * step
         v = field_values(fronts, x, y).reshape(len(part), 9)
-        found[begin : begin + _AT_ONCE] = v.max(axis=1) - v.min(axis=1) > tolerance
-    return found
+        is_split[begin : begin + _AT_ONCE] = v.max(axis=1) - v.min(axis=1) > tolerance
+    return is_split
 
 
 def refined_cells(fronts: npt.NDArray[np.float64], tolerance: float, depth: int) -> Cells:

@@ -100,15 +100,15 @@ def first_answers(
     """`answer` of the first of `sources`, as many as `check_seconds` and 2 GiB allow, where one more is
     thought to take as long as those before it on average. One at least; none in 0 seconds, nor where there is
     no oracle."""
-    begin, found = time.monotonic(), []
+    begin, answers = time.monotonic(), []
     if not check_seconds or not has_oracle(csr):
         return []
     for source in sources:
-        found.append(answer(int(source)))
-        one_more = (time.monotonic() - begin) * (len(found) + 1) / len(found)
-        if one_more > check_seconds or (len(found) + 1) * bytes_each > _ORACLE_BYTES:
+        answers.append(answer(int(source)))
+        one_more = (time.monotonic() - begin) * (len(answers) + 1) / len(answers)
+        if one_more > check_seconds or (len(answers) + 1) * bytes_each > _ORACLE_BYTES:
             break
-    return found
+    return answers
 
 
 def levels_of(output: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -173,9 +173,9 @@ def plain_levels(csr: CSR, source: int) -> Levels:
         for _, _, neighbours in out_edges(csr, frontier):
             parts.append(neighbours[level[neighbours] == -1])
             level[parts[-1]] = depth
-        found = np.concatenate(parts)
+        new = np.concatenate(parts)
         # Each once: sorting costs more than looking through all vertices when many were found.
-        frontier = np.flatnonzero(level == depth) if 32 * len(found) > csr.rows else np.unique(found)
+        frontier = np.flatnonzero(level == depth) if 32 * len(new) > csr.rows else np.unique(new)
     return level
 
 
@@ -256,13 +256,13 @@ def level_work(packed: Packed, levels: Levels) -> LevelWork:
     arrays: Mapping[str, Any] = packed.arrays
     level = levels[arrays["old_id"]] if "old_id" in arrays else levels
     depth = int(level.max(initial=0)) + 1
-    found = level >= 0
+    reached = level >= 0
     if "row_ptr" in arrays:
         degree = np.diff(arrays["row_ptr"])
     else:
         degree = np.bincount(arrays["row"], minlength=packed.rows)
-    vertices = np.bincount(level[found], minlength=depth)
-    edges = np.bincount(level[found], degree[found], minlength=depth).astype(np.int64)
+    vertices = np.bincount(level[reached], minlength=depth)
+    edges = np.bincount(level[reached], degree[reached], minlength=depth).astype(np.int64)
     pull = np.zeros(depth, np.int64)
     if "col_ptr" in arrays:
         col_ptr, row = arrays["col_ptr"].astype(np.int64, copy=False), arrays["row"]
@@ -274,12 +274,12 @@ def level_work(packed: Packed, levels: Levels) -> LevelWork:
             target = np.repeat(np.arange(begin, end), in_degree[begin:end])
             wanted = level[target] - 1
             is_parent = np.flatnonzero((level[row[first:last]] == wanted) & (wanted >= 0))
-            children, at = np.unique(target[is_parent], return_index=True)
-            looks = is_parent[at] + first - col_ptr[children] + 1
+            children, first_parent = np.unique(target[is_parent], return_index=True)
+            looks = is_parent[first_parent] + first - col_ptr[children] + 1
             own += np.bincount(level[children] - 1, looks, minlength=depth).astype(np.int64)
-        # In vain in every level before: level l's vertices in levels 0 to l - 2, the unreached in all.
+        # Without a parent in every level before: level l's vertices in levels 0 to l - 2, the unreached in all.
         later = level.copy()
-        later[~found] = depth + 1
+        later[~reached] = depth + 1
         waiting = np.bincount(later, in_degree, minlength=depth + 2).astype(np.int64)
         beyond = np.cumsum(waiting[::-1])[::-1]  # in-edges of vertices at this level or later
         pull = own + beyond[np.minimum(np.arange(depth) + 2, depth + 1)]

@@ -34,8 +34,8 @@ _HALF_EXACT = 2048
 
 def sum_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Type of Y and of the sums: float32 for half-precision values, else the values' own."""
-    found = np.dtype(dtype)
-    return np.dtype(np.float32) if found == np.dtype(np.float16) else found
+    kind = np.dtype(dtype)
+    return np.dtype(np.float32) if kind == np.dtype(np.float16) else kind
 
 
 class SpMM(Problem):
@@ -121,8 +121,8 @@ class SpMM(Problem):
         with ThreadPoolExecutor(min(8, usable_cores())) as pool:
             for _ in pool.map(work, self._pieces(csr)):
                 pass
-        found = {"r": r, "lengths": csr.row_lengths()}
-        return found if absax is None else {**found, "absax": absax}
+        answer = {"r": r, "lengths": csr.row_lengths()}
+        return answer if absax is None else {**answer, "absax": absax}
 
     def _pieces(self, csr: CSR) -> Iterator[tuple[int, int, int, int]]:
         """Rows and columns ``(first, last, left, right)`` of at most about :data:`_TERMS` products each."""
@@ -159,16 +159,21 @@ class SpMM(Problem):
         step = max(1, _TERMS // k)
         for first in range(0, rows, step):
             part = slice(first, first + step)
-            found = judge(y[part], r[part], absax[part], lengths[part, None], factor, kind)
-            written = found.wrong & ~found.unwritten
-            wrong += int(found.wrong.sum())
-            unwritten += int(found.unwritten.sum())
-            in_columns += found.wrong.sum(axis=0)
+            judged = judge(y[part], r[part], absax[part], lengths[part, None], factor, kind)
+            written = judged.wrong & ~judged.unwritten
+            wrong += int(judged.wrong.sum())
+            unwritten += int(judged.unwritten.sum())
+            in_columns += judged.wrong.sum(axis=0)
             # The worst entry that was written says more than one that was not.
             is_written = bool(written.any())
-            ratio = np.where(written, found.ratio, -1.0) if is_written else found.ratio
-            at = int(np.argmax(ratio))
-            candidate = (float(ratio.flat[at]), first + at // k, at % k, float(found.bound.flat[at]))
+            ratio = np.where(written, judged.ratio, -1.0) if is_written else judged.ratio
+            worst_place = int(np.argmax(ratio))
+            candidate = (
+                float(ratio.flat[worst_place]),
+                first + worst_place // k,
+                worst_place % k,
+                float(judged.bound.flat[worst_place]),
+            )
             if worst is None or (is_written, candidate[0]) > (worst_written, worst[0]):
                 worst, worst_written = candidate, is_written
         details: dict[str, Any] = {
@@ -239,8 +244,8 @@ class SpMM(Problem):
                     )
                 different = y[first : first + at_once] != expected
                 if different.any() and not wrong:
-                    at = int(np.argmax(different))
-                    place = first + at // self.k, at % self.k, float(expected.flat[at])
+                    first_wrong = int(np.argmax(different))
+                    place = first + first_wrong // self.k, first_wrong % self.k, float(expected.flat[first_wrong])
                 wrong += int(different.sum())
             if not wrong:
                 return ""

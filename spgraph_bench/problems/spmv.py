@@ -128,8 +128,8 @@ class SpMV(Problem):
         r, absax, lengths = oracle["r"], oracle["absax"], oracle["lengths"]
         if output.shape != r.shape or output.dtype != dtype:
             return CheckResult(False, f"y is {output.dtype} {list(output.shape)}, not {dtype} {list(r.shape)}")
-        found = judge(output, r, absax, lengths)
-        wrong, unwritten, ratio = found.wrong, found.unwritten, found.ratio
+        judged = judge(output, r, absax, lengths)
+        wrong, unwritten, ratio = judged.wrong, judged.unwritten, judged.ratio
         written = wrong & ~unwritten
         wrong_rows, unwritten_rows = int(wrong.sum()), int(unwritten.sum())
         details: dict[str, Any] = {"wrong_rows": wrong_rows, "unwritten_rows": unwritten_rows}
@@ -145,8 +145,8 @@ class SpMV(Problem):
         if written.any():
             message = (
                 f"{wrong_rows:,} of {len(r):,} rows wrong, the worst is {where}: y = {output[worst]:.9g}, "
-                f"expected {r[worst]:.9g}, error {found.error[worst]:.3g} exceeds its bound "
-                f"{found.bound[worst]:.3g}"
+                f"expected {r[worst]:.9g}, error {judged.error[worst]:.3g} exceeds its bound "
+                f"{judged.bound[worst]:.3g}"
             )
             if unwritten_rows:
                 message += f"; {unwritten_rows:,} never written"

@@ -74,22 +74,22 @@ def refuse_weights(matrix: Matrix, faults: Faults) -> None:
     if csr.values is None:
         return
     for what, test, remedy in faults:
-        at, count = -1, 0
+        entry, count = -1, 0
         for begin in range(0, csr.nnz, _EDGES_AT_ONCE):
             bad = np.flatnonzero(test(csr.values[begin : begin + _EDGES_AT_ONCE]))
-            if len(bad) and at < 0:
-                at = begin + int(bad[0])
+            if len(bad) and entry < 0:
+                entry = begin + int(bad[0])
             count += len(bad)
         if not count:
             continue
-        u = int(np.searchsorted(csr.row_ptr, at, side="right")) - 1
-        v = int(csr.col_idx[at])
+        u = int(np.searchsorted(csr.row_ptr, entry, side="right")) - 1
+        v = int(csr.col_idx[entry])
         ids = matrix.labels()
         line = matrix.line_of(u, v)
         place = matrix.source.text + (f":{line}" if line else "")
         more = f" ({count:,} edges in all)" if count > 1 else ""
         raise InputError(
-            f"the weight of the edge {called(ids, u)} -> {called(ids, v)} is {what}: {csr.values[at]:g}{more}",
+            f"the weight of the edge {called(ids, u)} -> {called(ids, v)} is {what}: {csr.values[entry]:g}{more}",
             place=place,
             remedy=remedy,
         )
@@ -152,9 +152,9 @@ def _down_the_tree(
     while len(frontier):
         depth += 1
         first = starts[frontier]
-        at = by_parent[ranges(first, starts[frontier + 1] - first)]
-        frontier = child[at]
-        length[frontier] = length[parent[at]] + step[at]
+        edge = by_parent[ranges(first, starts[frontier + 1] - first)]
+        frontier = child[edge]
+        length[frontier] = length[parent[edge]] + step[edge]
         edges[frontier] = depth
     return length, edges
 
@@ -190,13 +190,13 @@ def _exact_lengths(
     real, before = shortest_paths(csr, wide, source, limit)
     if dtype == np.int32:
         exact = np.full(csr.rows, _INT32_MOST, np.int32)
-        found = np.isfinite(real)
-        if found.any() and real[found].max() >= _INT32_MOST:
+        finite = np.isfinite(real)
+        if finite.any() and real[finite].max() >= _INT32_MOST:
             raise InputError(
-                f"a shortest path from vertex {source} is {real[found].max():,.0f} long, beyond int32",
+                f"a shortest path from vertex {source} is {real[finite].max():,.0f} long, beyond int32",
                 remedy="take --dtype float32",
             )
-        exact[found] = real[found].astype(np.int32)
+        exact[finite] = real[finite].astype(np.int32)
         return exact, real, np.zeros(csr.rows, np.int32)
     reached = np.isfinite(real)
     if real[reached].max() < _WHOLE_FLOATS and bool((wide == np.floor(wide)).all()):
@@ -214,8 +214,8 @@ def _exact_lengths(
         while len(frontier):
             starts = csr.row_ptr[frontier]
             lengths = csr.row_ptr[frontier + 1] - starts
-            at = ranges(starts, lengths)
-            frontier = np.unique(_lower(exact, csr.col_idx[at], np.repeat(exact[frontier], lengths) + weight[at]))
+            edge = ranges(starts, lengths)
+            frontier = np.unique(_lower(exact, csr.col_idx[edge], np.repeat(exact[frontier], lengths) + weight[edge]))
     return exact, real, edges
 
 
@@ -279,7 +279,7 @@ def predecessors(csr: CSR, weights: npt.NDArray[Any], source: int, length: npt.N
     weights : of the type of `length`, as it was made.
     """
     none = np.iinfo(np.int32).max
-    found = np.full(csr.rows, none, np.int32)
+    before = np.full(csr.rows, none, np.int32)
     reached = length != unreached(length.dtype) if length.dtype != np.float64 else np.isfinite(length)
     level: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]] = []
     for block in row_blocks(csr, _EDGES_AT_ONCE):
@@ -290,23 +290,23 @@ def predecessors(csr: CSR, weights: npt.NDArray[Any], source: int, length: npt.N
         tight = np.flatnonzero(reached[row] & reached[block.cols] & (there == length[block.cols]))
         u, v = row[tight], block.cols[tight]
         shorter = length[u] < length[v]
-        np.minimum.at(found, v[shorter], u[shorter].astype(np.int32))
+        np.minimum.at(before, v[shorter], u[shorter].astype(np.int32))
         same = ~shorter & (u != v)
         level.append((u[same].astype(np.int64), v[same]))
-    found[source] = source
+    before[source] = source
     tail, head = (np.concatenate(each) for each in zip(*level, strict=True)) if level else ((), ())
     if len(tail):
         starts = np.searchsorted(tail, np.arange(csr.rows + 1))  # tails rise
-        frontier = np.flatnonzero(found != none)
+        frontier = np.flatnonzero(before != none)
         while len(frontier):
             count = starts[frontier + 1] - starts[frontier]
-            at = ranges(starts[frontier], count)
-            u, v = np.repeat(frontier, count), head[at]
-            new = found[v] == none
-            np.minimum.at(found, v[new], u[new].astype(np.int32))
+            edge = ranges(starts[frontier], count)
+            u, v = np.repeat(frontier, count), head[edge]
+            new = before[v] == none
+            np.minimum.at(before, v[new], u[new].astype(np.int32))
             frontier = np.unique(v[new]).astype(np.int64)
-    found[found == none] = -1
-    return found
+    before[before == none] = -1
+    return before
 
 
 def check_predecessors(
@@ -336,10 +336,10 @@ def check_predecessors(
         v = int(bad[0])
         return CheckResult(False, f"no edge {int(before[v]):,} -> {v:,} is as long as the lengths say")
     # Every path halved again and again: after log2 n steps all are at the source, or go round in a circle.
-    at: npt.NDArray[np.int64] = np.where(reached, before, source).astype(np.int64)
+    ancestor: npt.NDArray[np.int64] = np.where(reached, before, source).astype(np.int64)
     for _ in range(max(1, n.bit_length())):
-        at = at[at]
-    if len(bad := np.flatnonzero(at != source)):
+        ancestor = ancestor[ancestor]
+    if len(bad := np.flatnonzero(ancestor != source)):
         return CheckResult(False, f"the predecessors of vertex {int(bad[0]):,} do not lead to the source")
     return CheckResult(True)
 
@@ -399,7 +399,7 @@ class SSSP(SourceProblem):
         csr = matrix.csr
         kind = np.dtype(dtype)
         try:
-            found = first_answers(
+            answers = first_answers(
                 csr,
                 inputs["sources"],
                 lambda source: exact_lengths(csr, source, kind, self.cutoff),
@@ -410,7 +410,7 @@ class SSSP(SourceProblem):
             error.cause = with_labels(error.cause, matrix.labels())
             raise
         none = [np.empty((0, csr.rows), each) for each in (kind, np.float64, np.int32)]
-        exact, real, edges = (np.stack(each) for each in zip(*found, strict=True)) if found else none
+        exact, real, edges = (np.stack(each) for each in zip(*answers, strict=True)) if answers else none
         return {"exact": exact, "real": real, "edges": edges, "proper_degree": proper_degrees(csr)}
 
     def check(
@@ -483,7 +483,7 @@ class SSSP(SourceProblem):
         reached = np.flatnonzero(output != unreached(output.dtype))
         far = int(reached[np.argmax(output[reached])])
         told = {"farthest": called(ids, far), "farthest_number": far, "length": output[far].item(), **facts}
-        said = [
+        sentences = [
             f"from {called(ids, inputs['sources'][0])} to {len(reached):,} of {csr.rows:,} vertices; "
             f"the farthest is {told['farthest']} at {_word(output[far])}"
             + (f"; no path longer than {self.cutoff:g} is followed" if self.cutoff >= 0 else "")
@@ -498,8 +498,8 @@ class SSSP(SourceProblem):
                 arcs = int((csr.row_ptr[reached + 1] - csr.row_ptr[reached]).sum())
                 share = facts["relaxed"] / max(arcs, 1)
                 line += f"; {facts['relaxed']:,} edges relaxed, {share:.2f} times those it reaches"
-            said.append(line)
-        return {**told, "said": said}
+            sentences.append(line)
+        return {**told, "said": sentences}
 
 
 register(SSSP())

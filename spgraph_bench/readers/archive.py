@@ -134,9 +134,9 @@ def _from_zip(data: Input, suffixes: set[str]) -> tuple[_Member, bytes]:
         return _taken(data, files, suffixes)
 
 
-def _members(data: Input, found: Iterable[_Info]) -> list[_Info]:
+def _members(data: Input, infos: Iterable[_Info]) -> list[_Info]:
     """All members; InputError where there are more than any archive of one matrix has."""
-    members = list(itertools.islice(found, _MOST_MEMBERS + 1))
+    members = list(itertools.islice(infos, _MOST_MEMBERS + 1))
     if len(members) > _MOST_MEMBERS:
         raise data.error(
             f"the archive has more than {_MOST_MEMBERS:,} members", remedy="unpack it and name the file that you want"

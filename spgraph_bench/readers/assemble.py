@@ -221,8 +221,8 @@ class _Digest:
     def _run(self) -> None:
         while self._arrays:
             array, kind = self._arrays.pop(0)
-            for at in range(0, len(array), _CHUNK):
-                self._hash.update(np.ascontiguousarray(array[at : at + _CHUNK], kind).data)
+            for begin in range(0, len(array), _CHUNK):
+                self._hash.update(np.ascontiguousarray(array[begin : begin + _CHUNK], kind).data)
 
     def finish(self) -> None:
         """Wait until the arrays are no longer needed."""
@@ -249,9 +249,9 @@ def random_values(count: int, seed: int) -> npt.NDArray[np.float64]:
     """float64 ``[count]``, uniform in [0, 1): the top 53 bits of PCG64's raw output, stable across numpys."""
     out = np.empty(count)
     bits = np.random.PCG64(seed)
-    for at in range(0, count, _CHUNK):
-        raw = bits.random_raw(min(_CHUNK, count - at))
-        np.multiply(raw >> np.uint64(11), 2.0**-53, out=out[at : at + len(raw)])
+    for begin in range(0, count, _CHUNK):
+        raw = bits.random_raw(min(_CHUNK, count - begin))
+        np.multiply(raw >> np.uint64(11), 2.0**-53, out=out[begin : begin + len(raw)])
     return out
 
 
@@ -301,11 +301,11 @@ def _check_range(raw: RawEntries, index: Ints, count: int, what: str, source: So
         return
     entry = int(np.flatnonzero((index < 0) | (index >= count))[0])
     base = raw.base or 0
-    found = int(index[entry]) + base
-    if found < base:
-        cause, remedy = f"{what} index {found} (indices start at {base})", f"number {what}s from {base}"
+    index_read = int(index[entry]) + base
+    if index_read < base:
+        cause, remedy = f"{what} index {index_read} (indices start at {base})", f"number {what}s from {base}"
     else:
-        cause = f"{what} {found} is beyond the declared {count} {what}s"
+        cause = f"{what} {index_read} is beyond the declared {count} {what}s"
         remedy = "correct the index or the size line"
     raise InputError(cause, remedy=remedy, place=_place(source, raw.line_of(entry)))
 
@@ -381,8 +381,8 @@ class _Order(NamedTuple):
 
 def _order(row: Ints, col: Ints) -> _Order:
     by_row = by_col = row_major = col_major = distinct = True
-    for at in range(0, len(row) - 1, _SMALL_CHUNK):
-        r, c = row[at : at + _SMALL_CHUNK + 1], col[at : at + _SMALL_CHUNK + 1]
+    for begin in range(0, len(row) - 1, _SMALL_CHUNK):
+        r, c = row[begin : begin + _SMALL_CHUNK + 1], col[begin : begin + _SMALL_CHUNK + 1]
         row_falls, col_falls = r[1:] < r[:-1], c[1:] < c[:-1]
         by_row = by_row and not row_falls.any()
         by_col = by_col and not col_falls.any()
@@ -402,8 +402,8 @@ def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, o
         ptr = np.zeros(rows + 1, np.int64)
         ptr[row[ends - 1] + 1] = ends
         np.maximum.accumulate(ptr, out=ptr)  # empty rows end where the one before does
-        kept = None if values is None else np.ascontiguousarray(values)
-        return _Rows(ptr, np.ascontiguousarray(col, np.int32), kept)
+        contiguous = None if values is None else np.ascontiguousarray(values)
+        return _Rows(ptr, np.ascontiguousarray(col, np.int32), contiguous)
     by_col = order.by_col
     if not by_col and (passed := compiled.by_row(cols, col, row, values)) is not None:
         ptr, row, values = passed  # a second pass takes no longer than sorting the rows, and is stable
@@ -418,13 +418,13 @@ def _sorted(rows: int, cols: int, row: Ints, col: Ints, values: Values | None, o
         return out
     mixed = np.zeros(rows, np.bool_)
     mixed[out.row_of(np.flatnonzero(same))] = True
-    at = np.flatnonzero(mixed[row])
-    if len(at) < len(row) // 4:
+    entry = np.flatnonzero(mixed[row])
+    if len(entry) < len(row) // 4:
         assert out.values is not None
-        at = at[np.lexsort((col[at], row[at]))]  # stable
-        out.values[np.repeat(mixed, np.diff(out.ptr))] = values[at]
+        entry = entry[np.lexsort((col[entry], row[entry]))]  # stable
+        out.values[np.repeat(mixed, np.diff(out.ptr))] = values[entry]
         return out
-    del out, csr, same, at
+    del out, csr, same, entry
     return _from_scipy(_as_scipy(_by_row(cols, rows, col, row, values), rows).T.tocsr(), True)
 
 
@@ -489,7 +489,7 @@ class _Joining:
     """Entries at the same place of a sorted matrix, and what becomes of them.
 
     In a symmetric matrix (`upper` tells which entries come from above the diagonal) an entry and its mirror
-    are no duplicates: duplicates are joined on either side, then both sides must agree.
+    are not duplicates: duplicates are joined on either side, then both sides must agree.
     """
 
     def __init__(
@@ -510,8 +510,8 @@ class _Joining:
         if upper is None or not self.two_sided:
             return
         # The entries of all places that occur more than once: by place, then side, then as in the file.
-        at = np.flatnonzero(same)
-        keys = np.unique(rows.row_of(at) * raw.cols + rows.col[at])
+        position = np.flatnonzero(same)
+        keys = np.unique(rows.row_of(position) * raw.cols + rows.col[position])
         entries, places = [], []
         for start in range(0, len(row), _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -548,8 +548,8 @@ class _Joining:
             return out
         if self.two_sided:
             ends = np.append(self.begin[1:], len(self.entry))
-            at = int(self.begin[np.argmax(ends - self.begin > 1)])
-            before, entry = (int(e) for e in self.entry[at : at + 2])
+            position = int(self.begin[np.argmax(ends - self.begin > 1)])
+            before, entry = (int(e) for e in self.entry[position : position + 2])
         else:
             first = np.flatnonzero(self.same)[:1]
             i, j = int(self.rows.row_of(first)[0]), int(self.rows.col[first[0]])
@@ -572,18 +572,18 @@ class _Joining:
         `resolve`: where the two sides contradict each other, the policy (but not a sum) chooses. InputError
         where it may not.
         """
-        out, at = self.rows.keep(~self.same), np.flatnonzero(self.same)
+        out, position = self.rows.keep(~self.same), np.flatnonzero(self.same)
         if out.values is None or self.rows.values is None or how == "merge":
             return out
         if self.two_sided:
-            first = at[np.append(True, np.diff(at) > 1)] - 1
-            out.values[first - np.searchsorted(at, first)] = self._agreed(how, resolve, source)
+            first = position[np.append(True, np.diff(position) > 1)] - 1
+            out.values[first - np.searchsorted(position, first)] = self._agreed(how, resolve, source)
             return out
-        kept, more = at - np.arange(1, len(at) + 1), self.rows.values[at]
+        target, more = position - np.arange(1, len(position) + 1), self.rows.values[position]
         if how == "last":
-            out.values[kept] = more  # of several for one place, numpy keeps the last
+            out.values[target] = more  # of several for one place, numpy keeps the last
         elif how != "first" and how != "error":
-            _REDUCE[how].at(out.values, kept, more)
+            _REDUCE[how].at(out.values, target, more)
         return out
 
     def _agreed(self, how: str, resolve: bool, source: Source) -> Values:
@@ -632,8 +632,8 @@ def _stored_zeros(row: Ints, col: Ints, values: Values | None) -> int:
     """Stored zeros of a triangle, counted as entries of the whole matrix."""
     if values is None:
         return 0
-    at = np.flatnonzero(values == 0)
-    return len(at) + int(np.count_nonzero(row[at] != col[at]))
+    entry = np.flatnonzero(values == 0)
+    return len(entry) + int(np.count_nonzero(row[entry] != col[entry]))
 
 
 def _zeros(rows: _Rows, triangle: bool, drop: bool, policies: Policies) -> tuple[_Rows, Policies]:
@@ -641,12 +641,12 @@ def _zeros(rows: _Rows, triangle: bool, drop: bool, policies: Policies) -> tuple
     if rows.values is None:
         return rows, policies
     zero = rows.values == 0
-    at = np.flatnonzero(zero)
-    if not len(at):
+    entry = np.flatnonzero(zero)
+    if not len(entry):
         return rows, policies
-    count = len(at)
+    count = len(entry)
     if triangle:
-        count += int(np.count_nonzero(rows.row_of(at) != rows.col[at]))
+        count += int(np.count_nonzero(rows.row_of(entry) != rows.col[entry]))
     if drop:
         return rows.keep(~zero), replace(policies, zeros_dropped=count)
     return rows, replace(policies, explicit_zeros=count)
@@ -727,15 +727,15 @@ def _symmetrized(rows: _Rows, findings: list[Finding]) -> _Rows:
         keys = np.concatenate([r.keys(begin, end, size) for r in (rows, back)])
         order = np.argsort(keys, kind="stable")  # merges two runs; an own entry comes before its mirror
         keys = keys[order]
-        kept = np.append(np.ones(min(1, len(keys)), np.bool_), keys[1:] != keys[:-1])
-        to = slice(filled, filled := filled + int(np.count_nonzero(kept)))
-        out.col[to] = np.concatenate([rows.col[own], back.col[other]])[order[kept]]
-        out.ptr[begin + 1 : end + 1] = to.start + np.searchsorted(keys[kept], np.arange(1, end - begin + 1) * size)
+        fresh = np.append(np.ones(min(1, len(keys)), np.bool_), keys[1:] != keys[:-1])
+        to = slice(filled, filled := filled + int(np.count_nonzero(fresh)))
+        out.col[to] = np.concatenate([rows.col[own], back.col[other]])[order[fresh]]
+        out.ptr[begin + 1 : end + 1] = to.start + np.searchsorted(keys[fresh], np.arange(1, end - begin + 1) * size)
         if rows.values is not None and back.values is not None and out.values is not None:
             values = np.concatenate([rows.values[own], back.values[other]])[order]
-            out.values[to] = values[kept]
-            at = np.flatnonzero(~kept)
-            own_values, mirrored = values[at - 1], values[at]
+            out.values[to] = values[fresh]
+            position = np.flatnonzero(~fresh)
+            own_values, mirrored = values[position - 1], values[position]
             differ += int(np.count_nonzero((own_values != mirrored) & ~(np.isnan(own_values) & np.isnan(mirrored))))
         begin = end
     if differ:

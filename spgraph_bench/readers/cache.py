@@ -82,16 +82,16 @@ def load(entry: str, name: str, source: Source) -> Matrix | None:
     if not trusted(path):
         return None
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            about = json.loads(bytes(kept["about"]))
+        with np.load(path, allow_pickle=False) as arrays:
+            about = json.loads(bytes(arrays["about"]))
             csr = CSR(
                 about["rows"],
                 about["cols"],
-                kept["row_ptr"],
-                kept["col_idx"],
-                kept["values"] if about["weighted"] else None,
+                arrays["row_ptr"],
+                arrays["col_idx"],
+                arrays["values"] if about["weighted"] else None,
             )
-            original_ids = kept["original_ids"] if "original_ids" in kept.files else None
+            original_ids = arrays["original_ids"] if "original_ids" in arrays.files else None
         if csr.sha256() != about["csr"]:
             return None
         matrix = Matrix(

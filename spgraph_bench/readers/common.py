@@ -200,7 +200,7 @@ def readers() -> dict[str, Reader]:
 def line_number(data: bytes | mmap.mmap, offset: int) -> int:
     """The 1-based number of the line that holds byte `offset`."""
     step = 1 << 24
-    return 1 + sum(data[at : min(at + step, offset)].count(b"\n") for at in range(0, offset, step))
+    return 1 + sum(data[begin : min(begin + step, offset)].count(b"\n") for begin in range(0, offset, step))
 
 
 def is_archive(head: bytes) -> bool:

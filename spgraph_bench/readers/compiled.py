@@ -66,12 +66,12 @@ def library() -> ctypes.CDLL | None:
 
         identity = compiler_identity(shlex.join(compiler))
         parts = (source_digest(_SOURCE), *flags, identity, platform.machine())
-        found = ctypes.CDLL(str(build(Request(parts, make, ".so", _SOURCE.name))))
+        loaded = ctypes.CDLL(str(build(Request(parts, make, ".so", _SOURCE.name))))
     except (SpgraphError, OSError):
         return None
     pointer, count = ctypes.c_void_p, ctypes.c_int64
-    found.spg_lines.argtypes, found.spg_lines.restype = [pointer, count], count
-    found.spg_entries.argtypes = [
+    loaded.spg_lines.argtypes, loaded.spg_lines.restype = [pointer, count], count
+    loaded.spg_entries.argtypes = [
         pointer,
         count,
         count,
@@ -83,15 +83,15 @@ def library() -> ctypes.CDLL | None:
         pointer,
         ctypes.c_char,
     ]
-    found.spg_entries.restype = ctypes.c_int
+    loaded.spg_entries.restype = ctypes.c_int
     integer = ctypes.c_int
-    found.spg_count.argtypes = [pointer, pointer, count, integer, pointer]
-    found.spg_move.argtypes = [pointer, pointer, pointer, count, integer, integer, pointer, pointer, pointer]
-    found.spg_count.restype = found.spg_move.restype = None
-    found.spg_guard.argtypes, found.spg_guard.restype = [pointer, count], integer
-    found.spg_cut.argtypes, found.spg_cut.restype = [integer], integer
-    found.spg_unguard.argtypes, found.spg_unguard.restype = [integer], None
-    return found
+    loaded.spg_count.argtypes = [pointer, pointer, count, integer, pointer]
+    loaded.spg_move.argtypes = [pointer, pointer, pointer, count, integer, integer, pointer, pointer, pointer]
+    loaded.spg_count.restype = loaded.spg_move.restype = None
+    loaded.spg_guard.argtypes, loaded.spg_guard.restype = [pointer, count], integer
+    loaded.spg_cut.argtypes, loaded.spg_cut.restype = [integer], integer
+    loaded.spg_unguard.argtypes, loaded.spg_unguard.restype = [integer], None
+    return loaded
 
 
 _guards: weakref.WeakKeyDictionary[mmap, int] = weakref.WeakKeyDictionary()
@@ -103,22 +103,22 @@ def guard(mapped: mmap) -> bool:
     Without this such a read ends the process by SIGBUS. False where it cannot be done: the file must not be
     mapped then. `was_cut` tells afterwards.
     """
-    found = library()
-    if found is None:
+    compiled = library()
+    if compiled is None:
         return False
     view = np.frombuffer(mapped, np.uint8)
-    number = int(found.spg_guard(_at(view), len(view)))
+    number = int(compiled.spg_guard(_address(view), len(view)))
     if number < 0:
         return False
     _guards[mapped] = number
-    weakref.finalize(mapped, found.spg_unguard, number)
+    weakref.finalize(mapped, compiled.spg_unguard, number)
     return True
 
 
 def was_cut(mapped: mmap) -> bool:
     """Whether the file behind `mapped` is shorter than when it was mapped, or was for a moment."""
-    found = library()
-    cut = found is not None and mapped in _guards and bool(found.spg_cut(_guards[mapped]))
+    compiled = library()
+    cut = compiled is not None and mapped in _guards and bool(compiled.spg_cut(_guards[mapped]))
     return cut or mapped.size() < len(mapped)
 
 
@@ -163,9 +163,9 @@ def read_entries(data: bytes | mmap, begin: int, end: int, head: Header, progres
     if size < max(least, 2 * head.tokens - 1) or head.layout == "array" or head.field not in _DTYPES:
         return None
     last = data.rfind(b"\n", begin, end) + 1 or begin
-    if end - last > _MAX_LINE or (found := library()) is None:
+    if end - last > _MAX_LINE or (compiled := library()) is None:
         return None
-    work = _Work(found, data, begin, last, head, progress)
+    work = _Work(compiled, data, begin, last, head, progress)
     threads = min(_most_threads(), 1 + size // _PIECE)
     _together(work.run, threads)
     line = np.frombuffer(data[last:end] + b"\n", np.uint8)
@@ -178,11 +178,11 @@ class _Work:
     """The lines of a text, which threads take piece by piece."""
 
     def __init__(
-        self, found: ctypes.CDLL, data: bytes | mmap, begin: int, end: int, head: Header, progress: Progress
+        self, library: ctypes.CDLL, data: bytes | mmap, begin: int, end: int, head: Header, progress: Progress
     ) -> None:
-        self.library, self.data, self.head, self.progress = found, data, head, progress
+        self.library, self.data, self.head, self.progress = library, data, head, progress
         self.text = np.frombuffer(data, np.uint8)
-        self.begin, self.at, self.end = begin, begin, end
+        self.begin, self.offset, self.end = begin, begin, end
         self.row, self.col = np.empty(head.count, np.int32), np.empty(head.count, np.int32)
         dtype = _DTYPES[head.field]
         self.values: npt.NDArray[Any] | None = None if dtype is None else np.empty(head.count, dtype)
@@ -205,31 +205,31 @@ class _Work:
     def take(self) -> tuple[int, int, int, int] | None:
         """The next piece: its first byte and its bytes, its first entry and its entries."""
         with self.lock:
-            if not self.sound or self.at == self.end:
+            if not self.sound or self.offset == self.end:
                 return None
-            at, first = self.at, self.entries
-            self.at = self.data.find(b"\n", min(at + _PIECE, self.end) - 1, self.end) + 1
-            count = self.library.spg_lines(_at(self.text, at), self.at - at)
+            begin, first = self.offset, self.entries
+            self.offset = self.data.find(b"\n", min(begin + _PIECE, self.end) - 1, self.end) + 1
+            count = self.library.spg_lines(_address(self.text, begin), self.offset - begin)
             self.entries += count
             if self.entries < self.head.count:  # the last one is not among them
-                return at, self.at - at, first, count
+                return begin, self.offset - begin, first, count
             self.sound = False
             return None
 
-    def parse(self, text: npt.NDArray[np.uint8], at: int, size: int, first: int, count: int) -> bool:
+    def parse(self, text: npt.NDArray[np.uint8], begin: int, size: int, first: int, count: int) -> bool:
         """Parse ``text[at : at + size]`` into `count` entries from `first` on; whether they are sound."""
         values = self.values
         return bool(
             self.library.spg_entries(
-                _at(text, at),
+                _address(text, begin),
                 size,
                 count,
                 self.head.rows,
                 self.head.cols,
                 self.head.base,
-                _at(self.row, first),
-                _at(self.col, first),
-                None if values is None else _at(values, first),
+                _address(self.row, first),
+                _address(self.col, first),
+                None if values is None else _address(values, first),
                 self.head.field[:1].encode(),
             )
         )
@@ -254,7 +254,7 @@ def by_row(
     plain = all(a.dtype == np.int32 and a.flags.c_contiguous for a in (row, col)) and (
         values is None or (values.dtype == np.float64 and values.flags.c_contiguous)
     )
-    if not plain or not WORTH_ENTRIES <= entries < 2**30 or (found := library()) is None:
+    if not plain or not WORTH_ENTRIES <= entries < 2**30 or (compiled := library()) is None:
         return None
     # Each thread counts its part of the entries, and so knows where they go among those of the others.
     threads = max(1, min(_most_threads(), 2 * entries // max(1, rows)))
@@ -267,16 +267,16 @@ def by_row(
         for k in range(thread, len(parts), threads):
             a, b, mirrored = parts[k]
             keys = (col, row) if mirrored else (row, col)
-            found.spg_count(*(_at(x, a) for x in keys), b - a, mirrored, _at(next_of[k]))
+            compiled.spg_count(*(_address(x, a) for x in keys), b - a, mirrored, _address(next_of[k]))
 
     _together(count, threads)
     ptr = np.zeros(rows + 1, np.int64)
     for counts in next_of:
         ptr[1:] += counts
     np.cumsum(ptr, out=ptr)
-    at = ptr[:-1].astype(np.int32)
+    next_place = ptr[:-1].astype(np.int32)
     for counts in next_of:
-        at, counts[:] = at + counts, at
+        next_place, counts[:] = next_place + counts, next_place
     total = int(ptr[-1])
     to_col = np.empty(total, np.int32)
     to_values = None if values is None else np.empty(total, np.float64)
@@ -285,14 +285,16 @@ def by_row(
         for k in range(thread, len(parts), threads):
             a, b, mirrored = parts[k]
             keys = (col, row) if mirrored else (row, col)
-            given = None if values is None else _at(values, a)
-            to = (_at(to_col), None if to_values is None else _at(to_values))
+            given = None if values is None else _address(values, a)
+            to = (_address(to_col), None if to_values is None else _address(to_values))
             negate = mirrored and mirror < 0
-            found.spg_move(*(_at(x, a) for x in keys), given, b - a, mirrored, negate, _at(next_of[k]), *to)
+            compiled.spg_move(
+                *(_address(x, a) for x in keys), given, b - a, mirrored, negate, _address(next_of[k]), *to
+            )
 
     _together(move, threads)
     return ptr, to_col, to_values
 
 
-def _at(array: npt.NDArray[Any], first: int = 0) -> int:
+def _address(array: npt.NDArray[Any], first: int = 0) -> int:
     return array.ctypes.data + first * array.itemsize

@@ -39,7 +39,7 @@ _EDGES = (b"edge", b"edges", b"col")
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a line of an arc or edge looks."""
+    """The form of a line of a directed or undirected edge."""
 
     letter: bytes
     word: str
@@ -54,15 +54,15 @@ _ARCS = _Kind(b"a", "arc", 4, b"c")
 
 def _problem_line(content: Text) -> tuple[int, int, list[bytes]]:
     """Number, following byte and fields of the first line that is neither empty nor a comment."""
-    at, number, stop = 0, 0, len(content)
-    while at < stop:
-        end = content.find(b"\n", at)
+    offset, number, stop = 0, 0, len(content)
+    while offset < stop:
+        end = content.find(b"\n", offset)
         end = stop if end < 0 else end
         number += 1
-        fields = content[at:end].split()
-        at = end + 1
+        fields = content[offset:end].split()
+        offset = end + 1
         if fields and not fields[0].startswith(b"c"):
-            return number, min(at, stop), fields
+            return number, min(offset, stop), fields
     return number, stop, []
 
 
@@ -78,7 +78,7 @@ def sniff(head: bytes, name: str) -> int:
 
 @reader("dimacs", title="DIMACS graph (shortest paths, colouring, cliques)", suffixes=_SUFFIXES, sniff=sniff)
 def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
-    """Arcs or edges as stored. There must be as many as promised, with ids in 1..N."""
+    """Directed or undirected edges as stored. There must be as many as promised, with ids in 1..N."""
     data = with_line_feeds(data)
     if options.base == 0:
         raise data.error("DIMACS graphs are 1-based by definition", remedy="omit --base 0")
@@ -87,7 +87,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     kind = _ARCS if fields[1] == b"sp" else _first_edge(data, begin)
     most = promised if kind is _ARCS else 2 * promised
     parts: list[tuple[Ids, Ids, npt.NDArray[np.float64] | None]] = []
-    places: list[tuple[int, int, int]] = []  # first arc, first and last byte of each block
+    places: list[tuple[int, int, int]] = []  # first edge, first and last byte of each block
     arcs, end = 0, len(data.data)
     for a, b in blocks(data.data, begin, end):
         progress(f"reading {kind.word}s", (a - begin) / (end - begin))
@@ -159,9 +159,9 @@ def _sizes(data: Input, line: int, fields: list[bytes]) -> tuple[int, int]:
         )
     sizes = [parse_integer(f) for f in fields[2:]]
     if fields[:1] != [b"p"] or len(sizes) != 2 or any(s is None or s < 0 for s in sizes):
-        found = shorten(b" ".join(fields)) if fields else "nothing"
+        text = shorten(b" ".join(fields)) if fields else "nothing"
         raise data.error(
-            f"expected 'p sp VERTICES ARCS' or 'p edge VERTICES EDGES', found {found}",
+            f"expected 'p sp VERTICES ARCS' or 'p edge VERTICES EDGES', found {text}",
             line=line,
             remedy="write that line; if each line is an edge: --input-format edge-list",
         )
@@ -177,19 +177,19 @@ def _sizes(data: Input, line: int, fields: list[bytes]) -> tuple[int, int]:
 
 def _first_edge(data: Input, begin: int) -> _Kind:
     """What edges look like: as the first of them."""
-    at, size = begin, len(data.data)
-    while at < size:
-        end = data.data.find(b"\n", at)
+    offset, size = begin, len(data.data)
+    while offset < size:
+        end = data.data.find(b"\n", offset)
         end = size if end < 0 else end
-        fields = data.data[at:end].split()
+        fields = data.data[offset:end].split()
         if fields[:1] == [b"e"]:
             return _Kind(b"e", "edge", 4 if len(fields) == 4 else 3, b"cndvx")
-        at = end + 1
+        offset = end + 1
     return _Kind(b"e", "edge", 3, b"cndvx")
 
 
 def _arc_lines(block: Block, vertices: int, how: _Kind) -> Ints:
-    """The first token of each arc line of `block`; comments are skipped, anything else is an InputError."""
+    """The first token of each edge line of `block`; comments are skipped, anything else is an InputError."""
     first: Ints
     width = how.width
     if block.is_table(width):
@@ -206,18 +206,18 @@ def _arc_lines(block: Block, vertices: int, how: _Kind) -> Ints:
     if not wrong.any():
         return first
     line = int(np.argmax(wrong))
-    at, count = int(first[line]), int(counts[line])
+    token, count = int(first[line]), int(counts[line])
     _arcs(block, first[:line], vertices, how)  # an error further up comes first
     form = f"{how.letter.decode()} U V" + (" WEIGHT" if width == 4 else "")
-    if block.token(at) == how.letter:
+    if block.token(token) == how.letter:
         numbers = "three numbers" if width == 4 else "two numbers"
-        raise block.error(at, f"an {how.word} has {numbers} ({form}), this one has {count - 1}", "correct the line")
-    what = f"a line that begins with {shorten(block.token(at))}"
-    raise block.error(at, f"{what} among the {how.word}s ({form})", "correct or delete the line")
+        raise block.error(token, f"an {how.word} has {numbers} ({form}), this one has {count - 1}", "correct the line")
+    what = f"a line that begins with {shorten(block.token(token))}"
+    raise block.error(token, f"{what} among the {how.word}s ({form})", "correct or delete the line")
 
 
 def _arcs(block: Block, first: Ints, vertices: int, how: _Kind) -> tuple[Ids, Ids, npt.NDArray[np.float64] | None]:
-    """0-based ends and weights of the arcs whose lines begin at the tokens `first`."""
+    """0-based ends and weights of the edges whose lines begin at the tokens `first`."""
     (u, good_u), (v, good_v) = block.integers(first + 1), block.integers(first + 2)
     w, good_w = block.numbers(first + 3) if how.width == 4 else (None, np.ones(len(first), bool))
     good_u &= (u >= 1) & (u <= vertices)

@@ -103,30 +103,30 @@ class Head:
         """Take what comment `text` (line `number`, from 1) says about the graph."""
         if number == 1 and _has_banner(text):
             self.banner, self.directed = True, False if text.lower().endswith(b" symmetric") else None
-        elif found := _KONECT.match(text):
-            kind, weights = found[1].decode().lower(), found[2].decode().lower()
+        elif match := _KONECT.match(text):
+            kind, weights = match[1].decode().lower(), match[2].decode().lower()
             self.directed = kind in ("asym", "directed")
             if not kind.endswith("directed"):
                 self.konect = (kind, weights)
-        elif self.konect and self.edges is None and (found := _KONECT_SIZES.fullmatch(text)):
-            self.edges = (int(found[1]), number)
-            self.sides = (int(found[2] or 0), int(found[3] or found[2] or 0))
-        elif found := _SNAP.match(text):
-            self.directed = found[1].lower() == b"directed"
+        elif self.konect and self.edges is None and (match := _KONECT_SIZES.fullmatch(text)):
+            self.edges = (int(match[1]), number)
+            self.sides = (int(match[2] or 0), int(match[3] or match[2] or 0))
+        elif match := _SNAP.match(text):
+            self.directed = match[1].lower() == b"directed"
         else:
-            if found := _SNAP_EDGES.match(text):
-                self.edges = (int(found[1]), number)
-            if found := _SNAP_NODES.match(text):
-                self.nodes = (int(found[1]), number)
+            if match := _SNAP_EDGES.match(text):
+                self.edges = (int(match[1]), number)
+            if match := _SNAP_NODES.match(text):
+                self.nodes = (int(match[1]), number)
 
 
 def scan_head(content: Text, stop: int, wanted: int = 3) -> Head:
     """The header comments and the first `wanted` data lines of ``content[:stop]``."""
-    head, at, number = Head(), 0, 0
-    while at < stop and len(head.lines) < wanted:
-        end = content.find(b"\n", at, stop)
+    head, offset, number = Head(), 0, 0
+    while offset < stop and len(head.lines) < wanted:
+        end = content.find(b"\n", offset, stop)
         end = stop if end < 0 else end
-        text, number = content[at:end].strip(), number + 1
+        text, number = content[offset:end].strip(), number + 1
         if text.startswith(_COMMENT):
             if not head.lines:
                 head.comment(text[:1000], number)
@@ -136,8 +136,8 @@ def scan_head(content: Text, stop: int, wanted: int = 3) -> Head:
                 if token.startswith(_COMMENT):
                     del fields[i:]
                     break
-            head.lines.append(DataLine(number, at, fields))
-        at = end + 1
+            head.lines.append(DataLine(number, offset, fields))
+        offset = end + 1
     return head
 
 
@@ -153,12 +153,12 @@ def sniff(head: bytes, name: str) -> int:
     whole = head if len(head) < 65536 else head[: head.rfind(b"\n") + 1]
     whole = whole if b"\n" in whole else whole.replace(b"\r", b"\n")
     whole = _DICT.sub(_dict_weight, whole)
-    found = scan_head(whole, len(whole), 6)
-    if not found.lines:  # 64 KiB of comments
-        return POSSIBLE if named or found.konect else NO
-    sure = found.konect is not None or found.directed is not None
-    edges = [line for line in found.lines[1:] or found.lines if 2 <= len(line.fields) <= 4]
-    if len(edges) < len(found.lines[1:]):
+    scanned = scan_head(whole, len(whole), 6)
+    if not scanned.lines:  # 64 KiB of comments
+        return POSSIBLE if named or scanned.konect else NO
+    sure = scanned.konect is not None or scanned.directed is not None
+    edges = [line for line in scanned.lines[1:] or scanned.lines if 2 <= len(line.fields) <= 4]
+    if len(edges) < len(scanned.lines[1:]):
         return POSSIBLE if named or sure else NO
     if edges and all(all(parse_integer(f) is not None for f in line.fields[:2]) for line in edges):
         return LIKELY + 20 if sure else LIKELY if named else POSSIBLE // 2 if name.endswith(".mtx") else POSSIBLE
@@ -347,9 +347,9 @@ def _leave_out_times(table: Table, head: Head, options: ReadOptions, titled: boo
         findings.append(Finding(text, table.line_of(0), warning=True))
 
 
-def _dict_weight(found: re.Match[bytes]) -> bytes:
+def _dict_weight(match: re.Match[bytes]) -> bytes:
     """What an attribute dictionary of networkx says of a weight."""
-    weight = _DICT_WEIGHT.search(found[1])
+    weight = _DICT_WEIGHT.search(match[1])
     return weight[1] if weight else b""
 
 
@@ -358,9 +358,9 @@ def _data_lines(data: Input, first: DataLine, end: int) -> Iterator[tuple[int, l
     number = first.number
     for line in data.data[first.offset : end].split(b"\n"):
         fields = _FIELD.findall(line)
-        for at, token in enumerate(fields):
+        for position, token in enumerate(fields):
             if token.startswith(_COMMENT):
-                del fields[at:]
+                del fields[position:]
                 break
         if fields:
             yield number, fields
@@ -515,11 +515,11 @@ def _shape(
         else:
             findings.append(Finding(f"{text}more vertices than can be indexed are not added", line, warning=True))
     if head.sides is not None:
-        said = head.sides if bipartite else (head.sides[0], head.sides[0])
-        if said[0] < rows or said[1] < cols:
-            text = f"the header promises {said[0]:,} x {said[1]:,} vertices, the ids need {rows:,} x {cols:,}"
+        sides = head.sides if bipartite else (head.sides[0], head.sides[0])
+        if sides[0] < rows or sides[1] < cols:
+            text = f"the header promises {sides[0]:,} x {sides[1]:,} vertices, the ids need {rows:,} x {cols:,}"
             findings.append(Finding(text, head.edges[1] if head.edges else None))
-        rows, cols = max(rows, said[0]), max(cols, said[1])
+        rows, cols = max(rows, sides[0]), max(cols, sides[1])
     require_rows(data, table, max(rows, cols), base)
     return rows, cols
 

@@ -247,16 +247,16 @@ def _parse(
     return u.astype(small), v.astype(small), weights
 
 
-def _ragged(block: Block, token: int, found: int, columns: int, where: str, remedy: str) -> InputError:
-    if found == 1:
+def _ragged(block: Block, token: int, width: int, columns: int, where: str, remedy: str) -> InputError:
+    if width == 1:
         return block.error(
             token,
             f"only one column ({shorten(block.token(token))}) where an edge needs two vertex ids",
             "delete the line, or turn it into a comment with '#'",
         )
-    if found > 4 >= columns:
-        return block.error(token, f"{found} columns where the lines {where} have {columns}", remedy)
-    return block.error(token, f"{found} columns where the lines {where} have {columns}", remedy)
+    if width > 4 >= columns:
+        return block.error(token, f"{width} columns where the lines {where} have {columns}", remedy)
+    return block.error(token, f"{width} columns where the lines {where} have {columns}", remedy)
 
 
 def _bad_token(block: Block, token: int, is_weight: bool, largest: int) -> InputError:

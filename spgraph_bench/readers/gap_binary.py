@@ -52,15 +52,17 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     progress("reading offsets", None)
     ptr = np.frombuffer(data.data, "<i8", vertices + 1, _HEAD).astype(np.int64)
     if ptr[0] != 0 or ptr[-1] != edges or (np.diff(ptr) < 0).any():
-        at = int(np.argmax(np.diff(ptr) < 0)) if (np.diff(ptr) < 0).any() else 0 if ptr[0] else vertices
-        raise data.error(f"offset {at} is {int(ptr[at])}: offsets rise from 0 to {edges:,}", remedy=_DAMAGED)
+        place = int(np.argmax(np.diff(ptr) < 0)) if (np.diff(ptr) < 0).any() else 0 if ptr[0] else vertices
+        raise data.error(f"offset {place} is {int(ptr[place])}: offsets rise from 0 to {edges:,}", remedy=_DAMAGED)
     progress("reading neighbours", None)
     words = np.frombuffer(data.data, "<i4", edges * (2 if weighted else 1), _HEAD + 8 * (vertices + 1))
     col: npt.NDArray[np.int32] = words[:: 2 if weighted else 1].astype(np.int32)
     wrong = (col < 0) | (col >= vertices)
     if wrong.any():
-        at = int(np.argmax(wrong))
-        raise data.error(f"neighbour {int(col[at])} (edge {at}) is not one of {vertices:,} vertices", remedy=_DAMAGED)
+        place = int(np.argmax(wrong))
+        raise data.error(
+            f"neighbour {int(col[place])} (edge {place}) is not one of {vertices:,} vertices", remedy=_DAMAGED
+        )
     values = words[1::2].astype(np.float64) if weighted else None
     row = np.repeat(np.arange(vertices, dtype=np.int32), np.diff(ptr))
     kind = "directed" if directed else "undirected, each edge listed at both ends"

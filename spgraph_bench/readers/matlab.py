@@ -108,20 +108,20 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
 
 def _chosen(data: Input, file: _Level4 | _Level5, progress: Progress) -> tuple[_Sparse, _Sparse | None, bool]:
     """The matrix, its explicit zeros or None, and whether ones may stand for a pattern."""
-    found = {variable.name: variable for variable in file.variables()}
-    problem = found.get("Problem")
+    variables = {variable.name: variable for variable in file.variables()}
+    problem = variables.get("Problem")
     if problem is not None and problem.kind == _STRUCT:
         assert isinstance(file, _Level5)
         progress("reading Problem", None)
         fields = file.fields(problem, ("A", "Zeros"))
         if "A" in fields:
             return fields["A"], fields.get("Zeros"), True
-    sparse = {name: variable for name, variable in found.items() if variable.kind == _SPARSE}
+    sparse = {name: variable for name, variable in variables.items() if variable.kind == _SPARSE}
     chosen = next(iter(sparse.values())) if len(sparse) == 1 else sparse.get("A")
     if chosen is not None:
         progress(f"reading {chosen.name}", None)
         return file.sparse(chosen), None, False
-    names = ", ".join(sorted(found)) or "none"
+    names = ", ".join(sorted(variables)) or "none"
     what = f"{len(sparse)} sparse variables, none called A" if sparse else "no sparse matrix in it"
     raise data.error(f"{what} (variables: {names[:100]})", remedy="save one: A = sparse(A); save name.mat A -v7")
 
@@ -140,34 +140,34 @@ class _Level5:
 
     # ---- elements ------------------------------------------------------------------------------------
 
-    def _word(self, view: memoryview, at: int) -> int:
-        return int.from_bytes(view[at : at + 4], "little" if self._order == "<" else "big")
+    def _word(self, view: memoryview, offset: int) -> int:
+        return int.from_bytes(view[offset : offset + 4], "little" if self._order == "<" else "big")
 
-    def _element(self, view: memoryview, at: int) -> tuple[int, memoryview, int]:
-        """Type and content of the element at byte `at` of `view`, and where the next one begins."""
-        if at + 8 > len(view):
+    def _element(self, view: memoryview, offset: int) -> tuple[int, memoryview, int]:
+        """Type and content of the element at byte `offset` of `view`, and where the next one begins."""
+        if offset + 8 > len(view):
             raise _DamageError("an element is cut off")
-        kind, size = self._word(view, at), self._word(view, at + 4)
+        kind, size = self._word(view, offset), self._word(view, offset + 4)
         if kind >> 16:  # a small one: size and type in one word, up to four bytes in the next
             kind, size = kind & 0xFFFF, kind >> 16
             if size > 4:
                 raise _DamageError("a small element of more than 4 bytes")
-            return kind, view[at + 4 : at + 4 + size], at + 8
-        end = at + 8 + size
+            return kind, view[offset + 4 : offset + 4 + size], offset + 8
+        end = offset + 8 + size
         if end > len(view):
             raise _DamageError("an element is longer than its container")
-        return kind, view[at + 8 : end], end if kind == _COMPRESSED else min(len(view), end + -size % 8)
+        return kind, view[offset + 8 : end], end if kind == _COMPRESSED else min(len(view), end + -size % 8)
 
-    def _numbers(self, view: memoryview, at: int, what: str, integer: bool) -> tuple[npt.NDArray[Any], int]:
-        """The numbers of the element at byte `at`, as it stores them, and where the next one begins."""
-        kind, content, after = self._element(view, at)
+    def _numbers(self, view: memoryview, offset: int, what: str, integer: bool) -> tuple[npt.NDArray[Any], int]:
+        """The numbers of the element at byte `offset`, as it stores them, and where the next one begins."""
+        kind, content, after = self._element(view, offset)
         dtype = np.dtype(f"{self._order}{_TYPES[kind]}") if kind in _TYPES else None
         if dtype is None or len(content) % dtype.itemsize or (integer and dtype.kind not in "iu"):
             raise _DamageError(f"{what} are not numbers of a known type")
         return np.frombuffer(content, dtype), after
 
-    def _text(self, view: memoryview, at: int, what: str) -> tuple[bytes, int]:
-        kind, content, after = self._element(view, at)
+    def _text(self, view: memoryview, offset: int, what: str) -> tuple[bytes, int]:
+        kind, content, after = self._element(view, offset)
         if kind not in (1, 2, 16):
             raise _DamageError(f"{what} is not text")
         return bytes(content), after
@@ -177,11 +177,11 @@ class _Level5:
     def variables(self) -> Iterator[_Variable]:
         """The variables, in order; not decompressed yet."""
         raw = self._data.data
-        view, at = memoryview(raw), _HEADER
-        while at < len(view):
-            if not any(view[at : at + 8]) and not any(raw[at : at + 4096]):  # padding at the end
+        view, offset = memoryview(raw), _HEADER
+        while offset < len(view):
+            if not any(view[offset : offset + 8]) and not any(raw[offset : offset + 4096]):  # padding at the end
                 return
-            kind, content, at = self._element(view, at)
+            kind, content, offset = self._element(view, offset)
             head = content
             if kind == _COMPRESSED:
                 head = memoryview(zlib.decompressobj().decompress(content, _PEEK))
@@ -203,18 +203,18 @@ class _Level5:
 
     def _head(self, content: memoryview) -> tuple[tuple[int, int], tuple[int, ...], str, int]:
         """Flags and nzmax, dimensions, name, and where the rest begins."""
-        flags, at = self._numbers(content, 0, "an array's flags", True)
+        flags, offset = self._numbers(content, 0, "an array's flags", True)
         if len(flags) != 2:
             raise _DamageError("an array's flags are not two words")
         kind = int(flags[0]) & 0xFF
         if kind == 17:  # an object of MATLAB's newer kind, which has no dimensions
-            return (kind, 0), (), "", at
-        dimensions, at = self._numbers(content, at, "dimensions", True)
+            return (kind, 0), (), "", offset
+        dimensions, offset = self._numbers(content, offset, "dimensions", True)
         if not 2 <= len(dimensions) <= 64 or int(dimensions.min()) < 0:
             raise _DamageError("an array's dimensions are not 2 or more numbers from 0 on")
-        name, at = self._text(content, at, "a name")
+        name, offset = self._text(content, offset, "a name")
         shape = tuple(int(n) for n in dimensions)
-        return (int(flags[0]), int(flags[1])), shape, name.decode("utf-8", "backslashreplace"), at
+        return (int(flags[0]), int(flags[1])), shape, name.decode("utf-8", "backslashreplace"), offset
 
     def _content(self, variable: _Variable) -> memoryview:
         """The whole content of a variable, out of its compression."""
@@ -244,31 +244,31 @@ class _Level5:
     def fields(self, variable: _Variable, names: tuple[str, ...]) -> dict[str, _Sparse]:
         """The sparse matrices among the fields `names` of the first element of a struct."""
         content = self._content(variable)
-        _, shape, _, at = self._head(content)
-        width, at = self._numbers(content, at, "the lengths of field names", True)
-        text, at = self._text(content, at, "a list of field names")
+        _, shape, _, offset = self._head(content)
+        width, offset = self._numbers(content, offset, "the lengths of field names", True)
+        text, offset = self._text(content, offset, "a list of field names")
         if len(width) != 1 or not 0 < (step := int(width[0])) <= _MOST_FIELDS or len(text) % step:
             raise _DamageError("a struct's field names have no length")
-        found: dict[str, _Sparse] = {}
+        matrices: dict[str, _Sparse] = {}
         if math.prod(shape) == 0:
-            return found
+            return matrices
         for k in range(0, len(text), step):
-            kind, inner, at = self._element(content, at)
+            kind, inner, offset = self._element(content, offset)
             if kind != _MATRIX:
                 raise _DamageError("a field is not an array")
             name = text[k : k + step].split(b"\0")[0].decode("latin-1")
             if name in names and len(inner) and self._about(inner)[1] == _SPARSE:
-                found[name] = self._sparse(inner)
-        return found
+                matrices[name] = self._sparse(inner)
+        return matrices
 
     def _sparse(self, content: memoryview) -> _Sparse:
-        (flags, _), shape, _, at = self._head(content)
+        (flags, _), shape, _, offset = self._head(content)
         if len(shape) != 2:
             raise _DamageError("a sparse matrix of more than two dimensions")
         rows, cols = shape
-        row, at = self._numbers(content, at, "row indices", True)
-        ptr, at = self._numbers(content, at, "column offsets", True)
-        values, at = self._numbers(content, at, "values", False)
+        row, offset = self._numbers(content, offset, "row indices", True)
+        ptr, offset = self._numbers(content, offset, "column offsets", True)
+        values, offset = self._numbers(content, offset, "values", False)
         if len(ptr) != cols + 1:
             raise _DamageError(f"{len(ptr)} column offsets for {cols} columns")
         ptr = ptr.astype(np.int64)
@@ -282,14 +282,14 @@ class _Level5:
             raise _DamageError("a row index is out of range")
         values = _native(values[:count])
         if flags & _COMPLEX:
-            imaginary, at = self._numbers(content, at, "imaginary values", False)
+            imaginary, offset = self._numbers(content, offset, "imaginary values", False)
             if count > len(imaginary):
                 raise _DamageError("imaginary values are cut off")
             values = values + 1j * _native(imaginary[:count])
         col = np.repeat(np.arange(cols, dtype=np.int64), np.diff(ptr))
         if flags & _LOGICAL:
-            kept = values != 0
-            return _Sparse(rows, cols, row[kept], col[kept], None)
+            nonzero = values != 0
+            return _Sparse(rows, cols, row[nonzero], col[nonzero], None)
         return _Sparse(rows, cols, row, col, values)
 
 
@@ -301,24 +301,24 @@ class _Level4:
 
     def variables(self) -> Iterator[_Variable]:
         """The variables, in order."""
-        view, at = memoryview(self._data.data), 0
-        while at < len(view):
-            if at + 20 > len(view):
+        view, offset = memoryview(self._data.data), 0
+        while offset < len(view):
+            if offset + 20 > len(view):
                 raise _DamageError("a header is cut off")
-            order = "<" if int.from_bytes(view[at : at + 4], "little") < 10_000 else ">"
-            kind, rows, cols, imaginary, length = (int(n) for n in np.frombuffer(view, f"{order}i4", 5, at))
+            order = "<" if int.from_bytes(view[offset : offset + 4], "little") < 10_000 else ">"
+            kind, rows, cols, imaginary, length = (int(n) for n in np.frombuffer(view, f"{order}i4", 5, offset))
             precision = kind // 10 % 10
             sound = kind in range(5_000) and precision < len(_TYPES_4) and kind % 10 <= 2
             if not sound or min(rows, cols, length) < 0 or imaginary not in (0, 1):
                 raise _DamageError("a header makes no sense")
             dtype = np.dtype(f"{order}{_TYPES_4[precision]}")
-            begin = at + 20 + length
+            begin = offset + 20 + length
             end = begin + rows * cols * dtype.itemsize * (1 + imaginary)
             if end > len(view):
                 raise _DamageError("a variable is cut off")
-            name = bytes(view[at + 20 : begin]).rstrip(b"\0").decode("latin-1")
-            yield _Variable(name, _SPARSE if kind % 10 == 2 else -1, view[at:end])
-            at = end
+            name = bytes(view[offset + 20 : begin]).rstrip(b"\0").decode("latin-1")
+            yield _Variable(name, _SPARSE if kind % 10 == 2 else -1, view[offset:end])
+            offset = end
 
     def sparse(self, variable: _Variable) -> _Sparse:
         """The matrix of a sparse variable: rows of (row, column, value), the shape in the last one."""

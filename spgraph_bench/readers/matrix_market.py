@@ -143,7 +143,7 @@ class _Feed:
     ) -> None:
         sizes = f"{head.rows} {head.cols} {head.count}"
         self.header = f"%%MatrixMarket matrix coordinate {head.field} general\n{sizes}\n".encode()
-        self.head, self.text, self.begin, self.at, self.end = head, text, begin, begin, end
+        self.head, self.text, self.begin, self.offset, self.end = head, text, begin, begin, end
         self.say, self.checked, self.tokens, self.last = say, checked, 0, b"\n"
 
     def read(self, size: int) -> bytes:
@@ -151,17 +151,17 @@ class _Feed:
         if self.header:
             piece, self.header = self.header, b""
             return piece
-        stop = line_end(self.text, self.at, self.end, _PIECE)
-        if stop == self.at or not (self.checked or self._is_sound(stop)):
+        stop = line_end(self.text, self.offset, self.end, _PIECE)
+        if stop == self.offset or not (self.checked or self._is_sound(stop)):
             piece, self.last = self.last, b""
             return piece
-        piece, self.at = self.text[self.at : stop], stop
+        piece, self.offset = self.text[self.offset : stop], stop
         self.say("reading entries", (stop - self.begin) / (self.end - self.begin))
         return piece
 
     def _is_sound(self, stop: int) -> bool:
         head = self.head
-        tokens = scan(self.text, self.at, stop, head.field in _REALS, len(head.parts))
+        tokens = scan(self.text, self.offset, stop, head.field in _REALS, len(head.parts))
         if tokens is None or self.tokens + tokens > head.tokens:
             return False
         self.tokens += tokens
@@ -170,7 +170,7 @@ class _Feed:
     @property
     def is_right(self) -> bool:
         """Whether all was read, and holds as many numbers as it should: one entry in every line."""
-        return self.at == self.end and not self.last and (self.checked or self.tokens == self.head.tokens)
+        return self.offset == self.end and not self.last and (self.checked or self.tokens == self.head.tokens)
 
 
 def _fast(data: Input, head: Header, progress: Progress) -> Body | None:
@@ -201,9 +201,9 @@ def _checked(
     if tokens is None:
         return None
     if tokens != head.tokens:
-        found, rest = divmod(tokens, len(head.parts))
-        if not rest and (head.layout == "coordinate" or _lines(text, begin, end) == found):
-            raise miscounted(data, head, found)  # all numbers: no need of the slow pass, for its bounds
+        entries, rest = divmod(tokens, len(head.parts))
+        if not rest and (head.layout == "coordinate" or _lines(text, begin, end) == entries):
+            raise miscounted(data, head, entries)  # all numbers: no need of the slow pass, for its bounds
         return None
     progress("reading entries", None)
     if head.layout == "array":
@@ -226,12 +226,12 @@ def _coordinate(
         return None
     feed: Any = _Feed(head, text, begin, end, progress, checked)
     try:
-        found: Any = mmread(feed)
+        coo: Any = mmread(feed)
     except (ValueError, OverflowError):
         return None
     if not feed.is_right:
         return None
-    return Body(found.row, found.col, None if head.field == "pattern" else found.data, text is data.data)
+    return Body(coo.row, coo.col, None if head.field == "pattern" else coo.data, text is data.data)
 
 
 def _tokens(text: bytes | mmap.mmap, begin: int, end: int, head: Header) -> int | None:
@@ -302,10 +302,10 @@ def _choose_triangle(data: Input, head: Header) -> None:
     counts: dict[int, Triangle] = {n * n: "full", n * (n + 1) // 2: "lower"}
     if head.symmetry == "skew-symmetric":
         counts[n * (n - 1) // 2] = "strict"
-    found, rest = divmod(len(_COMMENT.sub(b"", data.data[head.body :]).split()), len(head.parts))
-    if not rest and found != head.count and found in counts:
-        head.triangle, head.count = counts[found], found
-        what = {"full": "both triangles", "lower": "the diagonal too"}[counts[found]]
+    entries, rest = divmod(len(_COMMENT.sub(b"", data.data[head.body :]).split()), len(head.parts))
+    if not rest and entries != head.count and entries in counts:
+        head.triangle, head.count = counts[entries], entries
+        what = {"full": "both triangles", "lower": "the diagonal too"}[counts[entries]]
         head.findings.append(Finding(f"declared {head.symmetry}, {what} stored", head.size_line))
 
 

@@ -97,13 +97,13 @@ class Body:
     """Entry k is in line k of the body: no blank lines, no comments."""
 
 
-def lines(data: Text, number: int, at: int) -> Iterator[tuple[int, int, bytes]]:
-    """(line number, offset after it, stripped content) of the lines from offset `at`, line `number`."""
+def lines(data: Text, number: int, offset: int) -> Iterator[tuple[int, int, bytes]]:
+    """(line number, offset after it, stripped content) of the lines from offset `offset`, line `number`."""
     size = len(data)
-    while at < size:
-        end = data.find(b"\n", at) + 1 or size
-        yield number, end, data[at:end].strip()
-        number, at = number + 1, end
+    while offset < size:
+        end = data.find(b"\n", offset) + 1 or size
+        yield number, end, data[offset:end].strip()
+        number, offset = number + 1, end
 
 
 def text_end(data: Text) -> int:
@@ -189,10 +189,10 @@ def read_header(data: Input, base: Literal[0, 1] | None = None) -> Header:
 def _read_banner(data: Input, number: int, line: bytes) -> tuple[Literal["coordinate", "array"], Field, Symmetry]:
     words = BANNER.sub(b"", line, count=1).decode("utf-8", "replace").lower().split()
     kinds = {"object": ("matrix",), "layout": _LAYOUTS, "field": _FIELDS, "symmetry": _SYMMETRIES}
-    for at, (kind, known) in enumerate(kinds.items()):
-        if at >= len(words) or words[at] not in known:
-            said = f"{words[at][:40]!r} is not known" if at < len(words) else "is missing"
-            raise data.error(f"the banner's {kind} {said}", line=number, remedy=f"it is one of: {', '.join(known)}")
+    for position, (kind, known) in enumerate(kinds.items()):
+        if position >= len(words) or words[position] not in known:
+            error = f"{words[position][:40]!r} is not known" if position < len(words) else "is missing"
+            raise data.error(f"the banner's {kind} {error}", line=number, remedy=f"it is one of: {', '.join(known)}")
     layout, field, symmetry = _LAYOUTS[words[1]], _FIELDS[words[2]], _SYMMETRIES[words[3]]
     if field == "pattern" and (layout == "array" or symmetry in ("skew-symmetric", "hermitian")):
         raise data.error(
@@ -245,14 +245,14 @@ def _field_without_banner(data: Input, size: int, body: int, line: bytes) -> Fie
     )
 
 
-def miscounted(data: Input, head: Header, found: int) -> InputError:
-    """The error of a body that holds `found` entries instead of the declared ones."""
+def miscounted(data: Input, head: Header, entries: int) -> InputError:
+    """The error of a body that holds `entries` entries instead of the declared ones."""
     what = "entries" if head.layout == "coordinate" else "values"
-    if found == head.count:  # of complex values, the last without its imaginary part
+    if entries == head.count:  # of complex values, the last without its imaginary part
         return data.error("the last value is incomplete", remedy="fetch the file again")
-    cut = found < head.count and data.data[-1:] != b"\n"
+    cut = entries < head.count and data.data[-1:] != b"\n"
     return data.error(
-        f"{head.count:,} {what} are declared, the file has {found:,}{' and seems truncated' if cut else ''}",
+        f"{head.count:,} {what} are declared, the file has {entries:,}{' and seems truncated' if cut else ''}",
         line=head.size_line,
         remedy="fetch the file again, or correct the size line",
     )
@@ -277,7 +277,7 @@ class _Careful:
         coordinate, width = head.layout == "coordinate", len(head.parts)
         row, col = array("i"), array("i")
         values: array[Any] = array("q" if head.field == "integer" else "d")
-        found, last = 0, text_end(data)
+        entries, last = 0, text_end(data)
         for self.line, after, line in lines(data, head.size_line + 1, head.body):
             if self.line % 65536 == 0:
                 progress("reading entries", after / len(data))
@@ -290,15 +290,15 @@ class _Careful:
                 line = line[: line.index(b"%")]
             words = line.split()
             if coordinate and len(words) != width:
-                raise self.wrong_width(len(words), after >= last and found < head.count)
+                raise self.wrong_width(len(words), after >= last and entries < head.count)
             if coordinate:
                 row.append(self.index(words[0], "row", head.rows))
                 col.append(self.index(words[1], "column", head.cols))
                 words = words[2:]
             values.extend(map(self.integer if head.field == "integer" else self.real, words))
-            found = len(row) if coordinate else -(-len(values) // width)
-        if found != head.count or len(values) % max(1, len(_VALUES[head.field])):
-            raise miscounted(self.data, head, found)
+            entries = len(row) if coordinate else -(-len(values) // width)
+        if entries != head.count or len(values) % max(1, len(_VALUES[head.field])):
+            raise miscounted(self.data, head, entries)
         head.findings += [
             Finding(text, line, count, warning=text == _BARE) for text, (line, count) in self.notes.items()
         ]
@@ -313,9 +313,9 @@ class _Careful:
         parts = self.head.parts
         if last and words < len(parts):
             return self.error("the file ends within an entry", "it is truncated: fetch it again")
-        said = f"{words} {'word' if words == 1 else 'words'}"
+        text = f"{words} {'word' if words == 1 else 'words'}"
         return self.error(
-            f"{said}, but an entry of the {self.head.field} field has {len(parts)} ({', '.join(parts)})",
+            f"{text}, but an entry of the {self.head.field} field has {len(parts)} ({', '.join(parts)})",
             "correct the line, or the field in the banner",
         )
 

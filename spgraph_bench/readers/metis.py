@@ -63,15 +63,15 @@ class _Lines:
 
 def _header_line(content: Text) -> tuple[int, int, list[bytes]]:
     """Number, following byte and fields of the first line that is neither empty nor a comment."""
-    at, number, stop = 0, 0, len(content)
-    while at < stop:
-        end = content.find(b"\n", at)
+    offset, number, stop = 0, 0, len(content)
+    while offset < stop:
+        end = content.find(b"\n", offset)
         end = stop if end < 0 else end
         number += 1
-        text = content[at:end].strip()
-        at = end + 1
+        text = content[offset:end].strip()
+        offset = end + 1
         if text and not text.startswith(b"%"):
-            return number, min(at, stop), text.split()
+            return number, min(offset, stop), text.split()
     return number, stop, []
 
 
@@ -154,9 +154,9 @@ def _header(data: Input) -> _Header:
     line, begin, fields = _header_line(data.data)
     values = [parse_integer(f) for f in fields]
     if not 2 <= len(fields) <= 4 or any(v is None or v < 0 for v in values):
-        found = shorten(b" ".join(fields)) if fields else "nothing"
+        text = shorten(b" ".join(fields)) if fields else "nothing"
         raise data.error(
-            f"expected the header 'VERTICES EDGES [FMT [NCON]]', found {found}",
+            f"expected the header 'VERTICES EDGES [FMT [NCON]]', found {text}",
             line=line,
             remedy="write that line; for a file of another kind: another --input-format, such as edge-list",
         )
@@ -242,11 +242,11 @@ def _neighbours(
     if not (good.all() and fine.all()):
         entry = int(np.argmin(good & fine))
         if good[entry]:
-            at, cause = int(token[2 * entry + 1]), "edge weight {} is not a number"
+            place, cause = int(token[2 * entry + 1]), "edge weight {} is not a number"
         else:
-            at, cause = int(vertex[entry]), f"neighbour {{}} is not in 1..{header.vertices:,}"
+            place, cause = int(vertex[entry]), f"neighbour {{}} is not in 1..{header.vertices:,}"
         remedy = f"correct it, or the header in line {header.line}"
-        raise block.error(at, cause.format(shorten(block.token(at))), remedy)
+        raise block.error(place, cause.format(shorten(block.token(place))), remedy)
     return length // per_entry, (col - 1).astype(np.int32), weight
 
 

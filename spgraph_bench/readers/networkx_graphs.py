@@ -101,9 +101,9 @@ def _parse(
     number = {vertex: k for k, vertex in enumerate(vertices)}
     names = [str(vertex) for vertex in vertices]
     for attribute in called:
-        found = [graph.nodes[vertex].get(attribute) for vertex in vertices]
-        if all(name is not None for name in found) and len(set(map(str, found))) == len(found):
-            names = [str(name) for name in found]
+        labels = [graph.nodes[vertex].get(attribute) for vertex in vertices]
+        if all(name is not None for name in labels) and len(set(map(str, labels))) == len(labels):
+            names = [str(name) for name in labels]
             break
     findings: list[Finding] = []
     edges = list(graph.edges(data=True))
@@ -128,20 +128,20 @@ def _parse(
 def _weights(data: Input, edges: list[Any], names: list[str], number: dict[Any, int], findings: list[Finding]) -> Any:
     """The weights of all edges, or None where none has any."""
     for attribute in ("weight", "value"):
-        found = [about.get(attribute) for _, _, about in edges]
-        missing = sum(value is None for value in found)
-        if missing == len(found):
+        weights = [about.get(attribute) for _, _, about in edges]
+        missing = sum(value is None for value in weights)
+        if missing == len(weights):
             continue
         if missing:
             text = f"edges without a {attribute}: taken for 1"
             findings.append(Finding(text, count=missing, warning=True))
-        for value, (a, b, _) in zip(found, edges, strict=True):
+        for value, (a, b, _) in zip(weights, edges, strict=True):
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise data.error(
                     f"the {attribute} of edge {names[number[a]]} - {names[number[b]]} is {value!r:.40}, not a number",
                     remedy="correct it, or remove the attribute",
                 )
-        return np.array([1.0 if value is None else float(value) for value in found])
+        return np.array([1.0 if value is None else float(value) for value in weights])
     return None
 
 

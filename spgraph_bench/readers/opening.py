@@ -50,8 +50,8 @@ def read_input(path: str, options: ReadOptions, progress: Progress, readers: Map
         name = matrix_name(file_name, readers)
         source = Source("stdin" if kind == "stdin" else "file", "-" if kind == "stdin" else path, "")
         key = cache.key(raw_bytes, file_name, options) if cache.worth_looking(len(raw_bytes)) else None
-        if key is not None and (kept := cache.load(key, name, source)) is not None:
-            return _locatable(kept, path, options, readers)
+        if key is not None and (cached := cache.load(key, name, source)) is not None:
+            return _locatable(cached, path, options, readers)
         try:
             data = _decompressed(raw_bytes, file_name, place, progress)
             entries = parse(data, options, progress, readers)
@@ -92,12 +92,12 @@ def _locatable(matrix: Matrix, path: str, options: ReadOptions, readers: Mapping
             raw = parse(open_input(path, quiet), options, quiet, readers)
         except (SpgraphError, MemoryError):
             return None  # it has changed since, or is too large to be read twice
-        at = np.flatnonzero((raw.row == row) & (raw.col == col))
-        if not len(at):  # the mirror of a stored entry
-            at = np.flatnonzero((raw.row == col) & (raw.col == row))
-        if len(at) > 1 and raw.values is not None:  # of several that were added up, one that is not above 0
-            at = np.concatenate((at[~(raw.values[at].real >= 0)], at))
-        return raw.line_of(int(at[0])) if len(at) else None
+        entries = np.flatnonzero((raw.row == row) & (raw.col == col))
+        if not len(entries):  # the mirror of a stored entry
+            entries = np.flatnonzero((raw.row == col) & (raw.col == row))
+        if len(entries) > 1 and raw.values is not None:  # of several that were added up, one that is not above 0
+            entries = np.concatenate((entries[~(raw.values[entries].real >= 0)], entries))
+        return raw.line_of(int(entries[0])) if len(entries) else None
 
     if path == "-":
         return matrix
@@ -297,20 +297,20 @@ class _Counted(io.RawIOBase):
     """A read-only stream over a buffer that reports how far it was read."""
 
     def __init__(self, data: bytes | mmap.mmap, report: Progress, what: str) -> None:
-        self.data, self.at, self.report, self.what = data, 0, report, what
+        self.data, self.offset, self.report, self.what = data, 0, report, what
 
     def readable(self) -> bool:
         return True
 
     def share(self) -> float:
         """Which part has been read."""
-        return self.at / len(self.data)
+        return self.offset / len(self.data)
 
     def readinto(self, buffer: Any) -> int:
-        piece = self.data[self.at : self.at + len(buffer)]
+        piece = self.data[self.offset : self.offset + len(buffer)]
         buffer[: len(piece)] = piece
-        self.at += len(piece)
-        self.report(self.what, self.at / len(self.data))
+        self.offset += len(piece)
+        self.report(self.what, self.offset / len(self.data))
         return len(piece)
 
 

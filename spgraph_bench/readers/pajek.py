@@ -35,11 +35,11 @@ def sniff(head: bytes, name: str) -> int:
 
 def _lines(data: Input) -> Iterator[tuple[int, bytes]]:
     """(1-based number, content) of the lines that are neither empty nor comments."""
-    at, number, size = 0, 0, len(data.data)
-    while at < size:
-        end = data.data.find(b"\n", at)
+    offset, number, size = 0, 0, len(data.data)
+    while offset < size:
+        end = data.data.find(b"\n", offset)
         end = size if end < 0 else end
-        line, number, at = data.data[at:end].strip(), number + 1, end + 1
+        line, number, offset = data.data[offset:end].strip(), number + 1, end + 1
         if line and not line.startswith(b"%"):
             yield number, line
 
@@ -97,11 +97,11 @@ class _Network:
         require_memory(32 * self.vertices, f"a graph of {self.vertices:,} vertices", self.data.place)
 
     def named(self, line: bytes, number: int) -> None:
-        found = _VERTEX.match(line)
-        if found is None:
+        match = _VERTEX.match(line)
+        if match is None:
             raise self.data.error(f"{shorten(line)} is not 'number \"name\"'", line=number, remedy="correct the line")
-        vertex = self.vertex(found[1], number)
-        name = found[2] if found[2] is not None else found[3]
+        vertex = self.vertex(match[1], number)
+        name = match[2] if match[2] is not None else match[3]
         if name is not None:
             self.names[vertex] = name.decode("utf-8", "replace")
 
@@ -157,8 +157,8 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         seen += len(line) + 1
         if number % 65536 == 0:
             progress("reading lines", seen / len(data.data))
-        if found := _SECTION.match(line):
-            section = found[1].decode().lower()
+        if match := _SECTION.match(line):
+            section = match[1].decode().lower()
             if section == "vertices":
                 if network.vertices:
                     network.left_out.append("further networks")

@@ -106,10 +106,10 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
     ptr = _numbers(data, lines, pointers, np.int64, findings)
     bad = np.flatnonzero(np.diff(ptr, prepend=1) < 0)
     if ptr[0] != 1 or ptr[-1] != count + 1 or len(bad):
-        at = int(bad[0]) if len(bad) else (0 if ptr[0] != 1 else cols)
+        position = int(bad[0]) if len(bad) else (0 if ptr[0] != 1 else cols)
         raise data.error(
-            f"column pointer {at + 1} is {ptr[at]}: pointers rise from 1 to {count + 1} (entries + 1)",
-            line=pointers.line_of(at),
+            f"column pointer {position + 1} is {ptr[position]}: pointers rise from 1 to {count + 1} (entries + 1)",
+            line=pointers.line_of(position),
             remedy="fetch the file again",
         )
     progress("reading row indices", None)
@@ -140,25 +140,25 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
 
 def _integers(data: Input, lines: list[bytes], number: int, start: int, least: int) -> list[int]:
     words = lines[number - 1][start:].split()
-    found = [value for word in words if (value := parse_integer(word)) is not None]
-    if len(found) != len(words) or len(found) < least:
+    values = [value for word in words if (value := parse_integer(word)) is not None]
+    if len(values) != len(words) or len(values) < least:
         raise data.error(f"header line {number} holds no {least} numbers", line=number, remedy="fetch the file again")
-    return found
+    return values
 
 
 def _formats(data: Input, line: bytes, needed: int) -> list[tuple[int, int]]:
     """(fields per line, width) of the Fortran formats in header line 4."""
     text = line.decode("ascii", "replace").replace(" ", "")
-    found = []
+    widths = []
     for piece in re.findall(r"\((?:[^()]|\([^()]*\))*\)", text):
         if matched := _FORMAT.match(piece):
             outer, inner, _, width = matched.groups()
-            found.append((int(outer or 1) * int(inner or 1), int(width)))
-    if len(found) < needed or not all(0 < per_line * width <= _LONGEST_LINE for per_line, width in found):
+            widths.append((int(outer or 1) * int(inner or 1), int(width)))
+    if len(widths) < needed or not all(0 < per_line * width <= _LONGEST_LINE for per_line, width in widths):
         raise data.error(
             f"{needed} Fortran formats such as (10I8) are expected here", line=4, remedy="fetch the file again"
         )
-    return found
+    return widths
 
 
 def _numbers(
@@ -183,7 +183,7 @@ def _numbers(
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             return np.fromstring(lined, dtype, sep=" ")
-    words = [lined[at : at + fields.width].strip() for at in range(0, len(lined), fields.width + 1)]
+    words = [lined[begin : begin + fields.width].strip() for begin in range(0, len(lined), fields.width + 1)]
     wrong = next((k for k, word in enumerate(words) if _value(word, dtype) is None), None)
     if wrong is not None and (other := _by_blanks(section, fields, dtype)) is not None:
         text_ = f"the {fields.what} are not as wide as the format in line 4 says: separated by blanks"
@@ -208,7 +208,7 @@ def _value(word: bytes, dtype: type[Any]) -> int | float | None:
 def _by_blanks(section: list[bytes], fields: _Fields, dtype: type[Any]) -> npt.NDArray[Any] | None:
     """The numbers, if blanks separate as many in each line as the format says (scipy's hb_write); or None."""
     words = [line.split() for line in section]
-    counts = [min(fields.per_line, fields.count - at) for at in range(0, fields.count, fields.per_line)]
+    counts = [min(fields.per_line, fields.count - begin) for begin in range(0, fields.count, fields.per_line)]
     if [len(line) for line in words] != counts:
         return None
     translated = [word.translate(_FORTRAN) if dtype is np.float64 else word for line in words for word in line]

@@ -45,11 +45,11 @@ _REAL, _INTEGER = _table(b" \t\r\n0123456789.-+eE"), _table(b" \t\r\n0123456789-
 _DIGIT_CODE, _POINT_CODE, _EXPONENT_CODE, _MINUS_CODE, _PLUS_CODE = (_REAL[c] for c in b"0.e-+")
 
 
-def line_end(data: bytes | mmap.mmap, at: int, end: int, size: int) -> int:
-    """Where to cut: behind the last whole line of `size` bytes from `at`, or behind a longer first line."""
-    if at + size >= end:
+def line_end(data: bytes | mmap.mmap, begin: int, end: int, size: int) -> int:
+    """Where to cut: behind the last whole line of `size` bytes from `begin`, or behind a longer first line."""
+    if begin + size >= end:
         return end
-    return data.rfind(b"\n", at, at + size) + 1 or data.find(b"\n", at + size, end) + 1 or end
+    return data.rfind(b"\n", begin, begin + size) + 1 or data.find(b"\n", begin + size, end) + 1 or end
 
 
 def scan(
@@ -62,10 +62,10 @@ def scan(
     """
     if data[end - 1 : end] in (b"e", b"E", b"+", b"-"):
         return None
-    table, found, at = _REAL if real else _INTEGER, 0, begin
-    while at < end:
-        stop = line_end(data, at, end, _BLOCK)
-        raw = data[at - 1 : stop]
+    table, count, offset = _REAL if real else _INTEGER, 0, begin
+    while offset < end:
+        stop = line_end(data, offset, end, _BLOCK)
+        raw = data[offset - 1 : stop]
         codes = np.frombuffer(raw.translate(table), np.uint8)
         pairs = codes[:-1] << np.uint8(4)  # the low half is now the high one
         pairs &= codes[1:]
@@ -77,9 +77,9 @@ def scan(
             return None
         if not _are_numbers(codes, starts, width, indices if width else 0):
             return None
-        found += len(starts)
-        at = stop
-    return found
+        count += len(starts)
+        offset = stop
+    return count
 
 
 def _fills_lines(raw: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], width: int) -> bool:
@@ -96,13 +96,13 @@ def _fills_lines(raw: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], widt
 def _are_numbers(codes: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], width: int, indices: int) -> bool:
     """Whether tokens of sound pairs are numbers, the first `indices` of `width` in a line of digits alone."""
 
-    def tokens(at: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        return np.searchsorted(starts, at, side="right") - 1
+    def tokens(places: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        return np.searchsorted(starts, places, side="right") - 1
 
     points = np.flatnonzero(codes[1:] == _POINT_CODE) + 1
     exponents = np.flatnonzero(codes[1:] == _EXPONENT_CODE) + 1
-    for at in (points, exponents):
-        token = tokens(at)
+    for places in (points, exponents):
+        token = tokens(places)
         if (token[1:] == token[:-1]).any() or (indices and (token % width < indices).any()):
             return False
     if indices:

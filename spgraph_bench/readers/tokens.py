@@ -132,12 +132,12 @@ class Block:
         mark = (buf == ord("#")) | (buf == ord("%"))
         slash = buf == ord("/")
         mark[:-1] |= slash[:-1] & slash[1:]
-        at = np.flatnonzero(mark)
-        before = buf[at - 1]
-        at = at[(before <= 32) | (before == ord(",")) | (before == ord(";"))]
-        line = np.searchsorted(self.line_end, at)
+        position = np.flatnonzero(mark)
+        before = buf[position - 1]
+        position = position[(before <= 32) | (before == ord(",")) | (before == ord(";"))]
+        line = np.searchsorted(self.line_end, position)
         line, first = np.unique(line, return_index=True)
-        for begin, end in zip(at[first].tolist(), self.line_end[line].tolist(), strict=True):
+        for begin, end in zip(position[first].tolist(), self.line_end[line].tolist(), strict=True):
             buf[begin:end] = 32
 
     def _check_commas(self, separators: bytes) -> None:
@@ -239,10 +239,10 @@ class Block:
         if negative is not None:
             np.negative(value, out=value, where=negative)
         # 18 digits always fit; beyond that, Python's integers decide.
-        for at in np.flatnonzero(good & (length > 18)).tolist():
-            exact = parse_integer(self.bytes[self.start[which][at] : end[at]].tobytes())
-            good[at] = fits = exact is not None and -(2**63) <= exact < 2**63
-            value[at] = exact if fits and exact is not None else 0
+        for token in np.flatnonzero(good & (length > 18)).tolist():
+            exact = parse_integer(self.bytes[self.start[which][token] : end[token]].tobytes())
+            good[token] = fits = exact is not None and -(2**63) <= exact < 2**63
+            value[token] = exact if fits and exact is not None else 0
         return value, good
 
     def numbers(self, which: Which) -> tuple[npt.NDArray[np.float64], Bools]:
@@ -264,8 +264,8 @@ class Block:
             good[fast] = True
         except ValueError:  # one of them is not a number, numpy does not say which
             slow = rest
-        for at in slow.tolist():
-            number = parse_number(self.bytes[self.start[which][at] : self.end[which][at]].tobytes())
-            good[at] = number is not None
-            out[at] = np.nan if number is None else number
+        for token in slow.tolist():
+            number = parse_number(self.bytes[self.start[which][token] : self.end[which][token]].tobytes())
+            good[token] = number is not None
+            out[token] = np.nan if number is None else number
         return out, good

@@ -99,7 +99,7 @@ def recipe(
 
     Parameters
     ----------
-    about : one line for the lists.
+    about : one line for the lists; the function's docstring, unless it has its own.
     short : template of the matrix's name: "rmat{scale}".
     values : default of the parameter ``values``.
     stencil : the diagonal that ``values=stencil`` gives, with -1 elsewhere; None: not a choice.
@@ -115,6 +115,7 @@ def recipe(
     }
 
     def enter(build: Callable[..., Pattern]) -> Callable[..., Pattern]:
+        build.__doc__ = build.__doc__ or f"The pattern of `{name}`: {about}."
         _RECIPES.enter(name, Recipe(name, about, MappingProxyType(every), short, size, build, stencil))
         return build
 
@@ -140,40 +141,40 @@ def parse(text: str) -> tuple[Recipe, dict[str, Any]]:
     known = recipes()
     if head not in known:
         raise InputError(f"there is no recipe {head!r}", place=text, remedy=_nearest(head, known, "recipes are"))
-    found = known[head]
+    recipe = known[head]
     given: dict[str, Any] = {}
     for item in rest.split(",") if colon else ():
         name, equals, value = (part.strip() for part in item.partition("="))
         if not (name and equals and value):
             raise InputError(
-                f"{item.strip()!r} is not NAME=VALUE", place=text, remedy=f"e.g. {found.name}:{_example(found)}"
+                f"{item.strip()!r} is not NAME=VALUE", place=text, remedy=f"e.g. {recipe.name}:{_example(recipe)}"
             )
-        if name not in found.parameters:
+        if name not in recipe.parameters:
             raise InputError(
                 f"{head} has no parameter {name!r}",
                 place=text,
-                remedy=_nearest(name, found.parameters, f"parameters of {head} are"),
+                remedy=_nearest(name, recipe.parameters, f"parameters of {head} are"),
             )
         if name in given:
             raise InputError(f"{name} is given twice", place=text, remedy="omit one of them")
         try:
-            given[name] = found.parameters[name].parse(value)
+            given[name] = recipe.parameters[name].parse(value)
         except ValueError as error:
-            p = found.parameters[name]
+            p = recipe.parameters[name]
             raise InputError(f"{name} {error}", place=text, remedy=f"{name} takes {p.domain} ({p.about})") from None
     values: dict[str, Any] = {}
-    for name, p in found.parameters.items():
+    for name, p in recipe.parameters.items():
         values[name] = given[name] if name in given else p.default_in(values)
-    return found, values
+    return recipe, values
 
 
-def size_of(found: Recipe, values: Mapping[str, Any], text: str) -> Size:
+def size_of(recipe: Recipe, values: Mapping[str, Any], text: str) -> Size:
     """What the matrix will take, before it is made. Raises InputError, with `text` as its place, for parameters that
     contradict each other and sizes beyond 32-bit indices."""
     try:
-        size: Size = _call(found.size, values)
+        size: Size = _call(recipe.size, values)
     except ValueError as error:
-        raise InputError(str(error), place=text, remedy=f"defaults: {_example(found)}") from None
+        raise InputError(str(error), place=text, remedy=f"defaults: {_example(recipe)}") from None
     if max(size.rows, size.cols) > MAX_INDEX:
         raise InputError(
             f"{size.rows:,} x {size.cols:,} is beyond the {MAX_INDEX:,} rows and columns of 32-bit indices",
@@ -189,16 +190,16 @@ def make(text: str, progress: Progress | None = None) -> Matrix:
     Raises InputError for a text that is not a recipe, parameters that contradict each other, and a matrix that
     does not fit in memory (before anything is allocated, with the figures).
     """
-    found, values = parse(text)
-    canonical = found.text(values)
-    size = size_of(found, values, text)
+    recipe, values = parse(text)
+    canonical = recipe.text(values)
+    size = size_of(recipe, values, text)
     weighted = values["values"] != "none"
     needed = 8 * (size.rows + 1) + size.entries * (12 if weighted else 4) + size.scratch + 64 * 2**20
     what = f"a matrix of {size.rows:,} rows and up to {size.entries:,} entries"
     require_memory(needed, what, text, "take a smaller one")
 
     say = progress or (lambda doing, fraction: None)
-    pattern: Pattern = _call(found.build, {**values, "progress": say})
+    pattern: Pattern = _call(recipe.build, {**values, "progress": say})
     csr = CSR(pattern.rows, pattern.cols, pattern.row_ptr, pattern.col_idx, None)
     symmetric = pattern.symmetric
     array: npt.NDArray[np.float64] | None
@@ -210,13 +211,13 @@ def make(text: str, progress: Progress | None = None) -> Matrix:
         case "ones":
             array = np.ones(csr.nnz)
         case "stencil":
-            assert found.stencil is not None
-            array = stencil_values(csr, found.stencil)
+            assert recipe.stencil is not None
+            array = stencil_values(csr, recipe.stencil)
         case _:
             array = None
     say("hashing", None)
     return Matrix(
-        name=found.short_name(values),
+        name=recipe.short_name(values),
         csr=CSR(csr.rows, csr.cols, csr.row_ptr, csr.col_idx, array),
         source=Source("recipe", canonical, "recipe"),
         symmetry="symmetric" if symmetric else "general",
@@ -235,11 +236,11 @@ def _nearest(word: str, known: Mapping[str, Any], otherwise: str) -> str:
     return f"{hint}{otherwise} {', '.join(known)}"
 
 
-def _example(found: Recipe) -> str:
+def _example(recipe: Recipe) -> str:
     defaults: dict[str, Any] = {}
-    for name, p in found.parameters.items():
+    for name, p in recipe.parameters.items():
         defaults[name] = p.default_in(defaults)
-    return ",".join(f"{name}={p.text(defaults[name])}" for name, p in found.parameters.items())
+    return ",".join(f"{name}={p.text(defaults[name])}" for name, p in recipe.parameters.items())
 
 
 def _human(value: object) -> str:

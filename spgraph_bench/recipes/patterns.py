@@ -86,7 +86,7 @@ def grid_pattern(dims: Sequence[int], steps: Sequence[Step], progress: Progress)
     offsets = np.array([sum(s * t for s, t in zip(step, strides, strict=True)) for step in steps], np.int64)
     col_idx = np.empty(grid_entries(dims, steps), np.int32)
     lengths = np.empty(points, np.int64)
-    at = 0
+    filled = 0
     per_chunk = max(1, CHUNK // max(1, len(steps)))
     for first in range(0, points, per_chunk):
         point = np.arange(first, min(first + per_chunk, points), dtype=np.int64)
@@ -97,8 +97,8 @@ def grid_pattern(dims: Sequence[int], steps: Sequence[Step], progress: Progress)
                 if step[d]:
                     inside[:, k] &= (coordinate >= -step[d]) & (coordinate < extent - step[d])
         columns = (point[:, None] + offsets)[inside]
-        col_idx[at : at + len(columns)] = columns
-        at += len(columns)
+        col_idx[filled : filled + len(columns)] = columns
+        filled += len(columns)
         lengths[point[0] : point[-1] + 1] = np.count_nonzero(inside, axis=1)
         progress("laying out the grid", (int(point[-1]) + 1) / points)
     return Pattern(points, points, row_ptr_of(lengths), col_idx)
@@ -121,18 +121,18 @@ def drawn_columns(
         keys = np.repeat(np.arange(last - first, dtype=np.int64) << 32, lengths[first:last])
         keys |= below(Words(seed, stream, int(drawn[first])).take(len(keys)), cols)
         keys.sort()
-        kept = keys[_fresh(keys)]
-        kept_lengths[first:last] = np.bincount(kept >> 32, minlength=last - first)
-        kept &= 0xFFFFFFFF
-        return kept
+        drawn_keys = keys[_fresh(keys)]
+        kept_lengths[first:last] = np.bincount(drawn_keys >> 32, minlength=last - first)
+        drawn_keys &= 0xFFFFFFFF
+        return drawn_keys
 
-    at = 0
-    for last, kept in on_all_cores(draw, row_ranges(drawn, CHUNK)):
-        col_idx[at : at + len(kept)] = kept
-        at += len(kept)
+    filled = 0
+    for last, drawn_keys in on_all_cores(draw, row_ranges(drawn, CHUNK)):
+        col_idx[filled : filled + len(drawn_keys)] = drawn_keys
+        filled += len(drawn_keys)
         progress("drawing columns", int(drawn[last]) / max(1, total))
-    col_idx.resize(at, refcheck=False)  # gives the tail back; it has no other reference
-    return row_ptr_of(kept_lengths), col_idx, total - at
+    col_idx.resize(filled, refcheck=False)  # gives the tail back; it has no other reference
+    return row_ptr_of(kept_lengths), col_idx, total - filled
 
 
 def from_sorted_keys(keys: npt.NDArray[np.uint64], rows: int) -> Pattern:
@@ -146,20 +146,20 @@ def from_sorted_keys(keys: npt.NDArray[np.uint64], rows: int) -> Pattern:
         fresh = _fresh(part)
         if first and part[0] == keys[first - 1]:
             fresh[0] = False
-        kept = part[fresh]
-        if not len(kept):
+        unique = part[fresh]
+        if not len(unique):
             return np.empty(0, np.int32), 0, np.zeros(0, np.int64)
-        sources = (kept >> np.uint64(32)).view(np.int64)
+        sources = (unique >> np.uint64(32)).view(np.int64)
         sources -= (origin := sources[0])
-        return kept.astype(np.uint32).view(np.int32), int(origin), np.bincount(sources)
+        return unique.astype(np.uint32).view(np.int32), int(origin), np.bincount(sources)
 
-    at = 0
+    filled = 0
     for _, (targets, origin, counts) in on_all_cores(merge, chunks(len(keys))):
-        col_idx[at : at + len(targets)] = targets
-        at += len(targets)
+        col_idx[filled : filled + len(targets)] = targets
+        filled += len(targets)
         lengths[origin : origin + len(counts)] += counts
-    col_idx.resize(at, refcheck=False)
-    return Pattern(rows, rows, row_ptr_of(lengths), col_idx, merged=len(keys) - at)
+    col_idx.resize(filled, refcheck=False)
+    return Pattern(rows, rows, row_ptr_of(lengths), col_idx, merged=len(keys) - filled)
 
 
 def _fresh(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:

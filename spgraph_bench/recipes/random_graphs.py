@@ -71,13 +71,13 @@ def rmat(
         mine[(1 + symmetrize) * len(i) :] = _NO_EDGE
         return (1 + symmetrize) * len(i)
 
-    kept = 0
+    filled = 0
     for last, count in on_all_cores(draw, chunks(edges)):
-        kept += count
+        filled += count
         progress("drawing edges", last / edges)
     progress("sorting edges", None)
     keys.sort()
-    made = from_sorted_keys(keys[:kept], vertices)
+    made = from_sorted_keys(keys[:filled], vertices)
     return Pattern(vertices, vertices, made.row_ptr, made.col_idx, merged=made.merged, symmetric=bool(symmetrize))
 
 

@@ -100,8 +100,8 @@ def _chart(panel: Panel, parts: Sequence[Line | Dots], bounds: Bounds, width: in
         y = (top - _scaled(part.y, panel.log_y)) / (top - bottom) * (down - 1)
         if isinstance(part, Line) and len(x) > 1:
             x, y = _between(x, y)
-        kept = np.isfinite(x) & np.isfinite(y)
-        grid[np.rint(y[kept]).astype(int), np.rint(x[kept]).astype(int)] = True
+        finite = np.isfinite(x) & np.isfinite(y)
+        grid[np.rint(y[finite]).astype(int), np.rint(x[finite]).astype(int)] = True
     if ascii:
         body = ["".join("*" if dot else " " for dot in line) for line in grid]
     else:

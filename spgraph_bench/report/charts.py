@@ -75,16 +75,16 @@ def _kind(row: Mapping[str, Any]) -> str:
 
 def labels(rows: Rows) -> list[str]:
     """A label for each of `rows` that no other has."""
-    found: list[str] = []
+    texts: list[str] = []
     for row in rows:
         label = _text(row["variant"] + ("" if row["reorder"] == "none" else f" by {row['reorder']}"))
-        if label in found:
+        if label in texts:
             params = ",".join(f"{k}={v}" for k, v in json.loads(row["params"]).items())
             label = f"{label} {_text(params)}"
-        while label in found:
+        while label in texts:
             label += " "
-        found.append(label)
-    return found
+        texts.append(label)
+    return texts
 
 
 def bars(rows: Rows) -> str:
@@ -173,9 +173,11 @@ def sweep_chart(sweep: Sweep, cache: Cache) -> str | None:
     points: dict[str, dict[float, Mapping[str, Any]]] = {}
     for value, table in sweep.tables.items():
         for row in tidy(table, cache):
-            kept = points.setdefault(row["variant"], {})
-            if row["median_ms"] and (value not in kept or row["median_ms"] < kept[value]["median_ms"]):
-                kept[value] = row
+            rows_by_value = points.setdefault(row["variant"], {})
+            if row["median_ms"] and (
+                value not in rows_by_value or row["median_ms"] < rows_by_value[value]["median_ms"]
+            ):
+                rows_by_value[value] = row
     curves = [(name, by) for name, by in points.items() if len(by) >= FEWEST]
     if not curves:
         return None

@@ -188,33 +188,33 @@ def _count(record: Record, what: str) -> int:
 
 def _bars(title: str, x: str, values: Sequence[tuple[str, float]]) -> Panel:
     ordered = sorted(values, key=lambda v: v[1])
-    found = np.array([v for _, v in ordered])
-    positive = found[found > 0]
-    spread = len(positive) == len(found) and bool(positive.max() > 30 * positive.min())
-    return Panel(title, x, parts=(Bars(tuple(n for n, _ in ordered), found),), log_x=spread)
+    lengths = np.array([v for _, v in ordered])
+    positive = lengths[lengths > 0]
+    spread = len(positive) == len(lengths) and bool(positive.max() > 30 * positive.min())
+    return Panel(title, x, parts=(Bars(tuple(n for n, _ in ordered), lengths),), log_x=spread)
 
 
 def roofline(records: Sequence[Record], cache: Cache = "cold") -> Panel | None:
     """Rates over operations per compulsory byte below the measured bandwidth (Williams, Waterman, Patterson, CACM 52,
     2009); None where no kernel was timed or no bandwidth measured."""
-    found: list[tuple[float, float, str]] = []
+    points: list[tuple[float, float, str]] = []
     roofs: list[float] = []
     unit = ""
     for record, row in paired(records, cache):
         compulsory = record.bytes.get("compulsory")
         if not (row["rate"] and row["where"] == "gpu" and record.operations and compulsory):
             continue
-        found.append((record.operations / compulsory, float(row["rate"]), "library" if record.library else "spgraph"))
+        points.append((record.operations / compulsory, float(row["rate"]), "library" if record.library else "spgraph"))
         unit = record.rate_unit
         if record.ceiling is not None:
             roofs.append(record.ceiling.gbs)
-    if not found or not roofs:
+    if not points or not roofs:
         return None
     gbs = max(roofs) * (1e3 if unit.startswith("M") else 1.0)
-    ends = np.array([min(f[0] for f in found) / 1.5, max(f[0] for f in found) * 1.5])
+    ends = np.array([min(f[0] for f in points) / 1.5, max(f[0] for f in points) * 1.5])
     parts: list[Line | Dots] = [Line(ends, ends * gbs, f"{max(roofs):,.0f} GB/s measured")]
     for kind in ("spgraph", "library"):
-        mine = [f for f in found if f[2] == kind]
+        mine = [f for f in points if f[2] == kind]
         if mine:
             parts.append(Dots(np.array([f[0] for f in mine]), np.array([f[1] for f in mine]), kind))
     return Panel("roofline", "operations per compulsory byte", unit, tuple(parts), log_x=True, log_y=True)

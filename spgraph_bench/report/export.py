@@ -122,15 +122,15 @@ def _page(table: Sequence[Record], cache: Cache) -> tuple[list[str], list[list[s
     timed = [r for r in rows if r["median_ms"] is not None]
     cells = {title: [show(r) for r in timed] for title, show in SHOWN.items()}
     unit = next((r["rate_unit"] for r in timed if r["rate_unit"]), "rate")
-    kept = [t for t, column in cells.items() if t in TEXTS or any(c not in ("", "-") for c in column)]
-    header = [clean(unit) if t == "rate" else t for t in kept]
+    titles = [t for t, column in cells.items() if t in TEXTS or any(c not in ("", "-") for c in column)]
+    header = [clean(unit) if t == "rate" else t for t in titles]
     rest = [
         f"{r['status'] if r['status'] != 'ok' else 'checked, not timed'}: {clean(r['variant'])}"
         + (f" ({clean(r['reason'])})" if r["reason"] else "")
         for r in rows
         if r["median_ms"] is None
     ]
-    return header, [list(line) for line in zip(*(cells[t] for t in kept), strict=True)], rest
+    return header, [list(line) for line in zip(*(cells[t] for t in titles), strict=True)], rest
 
 
 def _markdown(text: str) -> str:

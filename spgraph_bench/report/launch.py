@@ -25,43 +25,43 @@ class LaunchGroup(Group):
 
     def _costs(self) -> list[tuple[str, Cost]]:
         """Mechanisms that were timed, the cheapest by the largest number of launches first."""
-        found = []
+        named = []
         for row in self.rows:
             cost = costs(row.record, self.cache)
             if cost.us:
-                found.append((self._name(row), cost))
-        return sorted(found, key=lambda pair: pair[1].last or math.inf)
+                named.append((self._name(row), cost))
+        return sorted(named, key=lambda pair: pair[1].last or math.inf)
 
     def _timed_table(self) -> RenderableType:
         from rich.console import Group as Stack
         from rich.text import Text
 
-        found = self._costs()
-        counts = sorted({tasks for _, cost in found for tasks, items in cost.us if items == 0})
-        sizes = sorted({(tasks, items) for _, cost in found for tasks, items in cost.us if items})
+        costs = self._costs()
+        counts = sorted({tasks for _, cost in costs for tasks, items in cost.us if items == 0})
+        sizes = sorted({(tasks, items) for _, cost in costs for tasks, items in cost.us if items})
         parts: list[RenderableType] = [
             Text("us per launch, by launches in a run", style="bold"),
-            self._grid_of(found, [(n, 0) for n in counts], [f"{n:,}" for n in counts]),
+            self._grid_of(costs, [(n, 0) for n in counts], [f"{n:,}" for n in counts]),
         ]
         if sizes:
             tasks = sizes[0][0]
             parts += [
                 "",
                 Text(f"us per launch of {tasks:,}, by items of the task it is for", style="bold"),
-                self._grid_of(found, sizes, [f"{items:,}" for _, items in sizes]),
+                self._grid_of(costs, sizes, [f"{items:,}" for _, items in sizes]),
             ]
-        if counts and (bars := _bars(found, counts[-1])):
+        if counts and (bars := _bars(costs, counts[-1])):
             parts += ["", Text(f"us per launch of {counts[-1]:,} (logarithmic)", style="bold"), *bars]
         return Stack(*parts, *self._break_even())
 
     def _grid_of(
-        self, found: Sequence[tuple[str, Cost]], cases: Sequence[tuple[int, int]], titles: Sequence[str]
+        self, costs: Sequence[tuple[str, Cost]], cases: Sequence[tuple[int, int]], titles: Sequence[str]
     ) -> RenderableType:
-        columns = [Column("mechanism", [name for name, _ in found], "left", fold=True)]
+        columns = [Column("mechanism", [name for name, _ in costs], "left", fold=True)]
         for number, (case, title) in enumerate(zip(cases, titles, strict=True)):
-            cells = [significant(cost.us.get(case)) for _, cost in found]
+            cells = [significant(cost.us.get(case)) for _, cost in costs]
             columns.append(Column(title, cells, keep=min(8, 2 + number)))
-        table = fit(columns, [""] * len(found), self.width, self.terminal)
+        table = fit(columns, [""] * len(costs), self.width, self.terminal)
         self.dropped += [c.title for c in columns if c.dropped]
         return table
 
@@ -107,20 +107,20 @@ class LaunchGroup(Group):
 
     def _child_verdict(self) -> str:
         """For the largest tasks with work, as many as there are."""
-        found = self._costs()
-        largest = max((case for _, cost in found for case in cost.us if case[1]), default=None)
+        costs = self._costs()
+        largest = max((case for _, cost in costs for case in cost.us if case[1]), default=None)
         if largest is None:
             return ""
         rows = []
         by_name = {self._name(row): row.record for row in self.rows}
-        for name, cost in found:
+        for name, cost in costs:
             if largest in cost.us:
                 ms, span = cost.us[largest] * largest[0] / 1e3, cost.run.get(largest)
                 low, high = (span.low, span.high) if span else (None, None)
                 children = largest[0] if by_name[name].children is not None else 0
                 rows.append(Timed(name, by_name[name], ms, low, high, children))
-        said = child_verdict(rows)
-        return said and f'{said}; "here" is {largest[0]:,} tasks of {largest[1]:,} items'
+        verdict = child_verdict(rows)
+        return verdict and f'{verdict}; "here" is {largest[0]:,} tasks of {largest[1]:,} items'
 
 
 def _log_bars(values: Sequence[float]) -> list[str]:
@@ -130,11 +130,11 @@ def _log_bars(values: Sequence[float]) -> list[str]:
     return ["#" * (1 + round((_BAR - 1) * math.log(v / least) / span)) if v > 0 else "" for v in values]
 
 
-def _bars(found: Sequence[tuple[str, Cost]], count: int) -> list[RenderableType]:
+def _bars(costs: Sequence[tuple[str, Cost]], count: int) -> list[RenderableType]:
     """A bar for each mechanism, on a logarithmic scale from the cheapest on."""
     from rich.text import Text
 
-    shown = [(name, cost.us[count, 0]) for name, cost in found if cost.us.get((count, 0), 0) > 0]
+    shown = [(name, cost.us[count, 0]) for name, cost in costs if cost.us.get((count, 0), 0) > 0]
     if len(shown) < 2:
         return []
     width = max(len(name) for name, _ in shown)

@@ -163,15 +163,15 @@ class _Page:
 
     def overall(self, name: str, rows: Sequence[dict[str, Any]], records: Sequence[Record]) -> None:
         """What several matrices say together."""
-        found = profile(rows)
-        if len(found.matrices) < 2:
+        shares = profile(rows)
+        if len(shares.matrices) < 2:
             return
-        self.parts.append(f"<section><h2>{_esc(name)}: {len(found.matrices)} {inputs_word(rows)}</h2>")
+        self.parts.append(f"<section><h2>{_esc(name)}: {len(shares.matrices)} {inputs_word(rows)}</h2>")
         self.chart(
             "Performance profile",
             "On how many matrices a variant takes at most so many times the fastest one's time (Dolan and More). "
             "Variants that did not run count as slower. The legend switches curves on and off.",
-            charts.profile_chart(found),
+            charts.profile_chart(shares),
         )
         self.chart(
             "Roofline",
@@ -201,7 +201,7 @@ def _sort_value(value: Any) -> str:
 
 def _environments(records: Sequence[Record]) -> list[dict[str, str]]:
     """The distinct machines and versions that `records` were measured with."""
-    found: dict[tuple[tuple[str, str], ...], None] = {}
+    facts_seen: dict[tuple[tuple[str, str], ...], None] = {}
     for r in records:
         device, env = r.device, r.environment
         memory = device.get("memory_bytes")
@@ -220,8 +220,8 @@ def _environments(records: Sequence[Record]) -> list[dict[str, str]]:
             "libraries": ", ".join(f"{k} {v}" for k, v in sorted((env.get("libraries") or {}).items())),
             "spgraph": f"{env.get('spgraph', '')} {env.get('git_commit', '')}".strip(),
         }
-        found[tuple((k, str(v)) for k, v in facts.items() if v)] = None
-    return [dict(facts) for facts in found]
+        facts_seen[tuple((k, str(v)) for k, v in facts.items() if v)] = None
+    return [dict(facts) for facts in facts_seen]
 
 
 def _environment_section(records: Sequence[Record]) -> str:
@@ -253,24 +253,24 @@ def html_bytes(records: Sequence[Record], cache: Cache = "cold") -> bytes:
     Raises UsageError where Plotly (the extra `report`) is not installed.
     """
     library = charts.plotly_js()
-    found = latest(records)
-    shown = [r for table in found for r in table]
-    titles = _titles(found)
+    runs = latest(records)
+    shown = [r for table in runs for r in table]
+    titles = _titles(runs)
     page = _Page(cache)
-    bad = failures(found)
+    bad = failures(runs)
     page.parts.append("<header><h1>spgraph report</h1></header><section>")
     if bad:
         items = "".join(f"<li>{_esc(text)}</li>" for text in bad)
         page.parts.append(f'<p class="bad">{len(bad)} wrong or failed:</p><ul>{items}</ul>')
-    page.parts.append("<ul>" + "".join(f"<li>{_esc(text)}</li>" for text in summary(found, cache)) + "</ul></section>")
-    if len(found) > 1:
+    page.parts.append("<ul>" + "".join(f"<li>{_esc(text)}</li>" for text in summary(runs, cache)) + "</ul></section>")
+    if len(runs) > 1:
         links = "".join(f'<li><a href="#t{i}">{_esc(title)}</a></li>' for i, title in enumerate(titles))
         page.parts.append(f'<nav><ul>{links}<li><a href="#environment">Environment</a></li></ul></nav>')
-    for name, rows in by_problem(found, cache).items():
+    for name, rows in by_problem(runs, cache).items():
         page.overall(name, rows, shown)
-    for sweep in sweeps(found):
+    for sweep in sweeps(runs):
         page.sweep(sweep)
-    for number, (title, table) in enumerate(zip(titles, found, strict=True)):
+    for number, (title, table) in enumerate(zip(titles, runs, strict=True)):
         page.result(number, title, table)
     page.parts.append(_environment_section(shown))
     here = Path(__file__).parent

@@ -102,8 +102,8 @@ def spy(
         body = ["".join(chr(0x2800 + int(c)) if c else " " for c in line) for line in codes]
     else:
         body = _shades(cells.sum(axis=(1, 3)), _SHADES[ascii])
-    said = "" if step == 1 else f"(a sample: 1 of {step} nonzeros)\n"
-    return frame(body, wide, ascii) + said
+    note = "" if step == 1 else f"(a sample: 1 of {step} nonzeros)\n"
+    return frame(body, wide, ascii) + note
 
 
 def _box(rows: int, cols: int, wide: int, high: int) -> tuple[int, int]:

@@ -46,13 +46,15 @@ def failures(tables: Sequence[Sequence[Record]]) -> list[str]:
 
 def by_problem(tables: Sequence[Sequence[Record]], cache: Cache = "cold") -> dict[str, list[dict[str, Any]]]:
     """Tidy rows of all tables by what may be compared: problem and its options, value type, device."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    rows_of: dict[str, list[dict[str, Any]]] = {}
     for table in tables:
         first = table[0]
         options = [f"{name} {value}" for name, value in first.options.items() if first.format != "none" and value != ""]
         parts = [first.problem, first.dtype, *(options if first.problem == "spmm" else [])]
-        found.setdefault(clean(f"{', '.join(parts)} on {first.device.get('name', '?')}"), []).extend(tidy(table, cache))
-    return found
+        rows_of.setdefault(clean(f"{', '.join(parts)} on {first.device.get('name', '?')}"), []).extend(
+            tidy(table, cache)
+        )
+    return rows_of
 
 
 def conclusion(rows: Rows) -> str:
@@ -88,16 +90,16 @@ def inputs_word(rows: Rows) -> str:
 
 def _overall(name: str, rows: Rows) -> list[str]:
     """Sentences on one problem over several matrices."""
-    found = profile(rows)
-    if len(found.matrices) < 2:
+    shares = profile(rows)
+    if len(shares.matrices) < 2:
         return []
-    n = len(found.matrices)
-    first = found.by_merit()[0]
-    most = max(found.ratios, key=lambda v: found.within(v, 1.0))
+    n = len(shares.matrices)
+    first = shares.by_merit()[0]
+    most = max(shares.ratios, key=lambda v: shares.within(v, 1.0))
     many = inputs_word(rows)
 
     def on(variant: str, factor: float) -> str:
-        count = round(found.within(variant, factor) * n)
+        count = round(shares.within(variant, factor) * n)
         return f"all {n}" if count == n else str(count)
 
     text = f"{name}: {most} is the fastest on {on(most, 1.0)} of {n} {many}".replace(
@@ -105,9 +107,9 @@ def _overall(name: str, rows: Rows) -> list[str]:
     )
     if first != most:
         text += f"; {first} is closest to the fastest overall"
-    if found.within(most, 1.0) < 1:
+    if shares.within(most, 1.0) < 1:
         text += f", within 10 % of it on {on(first, 1.1)} and within a factor of 2 on {on(first, 2.0)}"
-    said = [text + "."]
+    sentences = [text + "."]
     ratios, won, lost = [], 0, 0
     for matrix in {r["sha256"] for r in rows}:
         timed = [r for r in rows if r["sha256"] == matrix and r["median_ms"] and r["where"] == "gpu"]
@@ -120,22 +122,22 @@ def _overall(name: str, rows: Rows) -> list[str]:
             lost += known and library["high_ms"] < own["low_ms"]
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        said.append(
+        sentences.append(
             f"{name}: the best GPU library takes {times(mean)} the time of spgraph's best kernel in geometric mean "
             f"over {_number(len(ratios), 'matrix', 'matrices')}; spgraph is faster on {won}, slower on {lost}, and the "
             f"intervals meet on {len(ratios) - won - lost}."
         )
-    return [clean(s) for s in said]
+    return [clean(s) for s in sentences]
 
 
 def summary(tables: Sequence[Sequence[Record]], cache: Cache = "cold") -> list[str]:
     """The sentences that a report opens with; :func:`failures` are apart."""
-    said = [counts(tables)]
+    sentences = [counts(tables)]
     groups = by_problem(tables, cache)
     overall = [s for name, rows in groups.items() for s in _overall(name, rows)]
     if not overall:  # few tables: each has its sentence
         for table in tables[:10]:
             first = table[0]
             name = first.problem if first.format == "none" else f"{first.problem} on {first.matrix.get('name', '?')}"
-            said.append(clean(f"{name}, {first.dtype}: {conclusion(tidy(table, cache))}"))
-    return said + overall
+            sentences.append(clean(f"{name}, {first.dtype}: {conclusion(tidy(table, cache))}"))
+    return sentences + overall

@@ -110,8 +110,8 @@ class Group:
             kind = "" if m.get("weighted", True) else ", pattern"
             told = [("matrix", f"{shape}, {m.get('symmetry', 'general')}{kind}, {digest}")]
         if isinstance(source, Mapping) and not self.generated:
-            said = [str(s) for s in m.get("said", ())]
-            told.append(("read", "; ".join([f"{source.get('text', '')} ({source.get('format', '')})", *said])))
+            steps = [str(s) for s in m.get("said", ())]
+            told.append(("read", "; ".join([f"{source.get('text', '')} ({source.get('format', '')})", *steps])))
         told += [_finding(f) for f in m.get("findings", ())]
         versions = [
             f"{word}{d[key]}"
@@ -316,35 +316,35 @@ class Group:
 
     def _notes(self) -> list[RenderableType]:
         solved = next((r.record for r in self.timed + self.untimed if r.record.result), None)
-        said = [str(s) for s in solved.result.get("said", ())] if solved else []
-        said += [self._verdict(), *self._legend()]
+        lines = [str(s) for s in solved.result.get("said", ())] if solved else []
+        lines += [self._verdict(), *self._legend()]
         others = _unique(n for r in self.rows for n in r.record.notes if n not in self.common)
-        said += [f"{', '.join(self._name(r) for r in self.rows if n in r.record.notes)}: {n}" for n in others]
+        lines += [f"{', '.join(self._name(r) for r in self.rows if n in r.record.notes)}: {n}" for n in others]
         if self.dropped:
-            said.append(f"hidden columns (--json has all): {', '.join(_unique(self.dropped))}")
+            lines.append(f"hidden columns (--json has all): {', '.join(_unique(self.dropped))}")
         if any(r.record.for_matrix for r in self.timed + self.untimed):
-            said.append(
+            lines.append(
                 "m  compiled for this matrix only: compiling is part of setup, even if the kernel came from the cache"
             )
         orders = _unique(r.record.reorder for r in self.rows if r.record.reorder != "none")
         if orders:
-            said.append(
+            lines.append(
                 f"by {', '.join(orders)}: rows and columns reordered before packing; x and y are in the new "
                 "order too, and permuting them is not timed"
             )
         read = next((n for r in self.timed if (n := r.record.bytes.get("gathered"))), None)
         if read is not None:
-            said.append(f"gathered: {human_bytes(read)} of x read in each run if nothing is cached; not in GB/s")
+            lines.append(f"gathered: {human_bytes(read)} of x read in each run if nothing is cached; not in GB/s")
         if any(r.pays_after is not None for r in self.timed):
             both = orders and any(r.record.reorder == "none" for r in self.timed)
-            said.append(
+            lines.append(
                 "pays after: runs until setup is paid back against the best CSR row"
                 + (" in the matrix's own order" if both else "")
             )
         if self.timed:
-            said.append("Intervals cover this run only: another run, driver or input can differ by more.")
-        said.append(self._child_verdict())
-        return [self._line(text) for text in said if text]
+            lines.append("Intervals cover this run only: another run, driver or input can differ by more.")
+        lines.append(self._child_verdict())
+        return [self._line(text) for text in lines if text]
 
     def _legend(self) -> list[str]:
         """What the signs in the table mean."""
@@ -388,12 +388,12 @@ class Group:
 
 def _limits(limits: Mapping[str, int]) -> str:
     """The limits that were set before the first launch, in words; "" where there are none."""
-    said = []
+    texts = []
     if "pending_launches" in limits:
-        said.append(f"pool of {limits['pending_launches']:,} waiting launches")
+        texts.append(f"pool of {limits['pending_launches']:,} waiting launches")
     if "malloc_heap_bytes" in limits:
-        said.append(f"heap of {human_bytes(limits['malloc_heap_bytes'])} on the device")
-    return ", ".join(said)
+        texts.append(f"heap of {human_bytes(limits['malloc_heap_bytes'])} on the device")
+    return ", ".join(texts)
 
 
 def _finding(finding: Any) -> tuple[str, str]:
@@ -460,30 +460,30 @@ def _marks(row: Row) -> str:
 
 def _legend(rows: Sequence[Row]) -> list[str]:
     """What the signs in `rows` mean; only those that occur."""
-    said = []
+    lines = []
     if any(r.tied for r in rows):
-        said.append(
+        lines.append(
             "=  tied: its 95 % interval overlaps that of another row; rank is 1 + the rows that are clearly faster"
         )
     if any(r.main is not None and r.main.interval is None for r in rows):
-        said.append("?  fewer than 6 samples: no interval, no rank")
+        lines.append("?  fewer than 6 samples: no interval, no rank")
     if whys := _unique(r.cache_resident for r in rows if r.cache_resident):
-        said.append(f"cache  cache-resident ({'; '.join(whys)}): its GB/s is not memory bandwidth")
+        lines.append(f"cache  cache-resident ({'; '.join(whys)}): its GB/s is not memory bandwidth")
     if any(r.near_floor for r in rows):
         floor = next(r.record.ceiling.floor_ms for r in rows if r.near_floor and r.record.ceiling)
-        said.append(f"f  under {FLOORS} times the empty kernel ({significant(floor * 1e3)} us): mostly launch latency")
+        lines.append(f"f  under {FLOORS} times the empty kernel ({significant(floor * 1e3)} us): mostly launch latency")
     stops = _unique(r.main.samples.stopped for r in rows if r.main is not None and _unstable(r))
     if stops:
-        said.append(f"t  stopped early; median uncertain ({', '.join(stops)})")
+        lines.append(f"t  stopped early; median uncertain ({', '.join(stops)})")
     if any(map(_ungated, rows)):
-        said.append("u  not gated: the time includes the host's launch")
+        lines.append("u  not gated: the time includes the host's launch")
     lost: dict[str, int] = {}
     for row in filter(_dropped, rows):
         for why, count in row.main.samples.dropped.items() if row.main else ():
             lost[why] = lost.get(why, 0) + count
     if lost:
-        said.append(f"d  samples dropped: {', '.join(f'{count:,} {why}' for why, count in lost.items())}")
-    return said
+        lines.append(f"d  samples dropped: {', '.join(f'{count:,} {why}' for why, count in lost.items())}")
+    return lines
 
 
 def _unique(items: Any) -> list[str]:

@@ -124,7 +124,7 @@ class TraversalGroup(Group):
         return child_verdict([Timed(self._mode(t), t.record, t.mean, *ends(t)) for t in self.compared if t.mean])
 
     def _verdict(self) -> str:
-        said = []
+        lines = []
         if checked := next((t.record.check for t in self.compared if t.record.check), None):
             known, validated = checked.get("by_oracle", 0), checked.get("by_validator", 0)
             compared = checked.get("by_comparison", 0)  # records of before there were validators
@@ -132,27 +132,27 @@ class TraversalGroup(Group):
             how = [f"{validated:,} validated"] if validated else []
             how += [f"{known:,} compared with a plain search"] if known else []
             how += [f"{compared:,} between modes only"] if compared else []
-            said.append(f"checked from {count:,} source{'s' * (count != 1)}: {', '.join(how)}")
+            lines.append(f"checked from {count:,} source{'s' * (count != 1)}: {', '.join(how)}")
         most = max((len(t.record.cases) for t in self.compared), default=0)
         if fewer := [f"{self._mode(t)} {len(t.record.cases):,}" for t in self.compared if len(t.record.cases) < most]:
-            said.append(f"from fewer sources because slow: {', '.join(fewer)}")
+            lines.append(f"from fewer sources because slow: {', '.join(fewer)}")
         if any(t.median is not None for t in self.compared):
-            said.append(
+            lines.append(
                 "ms: median over sources of the median from each; GTEPS: harmonic mean over sources; "
                 "best and CPU: of the mean time"
             )
             if any(t.cycle is None and t.median is not None for t in self.compared):
-                said.append("?: fewer than 6 rounds through all sources, no interval (--time-limit)")
+                lines.append("?: fewer than 6 rounds through all sources, no interval (--time-limit)")
         ours = [t.record for t in self.compared if t.record.where == "gpu"]
         if len(ours) > 1 and not any("global_atomics" in (r.counters or {}) for r in ours):
-            said.append("atomics are not counted on a GPU (--device host counts them exactly)")
+            lines.append("atomics are not counted on a GPU (--device host counts them exactly)")
         if parts := [
             f"{self._mode(t)} {milliseconds(t.record.times['parents_ms'])}"
             for t in self.compared
             if "parents_ms" in t.record.times
         ]:
-            said.append(f"of which finding parents, ms: {', '.join(parts)}")
-        return "; ".join(said)
+            lines.append(f"of which finding parents, ms: {', '.join(parts)}")
+        return "; ".join(lines)
 
 
 def _sources(record: Record) -> str:
@@ -278,7 +278,7 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         Column("us", cells(us)),
         Column(
             "fastest",
-            ["..." if k is None else _said(fastest[k]) for k in rows] if len(rivals) > 1 else [""] * len(rows),
+            ["..." if k is None else _fastest_text(fastest[k]) for k in rows] if len(rivals) > 1 else [""] * len(rows),
             "left",
         ),
         Column("edges of the frontier (log)", cells(lambda x: _bar(x["edges"], most)), "left", fold=True),
@@ -303,7 +303,7 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
     looked = sum(level["inspected"] for level in trace)
     if total:
         parts.append(Text(f"in all {significant(total)} ms (watched; not the measured time), {looked:,} edges"))
-    ideal = sum(found[1] for found in fastest if found)
+    ideal = sum(mode[1] for mode in fastest if mode)
     if len(rivals) > 1 and total and ideal:
         regret = total / ideal - 1
         parts.append(Text(f"taking the fastest mode in each level: {significant(ideal)} ms; regret {percent(regret)}"))
@@ -320,8 +320,8 @@ def _fastest(records: Sequence[Record], level: int) -> tuple[str, float] | None:
     return min(timed, key=lambda pair: pair[1], default=None)
 
 
-def _said(found: tuple[str, float] | None) -> str:
-    return f"{found[0]} {significant(found[1] * 1e3)}" if found else "-"
+def _fastest_text(fastest: tuple[str, float] | None) -> str:
+    return f"{fastest[0]} {significant(fastest[1] * 1e3)}" if fastest else "-"
 
 
 def _short(name: str) -> str:

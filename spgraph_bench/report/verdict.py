@@ -58,11 +58,11 @@ def child_verdict(rows: Sequence[Timed]) -> str:
         return ""
     best = min(with_children, key=lambda row: (row.chain, row.ms))
     parts = []
-    at = None if best.chain else break_even_at(best.record.break_even, best.launches)
-    if at is not None:
-        span = f"{significant(at['low_us'])} to {significant(at['high_us'])}"
+    point = None if best.chain else break_even_at(best.record.break_even, best.launches)
+    if point is not None:
+        span = f"{significant(point['low_us'])} to {significant(point['high_us'])}"
         parts.append(
-            f"child launches pay from {significant(at['us'])} us of work per child on this GPU ({span}, "
+            f"child launches pay from {significant(point['us'])} us of work per child on this GPU ({span}, "
             f"with {best.launches:,} in a run)"
         )
     elif best.chain:

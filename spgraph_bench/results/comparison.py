@@ -85,10 +85,10 @@ def _params(record: Record) -> str:
 
 def _gathered(records: Iterable[Record]) -> dict[tuple[str, ...], dict[str, list[Record]]]:
     """Key -> parameters -> records, in the order met: a cell may have been run several times."""
-    found: dict[tuple[str, ...], dict[str, list[Record]]] = {}
+    groups: dict[tuple[str, ...], dict[str, list[Record]]] = {}
     for record in records:
-        found.setdefault(_key(record), {}).setdefault(_params(record), []).append(record)
-    return found
+        groups.setdefault(_key(record), {}).setdefault(_params(record), []).append(record)
+    return groups
 
 
 def _pairs(

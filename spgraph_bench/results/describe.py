@@ -46,8 +46,8 @@ def describe_device(info: Any) -> dict[str, Any]:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    kept = {f.name: getattr(value, f.name) for f in fields(value)}
-    return {k: dict(v) if isinstance(v, Mapping) else v for k, v in kept.items()}
+    values = {f.name: getattr(value, f.name) for f in fields(value)}
+    return {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
 
 
 @lru_cache(maxsize=4)

@@ -70,13 +70,13 @@ def crossing(spans: Sequence[tuple[Interval, Interval]], nothing: float) -> tupl
         here, there = spans[last][0].median, spans[last + 1][0].median
         return (here + share * (there - here) - nothing) * 1e3
 
-    at = meets([one.median - other.median for one, other in spans])
-    if at is None:
+    middle = meets([one.median - other.median for one, other in spans])
+    if middle is None:
         return None
     low = meets([one.high - other.low for one, other in spans])
     high = meets([one.low - other.high for one, other in spans])
     first, last = ((spans[k][0].median - nothing) * 1e3 for k in (0, -1))
-    return at, first if low is None else low, last if high is None else high
+    return middle, first if low is None else low, last if high is None else high
 
 
 def break_even_at(measured: Sequence[Mapping[str, Any]], children: int) -> dict[str, float] | None:

@@ -23,10 +23,10 @@ DEFAULT_FOLDER = Path("results")
 
 def to_line(record: Record, derived: Mapping[str, Any] | None = None) -> str:
     """`record` as one line of JSON, newline included; with a key ``derived``, if that is given."""
-    kept = _without_names(record.to_json())
+    line = _without_names(record.to_json())
     if derived is not None:
-        kept["derived"] = derived
-    text = json.dumps(kept, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        line["derived"] = derived
+    text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return json_printable(text) + "\n"
 
 
@@ -147,12 +147,12 @@ def read_records(
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(path.glob("*.jsonl"))
-    if not found:
+    paths = sorted(path.glob("*.jsonl"))
+    if not paths:
         raise InputError(
             "no records (*.jsonl) in this folder", place=str(path), remedy="name a file, or run a bench first"
         )
-    return found
+    return paths
 
 
 def _read(path: Path, warn: Callable[[str], None]) -> list[Record]:

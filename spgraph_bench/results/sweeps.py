@@ -36,19 +36,19 @@ def _number(text: object) -> float | None:
 def _settings(record: Record) -> dict[str, str]:
     """The parameters of the recipe ("recipe n") and the options of the problem ("k"); {} for files."""
     source = record.matrix.get("source") or {}
-    found = {str(name): str(value) for name, value in record.options.items()}
+    settings = {str(name): str(value) for name, value in record.options.items()}
     if source.get("kind") == "options":
-        return found
+        return settings
     if source.get("kind") != "recipe":
         return {}
     name, _, parameters = str(source.get("text", "")).partition(":")
     pairs = (part.partition("=") for part in parameters.split(",") if "=" in part)
-    return {"recipe": name, **found, **{f"recipe {key}": value for key, _, value in pairs}}
+    return {"recipe": name, **settings, **{f"recipe {key}": value for key, _, value in pairs}}
 
 
 def sweeps(tables: Sequence[Table]) -> list[Sweep]:
     """The sweeps among `tables`: at least :data:`FEWEST` values of one parameter, everything else being equal."""
-    found: dict[tuple[object, ...], dict[float, Table]] = {}
+    groups: dict[tuple[object, ...], dict[float, Table]] = {}
     for table in tables:
         first = table[0]
         settings = _settings(first)
@@ -58,9 +58,9 @@ def sweeps(tables: Sequence[Table]) -> list[Sweep]:
                 continue
             others = tuple(sorted((k, v) for k, v in settings.items() if k not in (name, "check_seconds")))
             shared = (first.problem, settings.get("recipe", ""), first.dtype, str(first.device.get("name", "?")))
-            found.setdefault((*shared, name, others), {})[value] = table
+            groups.setdefault((*shared, name, others), {})[value] = table
     return [
         Sweep(", ".join(filter(None, map(str, key[:4]))), str(key[4]).removeprefix("recipe "), dict(sorted(by.items())))
-        for key, by in found.items()
+        for key, by in groups.items()
         if len(by) >= FEWEST
     ]

@@ -76,24 +76,24 @@ def table_key(record: Record) -> tuple[Any, ...]:
 
 def tables(records: Iterable[Record]) -> list[list[Record]]:
     """`records` by the table that they belong to, in the order met."""
-    found: dict[tuple[Any, ...], list[Record]] = {}
+    groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
-        found.setdefault(table_key(record), []).append(record)
-    return list(found.values())
+        groups.setdefault(table_key(record), []).append(record)
+    return list(groups.values())
 
 
 def latest(records: Iterable[Record]) -> list[list[Record]]:
     """:func:`tables` without those of which a later run on a device of the same name has every cell again."""
-    kept: list[list[Record]] = []
+    newest: list[list[Record]] = []
     again: dict[tuple[Any, ...], set[tuple[str, ...]]] = {}
     for table in reversed(tables(records)):
         _, problem, matrix, _, *others = table_key(table[0])
         cells = {(r.variant, r.format, r.reorder, json.dumps(r.to_json()["params"])) for r in table}
         later = again.setdefault((problem, matrix, *others), set())
         if not cells <= later:
-            kept.append(table)
+            newest.append(table)
         later |= cells
-    return kept[::-1]
+    return newest[::-1]
 
 
 def tidy(records: Sequence[Record], cache: Cache = "cold") -> list[dict[str, Any]]:
@@ -140,16 +140,16 @@ _DERIVED = (
 
 def derived(records: Sequence[Record]) -> list[dict[str, Any]]:
     """For each of `records`, in their order, what follows from them: {"where": ..., "cold": {...}, "hot": {...}} with
-    those of :data:`COLUMNS` that are no facts of the record itself. Figures that there are none of are left out; an
-    infinite one is "inf". What was not sampled has neither "cold" nor "hot"."""
-    found: dict[int, dict[str, Any]] = {id(record): {"where": _where(record)} for record in records}
+    those of :data:`COLUMNS` that are not facts of the record itself. Missing figures are omitted; an
+    infinite one is "inf". A record without samples has neither "cold" nor "hot"."""
+    figures: dict[int, dict[str, Any]] = {id(record): {"where": _where(record)} for record in records}
     caches: tuple[Cache, ...] = ("cold", "hot")
     for cache in caches:
         for record, row in paired(records, cache):
             if record.sampled(cache) is not None:
                 values = {k: row[k] for k in _DERIVED if row[k] is not None}
-                found[id(record)][cache] = {k: "inf" if v == math.inf else v for k, v in values.items()}
-    return [found[id(record)] for record in records]
+                figures[id(record)][cache] = {k: "inf" if v == math.inf else v for k, v in values.items()}
+    return [figures[id(record)] for record in records]
 
 
 def _where(record: Record) -> str:

@@ -86,8 +86,8 @@ def measure_break_even(
     """
     sizes = _sizes()
     cases = {items: number for number, items in enumerate(sizes)}
-    found = []
-    at = 4
+    points = []
+    start = 4
     for tasks in COUNTS:
         if tasks > pending_launches:
             break
@@ -95,9 +95,9 @@ def measure_break_even(
         inline, child = (
             _Way(_prepared(device, name, tasks, sizes), cases, clock) for name in ("inline", "fire-and-forget")
         )
-        bracket = _bracket(inline, child, sizes, at)
+        bracket = _bracket(inline, child, sizes, start)
         if bracket is not None:
-            at = bracket[-1]
+            start = bracket[-1]
             around = [sizes[k] for k in bracket]
             one = inline.times(around[-1], 1)[0] + child.times(around[-1], 1)[0]
             samples = max(_FEWEST, min(_SAMPLES, int(_SECONDS * 1e3 / (2 * len(around) * one))))
@@ -113,13 +113,13 @@ def measure_break_even(
                     spans.append((done, launched))
             if (us := crossing(spans, _middle(inline.times(0, _FEWEST)))) is not None:
                 empty = _middle(child.times(0, _FEWEST)) * 1e3 / tasks
-                found.append({"children": tasks, "us": us[0], "low_us": us[1], "high_us": us[2], "child_us": empty})
+                points.append({"children": tasks, "us": us[0], "low_us": us[1], "high_us": us[2], "child_us": empty})
         if (lost := children_of(child.prepared.job)) is not None:
             lost.must_be_whole({}, {"pending_launches": pending_launches})
-    return tuple(found)
+    return tuple(points)
 
 
-def _bracket(inline: _Way, child: _Way, sizes: Sequence[int], at: int) -> range | None:
+def _bracket(inline: _Way, child: _Way, sizes: Sequence[int], step: int) -> range | None:
     """Places in `sizes`, at a glance: at the first doing a task is the faster way, at the last launching is.
 
     None where launching does not pay for any task that takes a thread less than 20 ms.
@@ -128,14 +128,14 @@ def _bracket(inline: _Way, child: _Way, sizes: Sequence[int], at: int) -> range 
     def pays(k: int) -> bool:
         return _middle(child.times(sizes[k], _GLANCES)) < _middle(inline.times(sizes[k], _GLANCES))
 
-    while at > 4 and pays(at - 4):
-        at -= 4
-    while not pays(at):
-        if at + 4 >= len(sizes) or inline.times(sizes[at], 1)[0] > _LONGEST_MS:
+    while step > 4 and pays(step - 4):
+        step -= 4
+    while not pays(step):
+        if step + 4 >= len(sizes) or inline.times(sizes[step], 1)[0] > _LONGEST_MS:
             return None
-        at += 4
+        step += 4
     # A step to each side, in case the glance was not good enough.
-    return range(max(1, at - 5), min(len(sizes), at + 2))
+    return range(max(1, step - 5), min(len(sizes), step + 2))
 
 
 def _middle(times: Sequence[float]) -> float:

@@ -43,40 +43,40 @@ class Children:
     def words(self) -> dict[str, int]:
         """What a record keeps: by name, all but an error that did not occur and allocations if there are
         none."""
-        kept = asdict(self)
+        counts = asdict(self)
         if not self.failed:
-            del kept["error"]
+            del counts["error"]
         if not self.allocations + self.allocations_failed:
-            del kept["allocations"], kept["allocations_failed"]
-        return kept
+            del counts["allocations"], counts["allocations_failed"]
+        return counts
 
     def must_be_whole(self, needs: Mapping[Limit, int], limits: Mapping[Limit, int]) -> None:
         """Raise ChildrenLostError when a launch or an allocation failed.
 
         `needs`: the variant's own bounds; `limits`: what was set, CUDA's own values for the others.
         """
-        said = []
+        losses = []
         if self.refused:
             pool = limits.get("pending_launches", DEFAULT_LIMITS["pending_launches"])
             asked = self.launched + self.refused
             bound = needs.get("pending_launches", 0)
-            said.append(
+            losses.append(
                 f"{self.refused:,} of {asked:,} child launches were refused (pending-launch pool {pool:,}; "
                 f"needs about {bound if bound > pool else asked:,}: --pending-launches)"
             )
         if self.failed:
-            said.append(f"{self.failed:,} child launches failed with CUDA error {self.error}")
+            losses.append(f"{self.failed:,} child launches failed with CUDA error {self.error}")
         if self.allocations_failed:
             heap = limits.get("malloc_heap_bytes", DEFAULT_LIMITS["malloc_heap_bytes"])
             asked = self.allocations + self.allocations_failed
             bound = needs.get("malloc_heap_bytes", 0)
             more = f"needs about {human_bytes(bound)}" if bound > heap else "needs more"
-            said.append(
+            losses.append(
                 f"{self.allocations_failed:,} of {asked:,} allocations on the device failed "
                 f"(heap {human_bytes(heap)}; {more}: --heap)"
             )
-        if said:
-            raise ChildrenLostError("; ".join(said))
+        if losses:
+            raise ChildrenLostError("; ".join(losses))
 
 
 def children_of(job: Job) -> Children | None:

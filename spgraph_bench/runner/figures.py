@@ -43,11 +43,19 @@ class Shape(Protocol):
     """A matrix, or what is known of one that was not read."""
 
     @property
-    def rows(self) -> int: ...
+    def rows(self) -> int:
+        """Rows of the matrix."""
+        ...
+
     @property
-    def cols(self) -> int: ...
+    def cols(self) -> int:
+        """Columns of the matrix."""
+        ...
+
     @property
-    def nnz(self) -> int: ...
+    def nnz(self) -> int:
+        """Stored entries."""
+        ...
 
 
 def run_bytes(problem: str, csr: Shape, options: Mapping[str, Any], dtypes: int = 1, orders: int = 1) -> int:

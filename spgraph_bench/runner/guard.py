@@ -78,6 +78,6 @@ def checksum(device: Device, buffer: Buffer) -> int:
     total = device.upload(np.zeros(1, np.uint64))
     blocks = 8 * device.info().multiprocessors
     device.compile(SOURCE).kernel("spg_checksum")(blocks, 256, buffer, np.int64(buffer.nbytes), total)
-    found = int(device.download(total)[0])
+    value = int(device.download(total)[0])
     total.free()
-    return found
+    return value

@@ -41,16 +41,16 @@ def limited(
                 remedy="omit --pending-launches and --heap",
             )
         return task, {}
-    if asked and (lack := refuse(asked)):
-        raise UsageError(lack, remedy="ask for less with --pending-launches or --heap")
+    if asked and (refusal := refuse(asked)):
+        raise UsageError(refusal, remedy="ask for less with --pending-launches or --heap")
     needs: dict[str, Mapping[Limit, int]] = {}
     refused: dict[str, str] = {}
     for name, bound in bounds.items():
         needs[name] = {"pending_launches": bound.pending_launches, "malloc_heap_bytes": bound.heap_bytes}
-        if lack := refuse({k: v for k, v in needs[name].items() if k not in asked}):
-            refused[name] = f"it needs {lack}"
-    kept = [need for name, need in needs.items() if name not in refused]
-    limits = {limit: max(default, *(need[limit] for need in kept), 0) for limit, default in DEFAULT_LIMITS.items()}
+        if refusal := refuse({k: v for k, v in needs[name].items() if k not in asked}):
+            refused[name] = f"it needs {refusal}"
+    granted = [need for name, need in needs.items() if name not in refused]
+    limits = {limit: max(default, *(need[limit] for need in granted), 0) for limit, default in DEFAULT_LIMITS.items()}
     return dataclasses.replace(task, needs=needs, limits={**limits, **asked}), refused
 
 

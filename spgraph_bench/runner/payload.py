@@ -60,6 +60,7 @@ class Payload:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all arrays."""
         return sum(array.nbytes for array in self.named_arrays().values())
 
     def named_arrays(self) -> Arrays:
@@ -116,11 +117,11 @@ def _below(named: Mapping[str, npt.NDArray[Any]], prefix: str) -> Arrays:
 
 def _groups(named: Mapping[str, npt.NDArray[Any]]) -> dict[str, Arrays]:
     """By the part of the name before the first dot."""
-    found: dict[str, Arrays] = {}
+    groups: dict[str, Arrays] = {}
     for name, array in named.items():
         group, _, rest = name.partition(".")
-        found.setdefault(group, {})[rest] = array
-    return found
+        groups.setdefault(group, {})[rest] = array
+    return groups
 
 
 def save_columns(folder: Path, columns: Mapping[str, npt.NDArray[Any]]) -> list[str]:

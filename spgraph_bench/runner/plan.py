@@ -24,6 +24,7 @@ class Cell:
 
     @property
     def key(self) -> str:
+        """``variant/dtype``, with ``/order`` if rows and columns are reordered; unique in a run."""
         order = "" if self.reorder == "none" else f"/{self.reorder}"
         return f"{self.variant}/{self.dtype}{order}"
 

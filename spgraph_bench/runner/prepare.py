@@ -55,6 +55,7 @@ class Prepared:
 
     @property
     def fresh(self) -> int:
+        """How many hidden sources there are."""
         return len(self.fresh_sources)
 
     def hide_sources(self, sources: npt.NDArray[Any]) -> None:

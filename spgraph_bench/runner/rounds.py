@@ -84,13 +84,13 @@ class _Group:
         self._count = len(cells)
         self._pending = {cell.key: cell for cell in cells}
         """Cells without a record."""
-        self._at: Cell | None = None
+        self._current: Cell | None = None
         """The cell whose launch is in flight."""
 
     def time(self) -> None:
         """Sample until each cell has its record; samples that were taken outlive the worker."""
         while self._pending:
-            self._at = None
+            self._current = None
             for cell, reason in self._lost_in_a_call():
                 del self._pending[cell.key]
                 self._records.record_failed(cell, reason)
@@ -105,14 +105,14 @@ class _Group:
             return [(cell, "the worker did not time it") for cell in pending.values()]
         except GONE as error:
             self._contact.drop()
-            if self._at is None:
+            if self._current is None:
                 return [(cell, str(error)) for cell in pending.values()]
-            return [(self._at, str(error))] if self._at.key in pending else []
+            return [(self._current, str(error))] if self._current.key in pending else []
 
     def _hear(self, message: Message) -> None:
         """What the worker says while it times."""
         if isinstance(message, At):
-            self._at = message.cell
+            self._current = message.cell
         elif isinstance(message, Event):
             self._take(message)
         elif isinstance(message, Part):

@@ -81,8 +81,8 @@ def run(
 
     try:
         with Contact(session, task, assembled.payload) as contact:
-            lacking = {cell.key: refused[cell.variant] for cell in cells if cell.variant in refused}
-            ready = records.without(cells, lacking, "skipped")
+            refused_cells = {cell.key: refused[cell.variant] for cell in cells if cell.variant in refused}
+            ready = records.without(cells, refused_cells, "skipped")
             ready = records.without(ready, refused_by_format(ready, by_name, task, assembled.payload, info), "skipped")
             broken = build(ready, by_name, task, info, progress)
             ready = records.without(ready, broken, "failed")
@@ -97,7 +97,7 @@ def run(
 def _refuse(session: Session, limits: Mapping[Limit, int]) -> str | None:
     """Why the device cannot have these limits, or None."""
     try:
-        lack: str | None = session.worker().call("refuse_limits", limits)
-        return lack
+        refusal: str | None = session.worker().call("refuse_limits", limits)
+        return refusal
     except (WorkerDiedError, WorkerHungError) as error:
         raise DeviceError(f"{session.device} does not answer: {error}") from None

@@ -92,6 +92,7 @@ class Session:
             self._worker.release()
 
     def close(self) -> None:
+        """End the worker, if there is one."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None

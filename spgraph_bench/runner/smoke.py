@@ -48,6 +48,7 @@ class SmokeCase:
 
     @property
     def title(self) -> str:
+        """Problem, input and value type in words."""
         where = f"{self.recipe} from a .mtx file" if self.from_file else self.recipe or "made from options"
         return f"{self.problem}, {where}, {smoke_dtype(self)}"
 
@@ -196,10 +197,10 @@ def unmet(case: SmokeCase, records: list[Record]) -> list[str]:
     there = {record.variant: record for record in records}
     missing = []
     for glob in case.required:
-        found = [there[name] for name in there if fnmatchcase(name, glob)]
-        if not found:
+        matching = [there[name] for name in there if fnmatchcase(name, glob)]
+        if not matching:
             missing.append(f"no variant {glob} ran")
-        missing += [f"{r.variant} must run, but was skipped: {r.reason}" for r in found if r.status == "skipped"]
+        missing += [f"{r.variant} must run, but was skipped: {r.reason}" for r in matching if r.status == "skipped"]
     if not any(r.status == "ok" for r in records):
         missing.append("nothing ran")
     return list(dict.fromkeys(missing))

@@ -198,12 +198,12 @@ def advise(
 
     Candidates are traced on the same matrix: what is reported of them was observed.
     """
-    found = _worst(kernels)
-    if not found.cause:
-        return found
+    advice = _worst(kernels)
+    if not advice.cause:
+        return advice
     known = {v.name: v for v in variants(variant.problem) if v.where == "gpu" and v.source and v.name != variant.name}
-    names = _CANDIDATES.get((variant.problem, found.cause), tuple(known)[:4])
-    before, sectors = _measure(found.cause, kernels), _moved(kernels).sectors
+    names = _CANDIDATES.get((variant.problem, advice.cause), tuple(known)[:4])
+    before, sectors = _measure(advice.cause, kernels), _moved(kernels).sectors
     best: tuple[float, str, list[KernelTrace]] | None = None
     for name in names:
         if name not in known:
@@ -212,18 +212,20 @@ def advise(
             traced = trace_variant(known[name], matrix, dtype, seed=seed)
         except SpgraphError:  # a format that refuses, a type that is not there
             continue
-        now = _measure(found.cause, traced)
+        now = _measure(advice.cause, traced)
         if now < 0.8 * before and _moved(traced).sectors < 1.1 * sectors:
             cost = _moved(traced).sectors
             if best is None or cost < best[0]:
                 best = (cost, name, traced)
     if best is None:
-        return found
+        return advice
     moved = _moved(best[2])
-    if found.cause == "atomics":
+    if advice.cause == "atomics":
         evidence = f"{added(_by_line(best[2], 'atomic').values()).lanes:,} atomics"
     else:
         evidence = f"{moved.lanes_per_request:.1f} lanes an access"
     return dataclasses.replace(
-        found, instead=best[1], evidence=f"{evidence}, {moved.sectors:,} sectors in place of {sectors:,} on this matrix"
+        advice,
+        instead=best[1],
+        evidence=f"{evidence}, {moved.sectors:,} sectors in place of {sectors:,} on this matrix",
     )

@@ -236,8 +236,8 @@ def _bsr(p: Packed, lengths: Ints) -> tuple[Walk, ...]:
     own = np.repeat(np.diff(pointer) * c, r)[: p.rows]
 
     def place(row: Ints, k: Ints) -> Ints:
-        at: Ints = (pointer[row // r] + k // c) * r * c + row % r * c + k % c
-        return at
+        position: Ints = (pointer[row // r] + k // c) * r * c + row % r * c + k % c
+        return position
 
     return (_scattered("thread per row", own, p.nnz, _item(p, "block_val"), place),)
 
@@ -317,11 +317,11 @@ def _trace(name: str, matrix: Matrix, dtype: str, seed: int) -> Traced:
 
 
 def _own_kernels() -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    names: dict[str, tuple[str, ...]] = {}
     for v in variants("spmv"):
         if v.where == "gpu" and v.source is not None:
-            found[v.format] = (*found.get(v.format, ()), v.name)
-    return found
+            names[v.format] = (*names.get(v.format, ()), v.name)
+    return names
 
 
 def tradeoffs(

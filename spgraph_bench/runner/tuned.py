@@ -30,20 +30,20 @@ def load_tuned(problem: str, sha256: str, info: DeviceInfo) -> Tuned:
     """
     try:
         path = tuned_path(problem, sha256, info)
-        found = json.loads(path.read_text(encoding="utf-8")) if trusted(path) else {}
+        tuned = json.loads(path.read_text(encoding="utf-8")) if trusted(path) else {}
     except (OSError, ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(tuned, dict):
         return {}
-    return {str(name): dict(params) for name, params in found.items() if isinstance(params, dict)}
+    return {str(name): dict(params) for name, params in tuned.items() if isinstance(params, dict)}
 
 
 def save_tuned(problem: str, sha256: str, info: DeviceInfo, variant: str, params: Mapping[str, Any]) -> Path:
     """Keep `params` for `variant` and return the file, which appears by one rename."""
     path = tuned_path(problem, sha256, info)
-    kept = {**load_tuned(problem, sha256, info), variant: dict(params)}
+    tuned = {**load_tuned(problem, sha256, info), variant: dict(params)}
     part = path.with_suffix(f".{os.getpid()}.part")
     part.touch(0o600)
-    part.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    part.write_text(json.dumps(tuned, indent=1), encoding="utf-8")
     part.replace(path)
     return path

@@ -35,16 +35,16 @@ class WrongOutputError(Exception):
 def fresh_sources(csr: CSR, sources: npt.NDArray[np.int32], count: int = len(FACTORS)) -> npt.NDArray[Any]:
     """Up to `count` vertices that are not among `sources`, neighbours of these where possible: a search from
     there takes about as long. Of the type of `sources`."""
-    taken, found = set(sources.tolist()), []
+    taken, fresh = set(sources.tolist()), []
     for source in (*sources.tolist(), *range(min(csr.rows, 1024))):
         row = csr.col_idx[csr.row_ptr[source] : csr.row_ptr[source + 1]][:1024]
         new = next((int(v) for v in (*row.tolist(), source) if int(v) not in taken), None)
         if new is not None:
             taken.add(new)
-            found.append(new)
-        if len(found) == count:
+            fresh.append(new)
+        if len(fresh) == count:
             break
-    return np.array(found, sources.dtype)
+    return np.array(fresh, sources.dtype)
 
 
 def same_output(one: Any, other: Any) -> bool:
@@ -102,6 +102,7 @@ class Memory:
         self._unseen: list[tuple[float, float]] = []
 
     def seen(self, cache: str, ms: float) -> None:
+        """Note a timed run, `ms` long."""
         self._longest[cache] = max(ms, self._longest.get(cache, 0.0))
 
     def unseen(self, cache: str, ms: float) -> None:

@@ -69,12 +69,17 @@ class Worker(Protocol):
         """Call ``service.name(*args)``; messages it emits go to `on_message`. Raises what the call raises."""
         ...
 
-    def kill(self) -> None: ...
+    def kill(self) -> None:
+        """End it immediately, whatever it does."""
+        ...
+
     def release(self) -> None:
         """No call follows: let it end while other things are done, until `close`."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End it, after the call in progress."""
+        ...
 
 
 class LocalWorker:

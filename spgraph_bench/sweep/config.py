@@ -115,7 +115,7 @@ def find_config(text: str) -> Path | None:
     """The config that `text` names: a path that ends in .toml, or one that comes with spgraph and is called so, unless
     a file or folder of that name is there. None where it names none.
 
-    Raises InputError where a path that ends in .toml is no file.
+    Raises InputError where a path that ends in .toml is not a file.
     """
     if text.lower().endswith(".toml"):
         path = Path(os.path.expanduser(text))

@@ -48,6 +48,7 @@ class Done:
 
     @classmethod
     def of(cls, record: Record) -> Done:
+        """From a record, without its samples."""
         times = sorted(t for s in record.samples if s.cache == "cold" for t in s.times_ms)
         return cls(
             str(record.sweep.get("cell", "")),

@@ -57,10 +57,12 @@ class Block:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
+        """The value types of its cells, each once."""
         return tuple(dict.fromkeys(cell.dtype for cell in self.cells))
 
     @property
     def orders(self) -> tuple[str, ...]:
+        """The orders of its cells, each once."""
         return tuple(dict.fromkeys(cell.reorder for cell in self.cells))
 
     @property
@@ -85,6 +87,7 @@ class Plan:
 
     @property
     def cells(self) -> int:
+        """Number of cells of all blocks."""
         return sum(len(block.cells) for block in self.blocks)
 
 

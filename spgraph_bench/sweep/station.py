@@ -62,6 +62,7 @@ class Shelf:
             self._kept.popitem(last=False)
 
     def clear(self) -> None:
+        """Drop all matrices."""
         self._kept.clear()
 
 

@@ -114,20 +114,20 @@ def source_files(path: Path, include_dirs: Sequence[Path] = ()) -> list[Path]:
     `include_dirs`. Conditionals are not evaluated: what might be included counts. Headers found in neither
     place are the compiler's own.
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     waiting = [Path(os.path.abspath(path))]
     while waiting:
         current = waiting.pop(0)
-        if current in found:
+        if current in files:
             continue
-        found[current] = None
+        files[current] = None
         for quote, name in _INCLUDE.findall(current.read_bytes()):
             for folder in (current.parent, *include_dirs) if quote == b'"' else include_dirs:
                 header = Path(os.path.abspath(folder / os.fsdecode(name)))
                 if header.is_file():
                     waiting.append(header)
                     break
-    return list(found)
+    return list(files)
 
 
 def source_digest(path: Path, include_dirs: Sequence[Path] = ()) -> str:
@@ -157,18 +157,18 @@ _TOKEN = re.compile(
 
 def tokens(text: str) -> list[str]:
     """The tokens of C++ or CUDA source: comments and layout do not count, but for the end of a directive."""
-    found: list[str] = []
+    words: list[str] = []
     directive, first = False, True
     for token in _TOKEN.findall(text.replace("\\\r\n", " ").replace("\\\n", " ")):
         if token == "\n":
             if directive:
-                found.append(token)
+                words.append(token)
             directive, first = False, True
         elif not token.startswith(("//", "/*")):
             directive = directive or (first and token == "#")
             first = False
-            found.append(token)
-    return found
+            words.append(token)
+    return words
 
 
 @functools.lru_cache(maxsize=256)

@@ -40,11 +40,11 @@ def find_nvcc() -> Nvcc:
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
     places = [str(Path(h) / "bin" / "nvcc") for h in homes if h]
     for place in [*places, "nvcc", "/usr/local/cuda/bin/nvcc"]:
-        if found := shutil.which(place):
-            told = compiler_identity(found)
-            said = re.search(r"release (\d+\.\d+)", told)
+        if nvcc := shutil.which(place):
+            told = compiler_identity(nvcc)
+            match = re.search(r"release (\d+\.\d+)", told)
             built = re.search(r"^nvcc: NVIDIA.*", told, re.DOTALL | re.MULTILINE)
-            return Nvcc(found, built[0] if built else told, said[1] if said else "")
+            return Nvcc(nvcc, built[0] if built else told, match[1] if match else "")
     raise DeviceError(
         "nvcc is not found, so the kernels cannot be compiled for the GPU",
         remedy="install the CUDA toolkit and put its bin folder on PATH, or --device host",
@@ -86,7 +86,7 @@ def cubin_request(source: str, defines: Mapping[str, str], arch: str) -> Request
         if not linked:
             return run_compiler([*compile_, "-cubin", "-o", target, path], source)
         relocatable = target.with_suffix(".rdc.cubin")
-        said = run_compiler([*compile_, "-rdc=true", "-cubin", "-o", relocatable, path], source)
+        output = run_compiler([*compile_, "-rdc=true", "-cubin", "-o", relocatable, path], source)
         link: list[str | Path] = [
             nvcc.path,
             f"-arch={arch}",
@@ -97,7 +97,7 @@ def cubin_request(source: str, defines: Mapping[str, str], arch: str) -> Request
             relocatable,
             "-lcudadevrt",
         ]
-        return said + run_compiler(link, source)
+        return output + run_compiler(link, source)
 
     return Request(
         (source_digest(path, [cuda_dir()]), *options, str(linked), nvcc.identity),

@@ -26,26 +26,26 @@ def frames_of(places: Iterable[str]) -> dict[str, list[Frame]]:
     for library, offsets in by_library.items():
         ask = ["addr2line", "-a", "-i", "-e", library]
         try:
-            said = subprocess.run(ask, input="\n".join(offsets), capture_output=True, text=True, timeout=60).stdout
+            output = subprocess.run(ask, input="\n".join(offsets), capture_output=True, text=True, timeout=60).stdout
         except (OSError, subprocess.SubprocessError):
             continue
-        at: list[Frame] = []
-        for text in said.splitlines():
+        frames_here: list[Frame] = []
+        for text in output.splitlines():
             if text.startswith("0x"):
-                at = frames.setdefault(offsets[text.strip()], [])
+                frames_here = frames.setdefault(offsets[text.strip()], [])
                 continue
             file, _, line = text.split(" ")[0].rpartition(":")
             if file and "?" not in file and line.isdigit():
                 name, _, number = source_place(file, int(line)).rpartition(":")
-                at.append((name, int(number)))
+                frames_here.append((name, int(number)))
     return frames
 
 
 def line_of(place: str) -> str | None:
     """``file:line`` as it is, ``library+0xoffset`` as addr2line tells it."""
     if "+0x" in place:
-        found = frames_of([place]).get(place)
-        return "{}:{}".format(*found[0]) if found and found[0][1] else None
+        frames = frames_of([place]).get(place)
+        return "{}:{}".format(*frames[0]) if frames and frames[0][1] else None
     if not place or "?" in place:
         return None
     file, _, line = place.rpartition(":")

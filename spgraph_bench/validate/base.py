@@ -213,18 +213,18 @@ class Validator:
 class Rule:
     """One rule and the message where it is broken."""
 
-    said: Callable[..., str]
+    message: Callable[..., str]
     """Of the vertex, and of the answer: an array per column."""
 
 
 def told(rules: Sequence[Rule], faults: Faults, *columns: Array) -> CheckResult:
-    """The result that `faults` lead to, with the first of them in words."""
-    found = faults.first()
-    if found is None:
+    """The result that `faults` lead to, with a message about the first one."""
+    first = faults.first()
+    if first is None:
         return CheckResult(True)
-    rule, count, vertex = found
+    rule, count, vertex = first
     more = f"; {count:,} such errors" if count > 1 else ""
-    return CheckResult(False, rules[rule].said(vertex, *columns) + more, {"faults": count, "worst_vertex": vertex})
+    return CheckResult(False, rules[rule].message(vertex, *columns) + more, {"faults": count, "worst_vertex": vertex})
 
 
 _VALIDATORS: Registry[str, type[Validator]] = Registry("validator", "spgraph_bench.validate")
@@ -237,10 +237,10 @@ def validates(cls: type[Validator]) -> type[Validator]:
 
 def kernels(problem: str, dtype: npt.DTypeLike) -> list[tuple[str, dict[str, str]]]:
     """Kernel files that validate `problem` on a GPU and their defines; none where it has no validator."""
-    found = _VALIDATORS.entries().get(problem)
-    if found is None:
+    validator = _VALIDATORS.entries().get(problem)
+    if validator is None:
         return []
-    return [(f"check/{source}.cu", _defines(defines)) for source, defines in found.sources(np.dtype(dtype))]
+    return [(f"check/{source}.cu", _defines(defines)) for source, defines in validator.sources(np.dtype(dtype))]
 
 
 def make_validator(
@@ -259,11 +259,11 @@ def make_validator(
     ----------
     graph : the same graph as of an earlier validator, whose arrays are on the device already.
     """
-    found = _VALIDATORS.entries().get(problem.name)
-    if found is None:
+    validator = _VALIDATORS.entries().get(problem.name)
+    if validator is None:
         return None
     if graph is None:
-        need = csr.row_ptr.nbytes + csr.col_idx.nbytes + found.bytes_per_vertex * csr.rows
+        need = csr.row_ptr.nbytes + csr.col_idx.nbytes + validator.bytes_per_vertex * csr.rows
         need += 0 if csr.values is None else csr.values.nbytes
         graph = Graph(csr, device if device.kind == "cuda" and need < 0.9 * device.free_bytes() else None)
-    return found(graph, problem, np.dtype(dtype), inputs)
+    return validator(graph, problem, np.dtype(dtype), inputs)

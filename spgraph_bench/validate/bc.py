@@ -34,14 +34,14 @@ NUMBER, OUTSIDE, EQUATION = range(3)
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def _said(v: int, dependency: Floats) -> str:
+def _dependency_text(v: int, dependency: Floats) -> str:
     return f"the dependency of vertex {v:,} is {float(dependency[v])!r}"
 
 
 _RULES = (
-    Rule(_said),
-    Rule(lambda v, dependency: f"{_said(v, dependency)}, yet it is the source or not reached"),
-    Rule(lambda v, dependency: f"{_said(v, dependency)}, which is not what its successors have"),
+    Rule(_dependency_text),
+    Rule(lambda v, dependency: f"{_dependency_text(v, dependency)}, yet it is the source or not reached"),
+    Rule(lambda v, dependency: f"{_dependency_text(v, dependency)}, which is not what its successors have"),
 )
 
 
@@ -73,23 +73,23 @@ def _facts(csr: CSR, levels: int, reached: int, arcs: int) -> dict[str, int]:
 def find_faults(csr: CSR, source: int, dependency: Floats) -> Found:
     """The numpy form: a search that counts paths, and one more pass over the edges."""
     n, faults = csr.rows, Faults.none(len(_RULES))
-    found = count_paths(csr, source)
-    level, depth = found.level, len(found.scale)
+    counted = count_paths(csr, source)
+    level, depth = counted.level, len(counted.scale)
     right, successors, arcs = np.zeros(n), np.zeros(n, np.int64), 0
     with np.errstate(all="ignore"):
-        ours = np.where(level >= 0, found.paths * found.scale[np.clip(level, 0, depth - 1)], 0)
+        ours = np.where(level >= 0, counted.paths * counted.scale[np.clip(level, 0, depth - 1)], 0)
         for block in row_blocks(csr, EDGES_AT_ONCE):
             lengths = np.diff(block.row_ptr)
             mine = np.repeat(level[block.first : block.last], lengths)
             tree = (mine >= 0) & (level[block.cols] == mine + 1)
             sources = np.repeat(np.arange(block.first, block.last), lengths)
             row, successor = sources[tree], block.cols[tree]
-            share = ours[row] / found.paths[successor] * (1 + dependency[successor])
+            share = ours[row] / counted.paths[successor] * (1 + dependency[successor])
             row, rows = row - block.first, block.last - block.first
             arcs += int(np.count_nonzero(block.cols[mine >= 0] != sources[mine >= 0]))
             right[block.first : block.last] += np.bincount(row, share, minlength=rows)
             successors[block.first : block.last] += np.bincount(row, minlength=rows)
-        one, all_of_them = _tolerances(found.predecessors, int(successors.max(initial=0)), depth, n)
+        one, all_of_them = _tolerances(counted.predecessors, int(successors.max(initial=0)), depth, n)
         number = (dependency >= 0) & np.isfinite(dependency)
         inside = level > 0
         vertex = np.arange(n)
@@ -102,7 +102,7 @@ def find_faults(csr: CSR, source: int, dependency: Floats) -> Found:
         total,
         int((level[inside] - 1).sum(dtype=np.int64)),
         all_of_them,
-        _facts(csr, depth, found.reached, arcs),
+        _facts(csr, depth, counted.reached, arcs),
     )
 
 
@@ -110,8 +110,8 @@ def _on_device(graph: Graph, source: int, dependency: Floats) -> Found:
     """The same by kernels."""
     assert graph.device is not None
     n = graph.csr.rows
-    found = count_paths_on_device(graph, source)
-    depth = len(found.scale)
+    counted = count_paths_on_device(graph, source)
+    depth = len(counted.scale)
     given, right, successors = graph.upload(dependency), graph.zeros(n, np.float64), graph.zeros(1, np.int32)
     faults, arcs = DeviceFaults(graph.device, len(_RULES)), graph.zeros(1, np.uint64)
     sums, pairs = graph.zeros(1, np.float64), graph.zeros(1, np.uint64)
@@ -120,20 +120,20 @@ def _on_device(graph: Graph, source: int, dependency: Floats) -> Found:
         graph.n,
         graph.row_ptr,
         graph.col,
-        found.level,
-        found.paths,
-        graph.upload(found.scale),
+        counted.level,
+        counted.paths,
+        graph.upload(counted.scale),
         given,
         right,
         successors,
         arcs,
     )
-    one, all_of_them = _tolerances(found.predecessors, int(graph.download(successors)[0]), depth, n)
+    one, all_of_them = _tolerances(counted.predecessors, int(graph.download(successors)[0]), depth, n)
     graph.strided(
         graph.kernel("bc", "check_bc_vertices"),
         graph.n,
         np.int32(source),
-        found.level,
+        counted.level,
         given,
         right,
         np.float64(one),
@@ -147,7 +147,7 @@ def _on_device(graph: Graph, source: int, dependency: Floats) -> Found:
         float(graph.download(sums)[0]),
         int(graph.download(pairs)[0]),
         all_of_them,
-        _facts(graph.csr, depth, found.reached, int(graph.download(arcs)[0])),
+        _facts(graph.csr, depth, counted.reached, int(graph.download(arcs)[0])),
     )
 
 
@@ -174,7 +174,7 @@ class BCValidator(Validator):
     def sources(cls, dtype: np.dtype[Any]) -> list[tuple[str, dict[str, str]]]:
         return [("bc", {}), ("search", {})]
 
-    def found(self, source: int, dependency: Floats) -> Found:
+    def measured(self, source: int, dependency: Floats) -> Found:
         """What breaks the rules in `dependency` (float64 [vertices]), on device or host."""
         if self.graph.device is None:
             return find_faults(self.graph.csr, source, dependency)
@@ -184,12 +184,12 @@ class BCValidator(Validator):
         """`output`: dependencies float64 ``[n]``."""
         n = self.graph.csr.rows
         if output.dtype != np.float64 or output.shape != (n,):
-            said = f"dependencies are {output.dtype} {list(output.shape)}, not float64 [{n}]"
-            return Checked(CheckResult(False, said))
-        found = self.found(source, output)
-        result = told(_RULES, found.faults, output)
-        if result.ok and not abs(found.total - found.pairs) <= found.tolerance * found.pairs:
+            error = f"dependencies are {output.dtype} {list(output.shape)}, not float64 [{n}]"
+            return Checked(CheckResult(False, error))
+        sums = self.measured(source, output)
+        result = told(_RULES, sums.faults, output)
+        if result.ok and not abs(sums.total - sums.pairs) <= sums.tolerance * sums.pairs:
             result = CheckResult(
-                False, f"the dependencies add up to {found.total!r}, distances less one to {found.pairs:,}"
+                False, f"the dependencies add up to {sums.total!r}, distances less one to {sums.pairs:,}"
             )
-        return Checked(result, found.facts)
+        return Checked(result, sums.facts)

@@ -102,24 +102,26 @@ def _on_device(graph: Graph, source: int, level: Words, parent: Words | None) ->
     """The same by kernels."""
     assert graph.device is not None
     faults = DeviceFaults(graph.device, len(_RULES))
-    found = graph.upload(level)
+    levels = graph.upload(level)
     tree: Buffer | None = None if parent is None else graph.upload(parent)
     supported, adopted = graph.zeros(len(level), np.uint8), graph.zeros(len(level), np.uint8)
     start = np.int32(source)
     report = (faults.counts, faults.least)
-    graph.per_vertex(graph.kernel("bfs", "check_bfs_vertices"), graph.n, start, found, tree, *report)
+    graph.per_vertex(graph.kernel("bfs", "check_bfs_vertices"), graph.n, start, levels, tree, *report)
     graph.per_row(
         graph.kernel("bfs", "check_bfs_edges"),
         graph.n,
         graph.row_ptr,
         graph.col,
-        found,
+        levels,
         tree,
         supported,
         adopted,
         *report,
     )
-    graph.per_vertex(graph.kernel("bfs", "check_bfs_support"), graph.n, start, found, tree, supported, adopted, *report)
+    graph.per_vertex(
+        graph.kernel("bfs", "check_bfs_support"), graph.n, start, levels, tree, supported, adopted, *report
+    )
     return faults.read()
 
 

@@ -62,12 +62,12 @@ def find_faults(csr: CSR, label: Labels) -> tuple[Faults, int]:
 def _on_device(graph: Graph, label: Labels) -> tuple[Faults, int]:
     """The same by kernels."""
     assert graph.device is not None
-    faults, found = DeviceFaults(graph.device, len(_RULES)), graph.zeros(1, np.uint64)
+    faults, count = DeviceFaults(graph.device, len(_RULES)), graph.zeros(1, np.uint64)
     given = graph.upload(label)
     report = (faults.counts, faults.least)
-    graph.per_vertex(graph.kernel("cc", "check_cc_vertices"), graph.n, given, found, *report)
+    graph.per_vertex(graph.kernel("cc", "check_cc_vertices"), graph.n, given, count, *report)
     graph.per_row(graph.kernel("cc", "check_cc_edges"), graph.n, graph.row_ptr, graph.col, given, *report)
-    return faults.read(), int(graph.download(found)[0])
+    return faults.read(), int(graph.download(count)[0])
 
 
 def count_components(graph: Graph) -> int:
@@ -81,11 +81,11 @@ def count_components(graph: Graph) -> int:
         pattern = sp.csr_array((np.ones(csr.nnz, np.int8), csr.col_idx, csr.row_ptr), shape=csr.shape)
         count, _ = connected_components(pattern, directed=True, connection="weak")
         return int(count)
-    parent, found = graph.device.empty(csr.rows, np.int32), graph.zeros(1, np.uint64)
+    parent, roots = graph.device.empty(csr.rows, np.int32), graph.zeros(1, np.uint64)
     graph.per_vertex(graph.kernel("cc", "check_cc_begin"), graph.n, parent)
     graph.per_row(graph.kernel("cc", "check_cc_join"), graph.n, graph.row_ptr, graph.col, parent)
-    graph.per_vertex(graph.kernel("cc", "check_cc_roots"), graph.n, parent, found)
-    return int(graph.download(found)[0])
+    graph.per_vertex(graph.kernel("cc", "check_cc_roots"), graph.n, parent, roots)
+    return int(graph.download(roots)[0])
 
 
 @validates

@@ -197,8 +197,8 @@ class PageRankValidator(Validator):
         """`output`: ranks ``[n]``, float32 or float64."""
         n, values = self.graph.csr.rows, self.problem.values  # type: ignore[attr-defined]
         if output.dtype != self.dtype or output.shape != (n,):
-            said = f"ranks are {output.dtype} {list(output.shape)}, not {self.dtype} [{n}]"
-            return Checked(CheckResult(False, said))
+            error = f"ranks are {output.dtype} {list(output.shape)}, not {self.dtype} [{n}]"
+            return Checked(CheckResult(False, error))
         if not n:
             return Checked(CheckResult(True))
         if len(bad := np.flatnonzero(~((output >= 0) & np.isfinite(output)))):

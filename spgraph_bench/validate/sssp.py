@@ -116,9 +116,9 @@ def _spread(grounded: Array, fits: Array, start: Array, end: Array) -> npt.NDArr
     first = np.flatnonzero(grounded & fits)  # from vertex n an edge leads to each
     row, col = np.concatenate((start, np.full(len(first), n))), np.concatenate((end, first))
     graph = sp.csr_array((np.ones(len(row)), (row, col)), shape=(n + 1, n + 1))
-    found = breadth_first_order(graph, n, return_predecessors=False)
+    reached = breadth_first_order(graph, n, return_predecessors=False)
     out = grounded.copy()
-    out[found[found < n]] = True
+    out[reached[reached < n]] = True
     return out
 
 
@@ -129,10 +129,10 @@ def _on_device(
     device = graph.device
     assert device is not None
     defines = {"SPG_VALUE": _C_TYPES[kind.name], "SPG_LENGTH": _C_TYPES[length.dtype.name]}
-    faults, found = DeviceFaults(device, len(_RULES)), graph.upload(length)
+    faults, lengths = DeviceFaults(device, len(_RULES)), graph.upload(length)
     grounded = graph.zeros(len(length), np.int32)
     report = (faults.counts, faults.least)
-    edges = (graph.row_ptr, graph.col, weight, found, grounded)
+    edges = (graph.row_ptr, graph.col, weight, lengths, grounded)
     most: Any = length.dtype.type
     whole = _MOST if length.dtype.kind == "i" else np.inf
     limit = (np.int32(cutoff is not None), most(whole if cutoff is None else cutoff))
@@ -141,14 +141,14 @@ def _on_device(
         graph.n,
         np.int32(source),
         *limit,
-        found,
+        lengths,
         grounded,
         *report,
     )
     graph.per_row(graph.kernel("sssp", "check_sssp_edges", **defines), graph.n, *limit, *edges, *report)
     count = graph.kernel("sssp", "check_sssp_ungrounded", **defines)
     left = graph.zeros(1, np.uint64)
-    graph.per_vertex(count, graph.n, found, grounded, left, None, None)
+    graph.per_vertex(count, graph.n, lengths, grounded, left, None, None)
     if graph.download(left)[0]:
         spread = graph.kernel("sssp", "check_sssp_spread", **defines)
         queue, tail = device.empty(len(length), np.int32), graph.zeros(1, np.int32)
@@ -157,7 +157,7 @@ def _on_device(
         while last > first:
             graph.per_row(spread, np.int32(0), np.int32(first), np.int32(last), *edges, queue, tail, rows=last - first)
             first, last = last, int(device.download(tail)[0])
-        graph.per_vertex(count, graph.n, found, grounded, left, *report)
+        graph.per_vertex(count, graph.n, lengths, grounded, left, *report)
     return faults.read()
 
 

@@ -124,7 +124,7 @@ class Launch:
     """Facts of the last run in addition to its output (iterations, ...), for the problem's summary. A run of
     ``iterations`` does the problem's work so many times."""
     steps: Callable[[], Sequence[Mapping[str, Any]]] | None = None
-    """Run once, watching each step of whatever kind, where they are no levels: what the trace keeps of each.
+    """Run once, watching each step, where steps are not levels: what the trace keeps of each.
     """
     parts: Mapping[str, Callable[[], None]] = field(default_factory=lambda: MappingProxyType({}))
     """Parts of `run` that a record times apart as well: "parents"."""
@@ -283,12 +283,12 @@ def version_of(library: str) -> Callable[[Teller], Teller]:
 def library_versions(chosen: Iterable[str]) -> dict[str, str]:
     """Versions of these libraries; those that are absent, or do not tell, are not in it."""
     variants()  # whose modules register is known
-    found = {}
+    versions = {}
     for name in sorted(set(chosen) & _VERSIONS.keys()):
         with contextlib.suppress(Exception):  # whatever a library raises that is not there
             if version := _VERSIONS[name]():
-                found[name] = version
-    return found
+                versions[name] = version
+    return versions
 
 
 def _load_others() -> None:
@@ -331,7 +331,7 @@ def variant(
     problem, name : "spmv", "csr-vector"; named for what it does, never by number.
     format : the format it reads; its arrays are on the device when the function is called.
     source : kernel file below ``cuda/`` (or an absolute path); None for a library's routine.
-    about : one line about it.
+    about : one line about it; the function's docstring, unless it has its own.
     where : "cpu" for baselines that run on the host: timed with the host's clock.
     library : "cuSPARSE", "scipy", ...: the reference library that it calls, shown in tables.
     tunables : parameters a user may set with ``--param``.
@@ -344,6 +344,7 @@ def variant(
     """
 
     def enter(prepare: Callable[[Job], Launch]) -> Callable[[Job], Launch]:
+        prepare.__doc__ = prepare.__doc__ or f"Prepare `{name}` of {problem}: {about}."
         register(
             Variant(
                 problem,

@@ -72,14 +72,14 @@ def version() -> str:
     assert isinstance(library, ctypes.CDLL)
     text = ctypes.create_string_buffer(200)
     library.MKL_Get_Version_String(text, len(text))
-    found = re.search(r"Version ([^\s]+ .*?Build \d+)", text.value.decode("ascii", "replace"))
-    return found[1].replace(" ", "-", 1) if found else metadata.version("mkl")
+    match = re.search(r"Version ([^\s]+ .*?Build \d+)", text.value.decode("ascii", "replace"))
+    return match[1].replace(" ", "-", 1) if match else metadata.version("mkl")
 
 
 def missing(device: Device) -> str | None:
     """Why MKL cannot be used, or None."""
-    found = _load()
-    return found if isinstance(found, str) else None
+    loaded = _load()
+    return loaded if isinstance(loaded, str) else None
 
 
 def checked(status: int, doing: str) -> None:

@@ -1,7 +1,7 @@
 """Writing a matrix to a file that gives the same matrix, bit by bit, when it is read again.
 
-A format that cannot hold a matrix refuses it with a remedy; what it leaves out (names, the word "symmetric") `losses`
-says. ``spgraph generate`` and ``spgraph convert`` write in this one way.
+A format that cannot hold a matrix refuses it with a remedy; `losses` lists what it does not keep (names, the word
+"symmetric"). ``spgraph generate`` and ``spgraph convert`` write in this one way.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def write(matrix: Matrix, stream: BinaryIO, kind: str, place: str) -> None:
 def losses(matrix: Matrix, kind: str) -> list[str]:
     """What a file of `kind` does not say about `matrix`, each as a sentence."""
     to = WRITERS[kind]
-    found = []
+    texts = []
     if (matrix.names is not None or matrix.original_ids is not None) and not to.names:
-        found.append(f"{kind} has no names of vertices: they are numbers there")
+        texts.append(f"{kind} has no names of vertices: they are numbers there")
     if matrix.symmetry != "general" and not to.symmetry:
-        found.append(f"{kind} does not say that a matrix is {matrix.symmetry}: both triangles are stored")
+        texts.append(f"{kind} does not say that a matrix is {matrix.symmetry}: both triangles are stored")
     if kind == ".gr" and matrix.csr.values is None:
-        found.append(".gr has no graphs without lengths: all are 1")
-    return found
+        texts.append(".gr has no graphs without lengths: all are 1")
+    return texts
 
 
 def check_target(path: Path, overwrite: bool) -> str:

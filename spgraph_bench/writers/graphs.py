@@ -31,10 +31,10 @@ def _edge_lines(matrix: Matrix, base: int, lower: bool, form: str = "%d %d", uni
     line = (f"{form}{unit}\n" if csr.values is None else f"{form} %s\n").__mod__
     for block in row_blocks(csr):
         rows, cols = block.row_ids(), block.cols
-        kept = cols <= rows if lower else np.ones(len(cols), bool)
-        columns = [(rows[kept] + base).tolist(), (cols[kept] + base).tolist()]
+        wanted = cols <= rows if lower else np.ones(len(cols), bool)
+        columns = [(rows[wanted] + base).tolist(), (cols[wanted] + base).tolist()]
         if csr.values is not None:
-            columns.append(list(map(_digits, csr.values[block.entries][kept].tolist())))
+            columns.append(list(map(_digits, csr.values[block.entries][wanted].tolist())))
         yield "".join(map(line, zip(*columns, strict=True))).encode()
 
 
@@ -130,7 +130,7 @@ def _write_binary(matrix: Matrix, stream: BinaryIO, place: str, weighted: bool) 
 
 @writer(".gr", reader="dimacs", title="DIMACS shortest paths")
 def write_gr(matrix: Matrix, stream: BinaryIO, place: str) -> None:
-    """Arcs with integer lengths, 1-based; of an unweighted graph all are 1."""
+    """Directed edges with integer lengths, 1-based; of an unweighted graph all are 1."""
     require_edges(matrix, place, "a DIMACS graph")
     require_whole(matrix, place, "a DIMACS graph", 0)
     csr = matrix.csr
@@ -173,7 +173,7 @@ def write_metis(matrix: Matrix, stream: BinaryIO, place: str) -> None:
 
 @writer(".net", reader="pajek", title="Pajek network", names=True, symmetry=True)
 def write_pajek(matrix: Matrix, stream: BinaryIO, place: str) -> None:
-    """Vertices with names, where the input has some; arcs, or edges of an undirected graph."""
+    """Vertices with names, where the input has some; directed or undirected edges."""
     require_edges(matrix, place, "a Pajek network")
     csr, lower = matrix.csr, matrix.symmetry == "symmetric"
     stream.write(f"% {about(matrix)}\n*Vertices {csr.rows}\n".encode(errors="backslashreplace"))
@@ -230,12 +230,12 @@ def _networkx_graph(matrix: Matrix, place: str, what: str) -> tuple[Any, Any]:
     graph.add_nodes_from(names)
     values = None if csr.values is None else csr.values.tolist()
     for block in row_blocks(csr):
-        at = block.entries.start
+        begin = block.entries.start
         for k, (u, v) in enumerate(zip(block.row_ids().tolist(), block.cols.tolist(), strict=True)):
             if lower and v > u:
                 continue
             if values is None:
                 graph.add_edge(names[u], names[v])
             else:
-                graph.add_edge(names[u], names[v], weight=values[at + k])
+                graph.add_edge(names[u], names[v], weight=values[begin + k])
     return networkx, graph

@@ -127,4 +127,4 @@ def _integers(numbers: npt.NDArray[Any]) -> tuple[int, int, str, str, npt.NDArra
 
 def _lines(numbers: npt.NDArray[Any], per_line: int, form: str) -> bytes:
     cells = [form % number for number in numbers.tolist()]
-    return "".join("".join(cells[at : at + per_line]) + "\n" for at in range(0, len(cells), per_line)).encode()
+    return "".join("".join(cells[begin : begin + per_line]) + "\n" for begin in range(0, len(cells), per_line)).encode()

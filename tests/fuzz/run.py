@@ -27,7 +27,7 @@ from generate import case, sound_files
 GOOD = ("read", "refused")
 _SLOW_SECONDS = 20.0
 _MEMORY = 256 << 20
-"""What readers believe to be available: what takes more is refused at once."""
+"""What readers believe to be available: what takes more is refused immediately."""
 
 
 def outcome(folder: Path, name: str, content: bytes, by_command: bool) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-// A task for each thread, which takes memory on the device first and gives it back never or at once.
+// A task for each thread, which takes memory on the device first and gives it back never or immediately.
 #include "common/children.cuh"
 #include "launch/task.cuh"
 

@@ -35,7 +35,7 @@ SPG_KERNEL cheat_unreset(ARGUMENTS) {
 SPG_KERNEL cheat_spoils(ARGUMENTS) {
     const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row < rows) y[row] = row_sum(row, row_ptr, col, val, x);
-    // The last row reads this value itself, after which nobody does.
+    // The last row reads this value itself, after which no thread does.
     if (row == rows - 1) val[row_ptr[rows] - 1] += 1000;
 }
 

@@ -23,7 +23,7 @@ SPG_KERNEL faulty_unwritten(index_t rows, const offset_t* row_ptr, const index_t
     y[row] = sum;
 }
 
-// Waits for a value that nobody writes.
+// Waits for a value that no thread writes.
 SPG_KERNEL faulty_hang(volatile value_t* y)
 {
     while (y[0] != static_cast<value_t>(1)) {

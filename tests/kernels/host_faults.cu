@@ -1,4 +1,4 @@
-// Kernels with the faults that the host device must report.
+// Kernels with the errors that the host device must report.
 #include "common/spg.cuh"
 
 SPG_KERNEL beyond(const int* x, int n, int* y) { y[threadIdx.x] = x[(int)threadIdx.x + n]; }  // line 4

@@ -12,7 +12,7 @@ __device__ __forceinline__ int sum_of(const int* values, int count)
 
 SPG_KERNEL add_up(const int* values, int count, int* total) { *total = sum_of(values, count); }
 
-// Reads what a child of its own will have written: some time, and nobody knows when.
+// Reads what a child of its own will have written: at an unknown time.
 SPG_KERNEL reads_children(int count, int* values, int* total, unsigned long long* children)
 {
     for (int i = 0; i < count; ++i) {

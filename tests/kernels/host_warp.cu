@@ -51,7 +51,7 @@ SPG_KERNEL votes(const int* x, unsigned* out)
     out[320 + t] = __reduce_or_sync(all, (unsigned)x[t]) + 1000 * __reduce_and_sync(all, (unsigned)x[t]);
 }
 
-// Halves of a warp meet apart, then together: masks that overlap may be open at once.
+// Halves of a warp meet apart, then together: masks that overlap may be open together.
 SPG_KERNEL halves(unsigned* out)
 {
     const int t = threadIdx.x;

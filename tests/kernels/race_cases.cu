@@ -126,7 +126,7 @@ SPG_KERNEL ordered(int* data, unsigned* words, int* out)
         }
         data[0] = 2;
     }
-    if (t > 1) store_grid((int*)words + 1, t);  // all at once, on purpose
+    if (t > 1) store_grid((int*)words + 1, t);  // all together, on purpose
 }
 
 SPG_KERNEL over_the_grid(int* data, unsigned* barrier, int* out)

@@ -30,7 +30,7 @@ class Honest:
     def __init__(self, job: Job, problem: str, launch: Launch) -> None:
         self.job, self.launch = job, launch
         self.buffer = job.buffers.get(OUTPUT[problem])
-        self.kept: Any = None
+        self.result: Any = None
         self.case = 0
 
     def compute(self) -> Any:
@@ -40,7 +40,7 @@ class Honest:
 
     def put(self, result: Any) -> None:
         if self.buffer is None:
-            self.kept = result
+            self.result = result
         else:
             self.job.device.write(self.buffer, result)
 
@@ -56,7 +56,7 @@ class Honest:
         poison = self.poisoned()
         on_cpu = {
             "reset": lambda: self.put(poison),
-            "output": lambda: self.kept if self.buffer is None else self.job.device.download(self.buffer),
+            "output": lambda: self.result if self.buffer is None else self.job.device.download(self.buffer),
         }
         return dataclasses.replace(
             self.launch, run=run, gated=False, select=self.select, parts={}, **{**on_cpu, **changes}
@@ -83,9 +83,9 @@ def previous(honest: Honest) -> Launch:
 
     def run() -> None:
         honest.put(last[0])
-        kept, new = honest.kept, honest.compute()
+        result, new = honest.result, honest.compute()
         honest.put(last[0])
-        honest.kept, last[0] = kept, new
+        honest.result, last[0] = result, new
 
     return honest.wrapped(run)
 
@@ -150,7 +150,7 @@ def clock(honest: Honest) -> Launch:
 
 
 def thread(honest: Honest) -> Launch:
-    """Nobody waits for its work."""
+    """The host does not wait for its work."""
 
     def work(case: int) -> None:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-// mma.h for the host device: opaque fragments. As on a GPU, which lane holds which element is nobody's business:
+// mma.h for the host device: opaque fragments. As on a GPU, which lane holds which element is not specified:
 // here lane l holds a stretch of the row-major matrix. Products and sums are made in the accumulator's precision
 // (at least float), in order of k.
 #pragma once

@@ -43,6 +43,7 @@ class Assignment:
         self.emit(Stage(text, guarded))
 
     def variant(self, cell: Cell) -> Variant:
+        """The registered variant of `cell`."""
         return get_variant(self.task.problem, cell.variant)
 
     # ---- arrays -----------------------------------------------------------------------------------------
@@ -91,14 +92,14 @@ class Assignment:
 
     def input_in_order(self, cell: Cell, name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Input `array` in the order of the cell's matrix; contiguous, as libraries on the CPU want it."""
-        found = self._order(cell, name)
-        return array if found is None else np.take(array, *found)
+        order = self._order(cell, name)
+        return array if order is None else np.take(array, *order)
 
     def output_in_own_order(self, cell: Cell, output: Any) -> Any:
         """`output` of a problem without cases, rows and columns in the matrix's own order."""
-        if (found := self._order(cell, self.problem.outputs[0])) is None:
+        if (permutation := self._order(cell, self.problem.outputs[0])) is None:
             return output
-        order, axis = found
+        order, axis = permutation
         moved = np.empty_like(output)
         moved[(slice(None),) * axis + (order,)] = output
         return moved
@@ -115,4 +116,5 @@ class Assignment:
         return True
 
     def memory_is_short(self) -> bool:
+        """Whether less than 40 % of the device's memory is free."""
         return self.device.free_bytes() < 0.4 * self.device.info().memory_bytes

@@ -35,8 +35,8 @@ class ExactPass:
         """Run and compare; what the record keeps. Raises WrongOutputError."""
         assignment = self._assignment
         ranges: list[list[int]] = []
-        if lack := self._lack_of_memory(prepared):
-            return {"skipped": lack}
+        if shortage := self._memory_shortage(prepared):
+            return {"skipped": shortage}
         for number in range(DRAWS):
             draw = self._draw(cell, number)
             if isinstance(draw, str):
@@ -55,7 +55,7 @@ class ExactPass:
         kind = str(np.dtype(cell.dtype))
         return {"draws": DRAWS, "values_to": ranges[0][0], "x_to": ranges[0][1], "type": kind}
 
-    def _lack_of_memory(self, prepared: Prepared) -> str | None:
+    def _memory_shortage(self, prepared: Prepared) -> str | None:
         """Why there is no room for the variant a second time, or None."""
         if prepared.job.variant.where == "cpu":
             return None

@@ -98,11 +98,11 @@ class FirstRun:
 
     def _look_for_children(self, prepared: Prepared, outcome: Outcome) -> None:
         """Keep what was launched on the device. Raises ChildrenLostError when some of it was not run."""
-        found = children_of(prepared.job)
-        if found is None:
+        children = children_of(prepared.job)
+        if children is None:
             return
         task = self._assignment.task
         needs = task.needs.get(prepared.job.variant.name, {})
-        if outcome.children is None or found.refused or found.failed or found.allocations_failed:
-            outcome.children = {**found.words(), "bound": needs.get("pending_launches", 0)}
-        found.must_be_whole(needs, task.limits)
+        if outcome.children is None or children.refused or children.failed or children.allocations_failed:
+            outcome.children = {**children.words(), "bound": needs.get("pending_launches", 0)}
+        children.must_be_whole(needs, task.limits)

@@ -95,6 +95,7 @@ class Launches:
 
     @property
     def lost_any(self) -> bool:
+        """Whether a variant has lost children."""
         return bool(self._lost)
 
     def drop_unused_arrays(self) -> None:

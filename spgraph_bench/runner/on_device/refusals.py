@@ -15,8 +15,8 @@ def refusal(assignment: Assignment, cell: Cell) -> str | None:
     task, device, variant = assignment.task, assignment.device, assignment.variant(cell)
     if cell.dtype not in variant.dtypes:
         return f"{variant.name} has no {cell.dtype}, only {' and '.join(variant.dtypes)}"
-    if variant.missing and (lack := variant.missing(device)):
-        return lack
+    if variant.missing and (reason := variant.missing(device)):
+        return reason
     if variant.where == "cpu":
         return None
     # Room for one more copy beside what is kept: what is kept can be dropped.

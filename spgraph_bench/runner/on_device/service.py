@@ -130,8 +130,8 @@ class Service:
         for name, value in limits.items():
             if self._limits.get(name) == value or value <= DEFAULT_LIMITS[name]:
                 continue
-            if lack := self.device.refuse_limit(name, value):
-                return f"{LIMIT_WORDS[name].format(value)} {lack}"
+            if refusal := self.device.refuse_limit(name, value):
+                return f"{LIMIT_WORDS[name].format(value)} {refusal}"
         return None
 
     def ceiling(self) -> Ceiling | None:

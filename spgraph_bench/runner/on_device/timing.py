@@ -90,8 +90,8 @@ class Timing:
             return
         task = self._assignment.task
         try:
-            if (found := children_of(prepared.job)) is not None:
-                found.must_be_whole(task.needs.get(prepared.job.variant.name, {}), task.limits)
+            if (children := children_of(prepared.job)) is not None:
+                children.must_be_whole(task.needs.get(prepared.job.variant.name, {}), task.limits)
         except ChildrenLostError as error:
             self._launches.lose(cell, drop=False)
             self._announcer.announce_alone(cell)

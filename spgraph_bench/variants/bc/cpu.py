@@ -40,7 +40,7 @@ def graphblas_bc(job: Job) -> Launch:
     sources = sources if old is None else a.new_id[sources]
     chosen = int(sources[0])
     add_first, add_second = gb.semiring.plus_first[float], gb.semiring.plus_second[float]
-    found: list[npt.NDArray[np.float64]] = []
+    result: list[npt.NDArray[np.float64]] = []
 
     def select(case: int) -> None:
         nonlocal chosen
@@ -70,13 +70,13 @@ def graphblas_bc(job: Job) -> Launch:
                 passed(levels[k - 1].S) << out_edges.mxv(share, add_second)
             passed << passed.ewise_mult(levels[k - 1], gb.binary.times)
             dependency(gb.binary.plus) << passed
-        found[:] = [dependency.to_dense()]
+        result[:] = [dependency.to_dense()]
 
     def output() -> npt.NDArray[np.float64]:
         if old is None:
-            return found[0]
-        moved = np.empty_like(found[0])
-        moved[old] = found[0]
+            return result[0]
+        moved = np.empty_like(result[0])
+        moved[old] = result[0]
         return moved
 
-    return Launch(run=run, reset=found.clear, output=output, cases=len(sources), select=select)
+    return Launch(run=run, reset=result.clear, output=output, cases=len(sources), select=select)

@@ -31,19 +31,19 @@ def _launch(job: Job, search: Callable[[int], Callable[[], Levels]]) -> Launch:
     """A Launch of ``search(source)``, whose result gives the levels when they are asked for, untimed."""
     sources = job.inputs["sources"]
     chosen = int(sources[0])
-    found: list[Callable[[], Levels]] = []
+    result: list[Callable[[], Levels]] = []
 
     def select(case: int) -> None:
         nonlocal chosen
         chosen = int(sources[case])
 
     def run() -> None:
-        found[:] = [search(chosen)]
+        result[:] = [search(chosen)]
 
     def output() -> Levels:
-        return found[0]() if found else np.full(job.packed.rows, -2, np.int32)
+        return result[0]() if result else np.full(job.packed.rows, -2, np.int32)
 
-    return Launch(run=run, reset=found.clear, output=output, cases=len(sources), select=select)
+    return Launch(run=run, reset=result.clear, output=output, cases=len(sources), select=select)
 
 
 def levels_of_tree(order: npt.NDArray[Any], parent: npt.NDArray[Any], vertices: int) -> Levels:
@@ -99,6 +99,7 @@ def _original(level: Levels, old_id: npt.NDArray[np.int32] | None) -> Levels:
 
 
 def no_graphblas(device: Device) -> str | None:
+    """Why python-graphblas cannot be used, or None."""
     if importlib.util.find_spec("graphblas") is None:
         if sys.version_info >= (3, 14):
             return "python-graphblas has no release for Python 3.14 or later yet"

@@ -17,20 +17,20 @@ __all__: list[str] = []
 
 def _launch(job: Job, components: Callable[[], npt.NDArray[Any]]) -> Launch:
     """A Launch of `components`, which numbers them somehow; least vertices are made of that untimed."""
-    found: list[npt.NDArray[Any]] = []
+    result: list[npt.NDArray[Any]] = []
     old = job.packed.old_id if "old_id" in job.packed.arrays else None
 
     def run() -> None:
-        found[:] = [components()]
+        result[:] = [components()]
 
     def output() -> npt.NDArray[np.int32]:
-        numbering = found[0]
+        numbering = result[0]
         if old is not None:
             numbering = np.empty_like(numbering)
-            numbering[old] = found[0]
+            numbering[old] = result[0]
         return least_labels(numbering)
 
-    return Launch(run=run, reset=found.clear, output=output)
+    return Launch(run=run, reset=result.clear, output=output)
 
 
 @variant(

@@ -48,8 +48,8 @@ def _cooperative(
 
     def watched() -> list[dict[str, Any]]:
         stamps = Stamps(device, min(2 * int(n) + 8, _WATCHED))
-        (found,) = stamps.read(bound(stamps))
-        return [{"how": steps[code], "ms": ms} for _, code, ms in found]
+        (steps_read,) = stamps.read(bound(stamps))
+        return [{"how": steps[code], "ms": ms} for _, code, ms in steps_read]
 
     launches = [bound(Stamps(device, 0))]
     if relabelled:

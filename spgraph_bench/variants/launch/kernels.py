@@ -222,10 +222,10 @@ def _one_task(sizes: Sizes) -> Limits:
 
 
 def _children(job: Job, kernel: str, one_thread: bool = False) -> Launch:
-    found, children = job.kernel(kernel), job.children()
+    parent, children = job.kernel(kernel), job.children()
 
     def bind(tasks: int, items: int) -> Run:
-        return found.bind(
+        return parent.bind(
             1 if one_thread else _threads(tasks),
             1 if one_thread else _BLOCK,
             np.int32(tasks),

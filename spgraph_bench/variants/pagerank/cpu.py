@@ -19,15 +19,15 @@ Ranks = npt.NDArray[Any]
 
 def _launch(job: Job, solve: Callable[[], tuple[Callable[[], Ranks], int, float]]) -> Launch:
     """A Launch of ``solve()``, which gives what fetches the ranks, the iterations and the last change."""
-    found: list[tuple[Callable[[], Ranks], int, float]] = []
+    result: list[tuple[Callable[[], Ranks], int, float]] = []
 
     def run() -> None:
-        found[:] = [solve()]
+        result[:] = [solve()]
 
     def output() -> Ranks:
-        if not found:
+        if not result:
             return np.full(job.packed.rows, np.nan, job.dtype)
-        rank = found[0][0]()
+        rank = result[0][0]()
         if "old_id" not in job.packed.arrays:
             return rank
         out = np.empty_like(rank)
@@ -35,9 +35,9 @@ def _launch(job: Job, solve: Callable[[], tuple[Callable[[], Ranks], int, float]
         return out
 
     def facts() -> Mapping[str, Any]:
-        return {"iterations": found[0][1], "change": found[0][2]} if found else {}
+        return {"iterations": result[0][1], "change": result[0][2]} if result else {}
 
-    return Launch(run=run, reset=found.clear, output=output, facts=facts)
+    return Launch(run=run, reset=result.clear, output=output, facts=facts)
 
 
 def edge_order(packed: Packed) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any]]:
@@ -68,9 +68,9 @@ def edge_order(packed: Packed) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any
         edges = edges[new]
         edges = sp.csr_array((edges.data, old[edges.indices], edges.indptr), shape=edges.shape)
     edges = edges.tocsc()
-    found = edges.data if by_target else edges.tocsr().data
+    positions = edges.data if by_target else edges.tocsr().data
     order = np.empty(packed.nnz, np.int64)
-    order[found] = place
+    order[positions] = place
     heads = np.repeat(np.arange(packed.rows, dtype=np.int32), np.diff(pointer))
     return order, other if by_target else heads
 

@@ -273,12 +273,12 @@ class Chunks:
         edge_begin = tile_begin * _TILE
         # The row at each cut, and whether it began before.
         row = np.searchsorted(end, edge_begin, "right")
-        at = np.minimum(row, max(len(begin) - 1, 0))
-        cut = np.zeros(len(row), bool) if not len(begin) else (row < len(begin)) & (begin[at] < edge_begin)
+        nearest = np.minimum(row, max(len(begin) - 1, 0))
+        cut = np.zeros(len(row), bool) if not len(begin) else (row < len(begin)) & (begin[nearest] < edge_begin)
         leader, last = np.zeros((2, len(row)), np.int64)
         if len(begin):
-            leader = np.searchsorted(tile_begin, begin[at] // _TILE, "right") - 1
-            last = np.searchsorted(tile_begin, (end[at] - 1) // _TILE, "right") - 1
+            leader = np.searchsorted(tile_begin, begin[nearest] // _TILE, "right") - 1
+            last = np.searchsorted(tile_begin, (end[nearest] - 1) // _TILE, "right") - 1
         pieces = np.where(cut, last - leader + 1, 0)
         self.count = len(tile_begin) - 1
         self.tables = [array.astype(np.int32) for array in (tile_begin, row[:-1], leader[:-1], pieces[:-1], pieces[1:])]
@@ -313,9 +313,9 @@ def pull_hubs(job: Job) -> Launch:
     if a.meta["reorder"] == "none":
         # Only x is put in order, by how often it is gathered; rows and ranks stay where they are.
         order = _by_falling(np.diff(a.row_ptr))
-        at = np.empty(power.n, np.int32)
-        at[order] = np.arange(power.n, dtype=np.int32)
-        place = power.upload(at)
+        place_of = np.empty(power.n, np.int32)
+        place_of[order] = np.arange(power.n, dtype=np.int32)
+        place = power.upload(place_of)
     row_of, bare = power.upload(chunks.row_of), power.upload(chunks.bare)
     tables = [power.upload(table) for table in chunks.tables]
     preprocess_ms = (time.perf_counter() - begin) * 1e3

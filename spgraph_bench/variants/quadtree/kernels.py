@@ -54,7 +54,7 @@ class _Tree:
     def launch(
         self, run: Run, nodes: Buffer, node_count: Buffer, operations: int, work: Sequence[Buffer], **details: Any
     ) -> Launch:
-        """A Launch whose nodes are in `nodes`; what it needs besides is in `work`."""
+        """A Launch whose nodes are in `nodes`; its other buffers are in `work`."""
 
         def reset() -> None:
             for buffer in (nodes, node_count, self.order):

@@ -1,4 +1,4 @@
-"""SpMV from ELL and its kin (HYB, JDS, SELL), rows side by side. The contract of each is in its kernel file."""
+"""SpMV from ELL, HYB, JDS and SELL, rows side by side. The contract of each is in its kernel file."""
 
 from __future__ import annotations
 

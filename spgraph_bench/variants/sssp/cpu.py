@@ -27,23 +27,23 @@ def _launch(job: Job, search: Callable[[int], Callable[[], Lengths]]) -> Launch:
     a, sources = job.packed, job.inputs["sources"]
     new = a.new_id if "new_id" in a.arrays else None
     chosen = 0
-    found: list[Callable[[], Lengths]] = []
+    result: list[Callable[[], Lengths]] = []
 
     def select(case: int) -> None:
         nonlocal chosen
         chosen = int(sources[case] if new is None else new[sources[case]])
 
     def run() -> None:
-        found[:] = [search(chosen)]
+        result[:] = [search(chosen)]
 
     def output() -> Lengths:
-        if not found:
+        if not result:
             return np.full(a.rows, -1, job.dtype)
-        return found[0]() if new is None else found[0]()[new]
+        return result[0]() if new is None else result[0]()[new]
 
     select(0)
     cases = max(1, min(len(sources), int(_ENTRIES / max(a.nnz + a.rows, 1))))
-    return Launch(run=run, reset=found.clear, output=output, cases=cases, select=select)
+    return Launch(run=run, reset=result.clear, output=output, cases=cases, select=select)
 
 
 def _weights(job: Job, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -56,8 +56,8 @@ def _as_lengths(length: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Length
     if dtype != np.int32:
         return length
     out = np.full(len(length), unreached(dtype), np.int32)
-    found = np.isfinite(length)
-    out[found] = length[found].astype(np.int32)
+    finite = np.isfinite(length)
+    out[finite] = length[finite].astype(np.int32)
     return out
 
 

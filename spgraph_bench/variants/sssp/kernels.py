@@ -97,9 +97,9 @@ class _Search(Levels):
         if kind is np.int32:
             return np.int32(max(1, min(round(given), _MOST)))
         with np.errstate(over="ignore"):
-            found = np.float32(given)
+            value = np.float32(given)
         # Lengths of all-zero weights never pass a threshold; any will do.
-        return found if found > 0 else np.float32(np.finfo(np.float32).tiny)
+        return value if value > 0 else np.float32(np.finfo(np.float32).tiny)
 
     def busy(self) -> np.int64:
         """Below so many edges relaxed between splits delta doubles; 0 (never) for a delta that was given."""
@@ -128,7 +128,7 @@ class _Threshold:
         self._delta: Any = delta
         self._busy = busy
         self._relaxed = self._before = 0
-        self.at = 0
+        self.value = 0
         self.rise(0)
 
     @property
@@ -148,11 +148,11 @@ class _Threshold:
 
     def rise(self, least: int) -> None:
         if self._delta.dtype == np.int32:
-            self.at = min(least + int(self._delta), _MOST)
+            self.value = min(least + int(self._delta), _MOST)
             return
         with np.errstate(over="ignore"):
             up = np.int32(least).view(np.float32) + self._delta
-        self.at = max(int(np.float32(up).view(np.int32)), min(least + 1, _MOST))
+        self.value = max(int(np.float32(up).view(np.int32)), min(least + 1, _MOST))
 
     def _twice(self) -> Any:
         if self._delta.dtype == np.int32:
@@ -203,13 +203,13 @@ def _by_host(job: Job, phase: str, far: bool) -> Launch:
                 count = int(tally & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1)))
                 edges += count
                 threshold.relaxed(count)
-                relaxed(k, j, threshold.at)
+                relaxed(k, j, threshold.value)
                 fresh = False
                 step = {"how": "near", "waiting": waiting, "edges": count}
             elif waiting:
-                lower = threshold.at
+                lower = threshold.value
                 threshold.raise_from(int(job.device.download(search.least)[j % 3]) if fresh else lower)
-                split_off(k, j, lower, threshold.at)
+                split_off(k, j, lower, threshold.value)
                 j, fresh = j + 1, True
                 step = {"how": "split", "waiting": waiting, "edges": None}
             else:
@@ -311,7 +311,7 @@ def auto(job: Job) -> Launch:
 
     def watched() -> list[Step]:
         stamps = Stamps(job.device, min(4 * job.packed.rows + 8, _WATCHED))
-        (found,) = stamps.read(bound(stamps))
+        (stamps_read,) = stamps.read(bound(stamps))
         return [
             {
                 "how": _HOW[code & 3],
@@ -319,7 +319,7 @@ def auto(job: Job) -> Launch:
                 "waiting": code >> 2 if code & 2 else None,
                 "edges": None if code & 2 else code >> 2,
             }
-            for _, code, ms in found
+            for _, code, ms in stamps_read
         ]
 
     def facts() -> Mapping[str, Any]:
