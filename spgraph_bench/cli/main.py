@@ -42,6 +42,7 @@ COMMANDS = {
     "sweep": "Many matrices x problems x variants x types into one file, resumable.",
     "compare": "What became faster or slower between two sets of records: a verdict for CI.",
     "report": "Records as a page, or as CSV, Markdown, LaTeX or Parquet.",
+    "claims": "What is taught about these kernels, measured again on this device: said, measured, verdict, why.",
     "smoke": "Check that everything works on this machine: every kernel, on small inputs. For CI.",
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",
     "formats": "What every format costs on one matrix: bytes, padding, coalescing, divergence, atomics, conversion.",
