@@ -1,9 +1,10 @@
-"""Put the verdicts of docs/claims.md in their places.
+"""Put the verdicts that the host device gives in their place in docs/claims.md.
 
-    claims.py            judge the records of results/h200, run `spgraph claims` on the host device, write the page
+    claims.py            run the claims that counts judge on the host device, and write the page
     claims.py --check    exit status 1 where a verdict on the page differs
 
-A place is what is between ``<!-- claims: records -->`` or ``<!-- claims: host -->`` and ``<!-- end -->``.
+The place is what is between ``<!-- claims: host -->`` and ``<!-- end -->``. Verdicts from records are numbers like
+others: see fill_numbers.py.
 """
 
 from __future__ import annotations
@@ -13,18 +14,11 @@ import re
 import sys
 from pathlib import Path
 
-from spgraph_bench.claims import claims, judge_records, measure
+from spgraph_bench.claims import claims, measure
 from spgraph_bench.cli.claims import markdown
-from spgraph_bench.results.store import read_records
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "claims.md"
-PLACE = re.compile(r"(<!-- claims: (records|host) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-
-
-def from_records() -> str:
-    """The verdicts that the records of the H200 give."""
-    return markdown(judge_records([*claims().values()], read_records(ROOT / "results" / "h200")))
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "claims.md"
+PLACE = re.compile(r"(<!-- claims: host -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def on_host() -> str:
@@ -33,14 +27,10 @@ def on_host() -> str:
     return re.sub(r"claims on [^:]*:", "claims on the host device:", markdown(judged))
 
 
-def filled(text: str, kinds: tuple[str, ...] = ("records", "host")) -> str:
-    """`text` with the places of `kinds` filled."""
-    make = {"records": from_records, "host": on_host}
-
-    def fill(found: re.Match[str]) -> str:
-        return found[0] if found[2] not in kinds else f"{found[1]}{make[found[2]]()}{found[4]}"
-
-    return PLACE.sub(fill, text)
+def filled(text: str) -> str:
+    """`text` with the place filled."""
+    verdicts = on_host()
+    return PLACE.sub(lambda found: f"{found[1]}{verdicts}{found[3]}", text)
 
 
 def main() -> int:
@@ -49,12 +39,11 @@ def main() -> int:
     check = parser.parse_args().check
     before = PAGE.read_text(encoding="utf-8")
     after = filled(before)
-    if check:
-        if before != after:
-            print("docs/claims.md is stale: run scripts/claims.py")
-        return int(before != after)
-    PAGE.write_text(after, encoding="utf-8")
-    return 0
+    if not check:
+        PAGE.write_text(after, encoding="utf-8")
+    elif before != after:
+        print("docs/claims.md is stale: run scripts/claims.py")
+    return int(check and before != after)
 
 
 if __name__ == "__main__":

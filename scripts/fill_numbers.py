@@ -646,6 +646,15 @@ def steps(problem: str, where: str) -> str:
     return table(["step", "file", "what is new in it", *(f"{n}, {unit}" for _, n in order["records"])], rows)
 
 
+@place("claims")
+def judged_claims() -> str:
+    """What the records of the H200 say of the claims of `spgraph claims`."""
+    from spgraph_bench.claims import claims, judge_records
+    from spgraph_bench.cli.claims import markdown
+
+    return markdown(judge_records([*claims().values()], read_records(RESULTS)))
+
+
 @place("learn")
 def learn(*names: str) -> str:
     """SpMV kernels on two unlike matrices, float32, in us."""

@@ -196,11 +196,11 @@ def _summary(judged: Sequence[Judged]) -> str:
 
 
 def markdown(judged: Sequence[Judged]) -> str:
-    """A table, a row for each claim."""
+    """A table, a row for each claim; † where a kernel is another one now than the one that was measured."""
     lines = ["| said | measured | verdict | why |", "| --- | --- | --- | --- |"]
     for j in judged:
         measured = "<br>".join(f"{f.what}: {_number(f)}" for f in j.verdict.figures) or "-"
         said = f"{j.claim.said} (`{j.claim.name}`; {j.claim.taught})"
-        cells = (said, measured, f"**{j.verdict.status}**", _why(j))
+        cells = (said, measured, f"**{j.verdict.status}**{'†' if j.verdict.changed else ''}", f"{j.verdict.why}.")
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return "\n".join([*lines, "", f"{_summary(judged)}."]) + "\n"
