@@ -73,12 +73,14 @@ else
 endif
 
 # The kernels themselves under AddressSanitizer and UndefinedBehaviorSanitizer: an index out of bounds in a .cu file fails
-# a test, and so does an overflow. The reader's parser, too. Per commit on the inputs that the race pass takes; in full on all.
+# a test, and so does an overflow. The reader's parser, too. Per commit every kernel with its defaults on the whole battery,
+# in full every choice of a tunable and every type as well.
+DEFAULTS := (test_battery or test_counts_are_exact or test_one_value) and not float64 and not int64
 test-sanitized: $(READY)
 ifeq ($(SPGRAPH_TESTS),full)
 	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py
 else
-	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py -k "$(RACES)"
+	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py -k "$(DEFAULTS)"
 endif
 	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu and not slow" tests/test_readers_compiled.py
 

@@ -119,7 +119,8 @@ def sanitizer_env(*sanitizers: str) -> dict[str, str]:
 def _options(sanitizers: tuple[str, ...]) -> list[str]:
     # Sources are named below cuda/, wherever that is: a cache may be shared between installations.
     checks = [f"-fsanitize={s}" for s in sanitizers if s != "race"]
-    flags = [*_FLAGS, *checks, f"-fdebug-prefix-map={cuda_dir()}=."]
+    # g++ takes six times as long to optimise what both sanitizers have added, and the tests gain less than that.
+    flags = [*_FLAGS, *checks, *["-Og"] * bool(checks), f"-fdebug-prefix-map={cuda_dir()}=."]
     if "race" in sanitizers:
         flags += _HOOKS
     if "address" in sanitizers:
