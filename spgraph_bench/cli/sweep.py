@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +16,7 @@ import click
 
 from spgraph_bench.cli.options import Seconds, device_option, input_options, json_option, params_option
 from spgraph_bench.cli.terminal import console, note, out, out_json, say, table, warn
-from spgraph_bench.errors import InputError, NothingRanError, UsageError
+from spgraph_bench.errors import DeviceError, InputError, NothingRanError, UsageError
 
 if TYPE_CHECKING:
     from spgraph_bench.readers.common import ReadOptions
@@ -29,6 +30,20 @@ __all__ = ["SweepRequest", "command", "dry_run", "sweep", "sweep_name"]
 
 _LONGEST_TABLE = 60
 """Rows of the summary; of a longer sweep only what went wrong is listed."""
+
+
+@dataclass(frozen=True)
+class CrewOptions:
+    """Which workers measure: GPUs or processes of this machine, or those of a Dask cluster that there is already."""
+
+    gpus: str = ""
+    """"all" or "0,1"."""
+    workers: int = 0
+    scheduler: str = ""
+    """Its address."""
+    threads: int | None = None
+    tls: tuple[str, str, str] = ("", "", "")
+    insecure: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,8 @@ class SweepRequest:
     station: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of ``Session``: in_process, watchdog, gate, seed."""
     limits: Mapping[Literal["pending_launches", "malloc_heap_bytes"], int] = field(default_factory=dict)
+    crew: CrewOptions | None = None
+    """Where several workers measure; None: this process, one cell after another."""
 
 
 # ---- the command ------------------------------------------------------------------------------------------------
@@ -100,6 +117,25 @@ class SweepRequest:
     help="Stop a variant that gives no answer in this time.",
 )
 @click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers.")
+@click.option("--gpus", default="", metavar="all|0,1,...", help="Sweep on these GPUs, a worker process each.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    default=None,
+    metavar="N",
+    help="Sweep with N worker processes on the host device.",
+)
+@click.option("--scheduler", default="", metavar="ADDRESS", help="Sweep on a Dask cluster; see docs/cluster.md.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 4096),
+    metavar="N",
+    help="Cores of each worker, which it is kept to [default: an equal share].",
+)
+@click.option("--tls-ca", default="", metavar="FILE", help="Certificate of the authority, for --scheduler tls://.")
+@click.option("--tls-cert", default="", metavar="FILE", help="Certificate of this client.")
+@click.option("--tls-key", default="", metavar="FILE", help="Its key.")
+@click.option("--insecure", is_flag=True, help="Use a scheduler on another host without encryption.")
 @input_options
 @json_option
 def command(what: tuple[str, ...], listing: bool, show: bool, as_json: bool, **given: Any) -> int:
@@ -144,8 +180,38 @@ def command(what: tuple[str, ...], listing: bool, show: bool, as_json: bool, **g
         device=given["device"],
         json=as_json,
         station={"in_process": given["in_process"], "watchdog": given["watchdog"]},
+        crew=_crew_options(given),
     )
     return dry_run(request) if given["dry_run"] else sweep(request)
+
+
+def _crew_options(given: Mapping[str, Any]) -> CrewOptions | None:
+    """Which workers were asked for. Raises UsageError for options that exclude each other."""
+    ways = [flag for flag in ("gpus", "workers", "scheduler") if given[flag]]
+    tls = (given["tls_ca"], given["tls_cert"], given["tls_key"])
+    if len(ways) > 1:
+        raise UsageError(f"--{ways[0]} and --{ways[1]} are two ways to sweep", remedy="give one of them")
+    if (any(tls) or given["insecure"]) and ways != ["scheduler"]:
+        raise UsageError(
+            "TLS options are for --scheduler", remedy="omit them: workers here have certificates of their own"
+        )
+    if given["threads"] is not None and ways in ([], ["scheduler"]):
+        raise UsageError("--threads is for --gpus and --workers", remedy="omit it")
+    if not ways:
+        return None
+    if given["in_process"]:
+        raise UsageError(f"--in-process does without workers, --{ways[0]} asks for them", remedy="omit one of them")
+    kind = given["device"].partition(":")
+    if kind[1] or (ways == ["gpus"] and kind[0] == "host") or (ways == ["workers"] and kind[0] == "cuda"):
+        raise UsageError(f"--{ways[0]} does not go with --device {given['device']}", remedy="omit --device")
+    return CrewOptions(
+        given["gpus"].strip(),
+        given["workers"] or 0,
+        given["scheduler"].strip(),
+        given["threads"],
+        tls,
+        given["insecure"],
+    )
 
 
 def _list(what: Sequence[str], as_json: bool) -> int:
@@ -266,22 +332,19 @@ def sweep(request: SweepRequest, show: Callable[[Sequence[Record]], None] | None
     """
     from spgraph_bench.sweep.estimate import TimeLeft, quick_estimate
     from spgraph_bench.sweep.journal import Journal
-    from spgraph_bench.sweep.local import sweep_locally
-    from spgraph_bench.sweep.station import Station
 
-    device = _device(request.device)
+    device = _device_of(request)
     plan = _plan(request, device)
     path = (request.output or request.results / f"sweep-{request.name}.jsonl") if request.save else None
     kind = device.partition(":")[0]
-    with Station(device, **request.station) as station:
-        name = station.info().name
+    with _force(request, device) as force:
         again = request.again
         if again == "whole":
-            again = "all" if path is not None and _is_whole(path, plan, name) else ""
+            again = "all" if path is not None and _is_whole(path, plan, force.devices) else ""
         with Journal(path, again, warn) as journal:
-            left = [block for whole in plan.blocks if (block := whole.without(journal.has({name})))]
-            _say_start(plan, journal, left, name)
-            timer = TimeLeft([quick_estimate(block, kind) for block in left])
+            left = [block for whole in plan.blocks if (block := whole.without(journal.has(force.devices)))]
+            _say_start(plan, journal, left, force)
+            timer = TimeLeft([quick_estimate(block, kind) for block in left], force.count)
             try:
                 with _Lines() as lines:
 
@@ -291,8 +354,8 @@ def sweep(request: SweepRequest, show: Callable[[Sequence[Record]], None] | None
                         if request.json:
                             _print_json(end.records)
 
-                    sweep_locally(plan, journal, station, ended, lines.doing)
-            except KeyboardInterrupt:
+                    force.go(plan, journal, ended, lines)
+            except (KeyboardInterrupt, DeviceError):
                 note("stopped; the same command goes on from here" if path else "stopped")
                 raise
             finally:
@@ -303,6 +366,62 @@ def sweep(request: SweepRequest, show: Callable[[Sequence[Record]], None] | None
                 elif not request.json:
                     _summarise(plan, journal)
             return _status(plan, journal)
+
+
+@dataclass(frozen=True)
+class _Force:
+    """What measures."""
+
+    devices: set[str]
+    """Names of its devices."""
+    count: int
+    go: Callable[[Plan, Journal, Callable[[Ended], None], _Lines], None]
+
+
+@contextmanager
+def _force(request: SweepRequest, device: str) -> Iterator[_Force]:
+    """This process's own station, or a crew of workers."""
+    if request.crew is None:
+        from spgraph_bench.sweep.local import sweep_locally
+        from spgraph_bench.sweep.station import Station
+
+        with Station(device, **request.station) as station:
+            yield _Force(
+                {station.info().name},
+                1,
+                lambda plan, journal, ended, lines: sweep_locally(plan, journal, station, ended, lines.doing),
+            )
+        return
+    from spgraph_bench.sweep import cluster
+
+    options = request.crew
+    session = {name: value for name, value in request.station.items() if name != "in_process"}
+    if options.scheduler:
+        found = cluster.connected(
+            options.scheduler, device, session, cluster.Tls(*options.tls), insecure=options.insecure, told=warn
+        )
+    else:
+        environments = cluster.gpu_environments(options.gpus) if options.gpus else [{}] * options.workers
+        found = cluster.local_crew(environments, device, session, options.threads)
+    with found as crew:
+        count = len(crew.probes)
+        note(f"{count} worker{'s' if count > 1 else ''}")
+        yield _Force(
+            crew.devices,
+            count,
+            lambda plan, journal, ended, lines: cluster.sweep_on_cluster(
+                plan, journal, crew, ended, lines.doing, lines.warning
+            ),
+        )
+
+
+def _device_of(request: SweepRequest) -> str:
+    """The device that cells are measured on; of workers the kind alone."""
+    if request.crew is None:
+        return _device(request.device)
+    if request.crew.workers:
+        return "host"
+    return "cuda" if request.device == "auto" else request.device
 
 
 def _device(asked: str) -> str:
@@ -330,26 +449,27 @@ def _plan(request: SweepRequest, device: str) -> Plan:
     return plan
 
 
-def _is_whole(path: Path, plan: Plan, device: str) -> bool:
+def _is_whole(path: Path, plan: Plan, devices: set[str]) -> bool:
     from spgraph_bench.sweep.journal import Journal
 
     if not path.exists():
         return False
     with Journal(path) as journal:
-        done = journal.has({device})
+        done = journal.has(devices)
     return all(block.without(done) is None for block in plan.blocks)
 
 
-def _say_start(plan: Plan, journal: Journal, left: Sequence[Any], device: str) -> None:
+def _say_start(plan: Plan, journal: Journal, left: Sequence[Any], force: _Force) -> None:
     from spgraph_bench.provenance import code_hash
 
     cells = sum(len(block.cells) for block in left)
+    device = ", ".join(sorted(force.devices))
     if not journal.done:
         note(f"{cells:,} cells in {len(left):,} blocks (a matrix and a problem each) on {device}")
         return
     known = {block.cell_key(cell) for block in plan.blocks for cell in block.cells}
     there = [kept for kept in journal.done.values() if kept.cell in known]
-    others = {kept.device for kept in there} - {device}
+    others = {kept.device for kept in there} - force.devices
     note(f"{len(there):,} cells are in {journal.path} already, {cells:,} are left")
     if not left:
         note("nothing is left to do; --again all measures everything anew")
@@ -384,11 +504,18 @@ class _Lines:
             self._shown = now
             self._status.update(Text(f"{text}{self._left}"))
 
+    def warning(self, text: str) -> None:
+        """Say that something is not as it should be, while the sweep goes on."""
+        self._say(f"warning: {text}")
+
     def ended(self, end: Ended, seconds_left: float) -> None:
         counts = _counts(record.status for record in end.records)
         self._left = f" ({_duration(seconds_left)} left)" if seconds_left >= 0.5 else ""
-        where = f" on {end.worker}" if end.worker else ""
-        text = f"{end.block.title}: {counts} in {end.seconds:.1f} s{where}{self._left}"
+        took = f" in {end.seconds:.1f} s" if end.seconds else ""
+        where = f" on worker {end.worker}" if end.worker else ""
+        self._say(f"{end.block.title}: {counts}{took}{where}{self._left}")
+
+    def _say(self, text: str) -> None:
         if self._console is None:
             say(text)
         else:
@@ -503,7 +630,7 @@ def dry_run(request: SweepRequest) -> int:
     from spgraph_bench.sweep import estimate as rules
     from spgraph_bench.sweep.station import Station
 
-    device = _device(request.device)
+    device = _device("auto" if request.crew is not None else request.device)
     plan = _plan(request, device)
     kind = device.partition(":")[0]
     found: list[rules.Estimate] = []

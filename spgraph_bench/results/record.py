@@ -135,7 +135,7 @@ class Record:
     """What the table says it does not know: throttling, other processes, cache residence."""
     sweep: Mapping[str, Any] = field(default_factory=dict)
     """The sweep that it belongs to, empty for others: ``id``, ``cell`` (the key by which a sweep that goes on finds
-    it), ``worker``."""
+    it); over several workers ``worker`` and, where one was lost, ``after``."""
     schema: int = SCHEMA
 
     def sampled(self, cache: str) -> Samples | None:

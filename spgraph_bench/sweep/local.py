@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spgraph_bench.results.record import Record
 from spgraph_bench.runner.plan import Cell
@@ -13,7 +13,10 @@ from spgraph_bench.sweep.plan import Block, Plan
 from spgraph_bench.sweep.station import Station
 from spgraph_bench.timer import perf_counter
 
-__all__ = ["Ended", "sweep_locally"]
+__all__ = ["LATER", "Ended", "sweep_locally"]
+
+LATER = "measured in a later session than other rows: the sweep was stopped in between"
+"""A note of records whose block was not whole when a sweep was stopped."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,16 @@ def sweep_locally(
         if block is None:
             continue
         records: list[Record] = []
+        notes = (LATER,) if len(block.cells) < len(whole.cells) else ()
 
-        def keep(cell: Cell, record: Record, block: Block = block, records: list[Record] = records) -> None:
+        def keep(
+            cell: Cell,
+            record: Record,
+            block: Block = block,
+            records: list[Record] = records,
+            notes: tuple[str, ...] = notes,
+        ) -> None:
+            record = replace(record, notes=(*record.notes, *notes))
             journal.add(record, block.cell_key(cell))
             records.append(record)
 

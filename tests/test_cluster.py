@@ -1,0 +1,342 @@
+"""Sweeps over several workers: what is given to whom, what becomes of lost workers, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spgraph_bench.cli.main import run
+from spgraph_bench.errors import DeviceError, UsageError
+from spgraph_bench.provenance import code_hash
+from spgraph_bench.results.record import Record
+from spgraph_bench.results.store import read_records, to_json_lines
+from spgraph_bench.sweep.config import read_config
+from spgraph_bench.sweep.journal import Journal
+from spgraph_bench.sweep.local import Ended
+from spgraph_bench.sweep.pinning import CORES, dask_setup, shares
+from spgraph_bench.sweep.plan import Plan, make_plan
+from spgraph_bench.sweep.station import unmeasured
+
+pytest.importorskip("distributed")
+pytest.importorskip("cryptography")
+
+from spgraph_bench.device.base import DeviceInfo
+from spgraph_bench.sweep import cluster
+from spgraph_bench.sweep.remote import Answer, Group, Probe
+
+INFO = DeviceInfo("host", "one", "", 0, 0, 0)
+QUICK = ("--device", "auto", "--time-limit", "0.01")
+PLUGINS = Path(__file__).parent / "plugins"
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers", "each", "parts"),
+    [
+        (8, 2, None, [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        (5, 2, None, [[0, 1], [2, 3]]),
+        (8, 3, 1, [[0], [1], [2]]),
+        (2, 3, None, [[], [], []]),
+        (4, 2, 3, [[], []]),
+    ],
+)
+def test_no_core_is_given_to_two_workers(cores: int, workers: int, each: int | None, parts: list[list[int]]) -> None:
+    assert shares(list(range(cores)), workers, each) == parts
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux only")
+def test_a_worker_keeps_to_its_cores() -> None:
+    core = sorted(os.sched_getaffinity(0))[-1]
+    script = (
+        "import os; from spgraph_bench.sweep.pinning import dask_setup as f; f(None); print(os.sched_getaffinity(0))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, CORES: str(core)}, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == f"{{{core}}}", done.stderr
+    dask_setup(None)  # without the variable nobody is pinned
+
+
+# ---- the driver, with workers that do what a script says
+
+
+class _Future:
+    def __init__(self, key: str, outcome: Answer | Exception | None) -> None:
+        self.key, self._outcome = key, outcome
+        self.status = "cancelled" if outcome is None else "error" if isinstance(outcome, Exception) else "finished"
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Any:
+        return self._outcome
+
+    def exception(self) -> Any:
+        return self._outcome
+
+    def add_done_callback(self, call: Callable[[Any], None]) -> None:
+        call(self)
+
+
+class KilledWorker(Exception):  # noqa: N818 (as Dask calls it, and it is known by its name)
+    """A worker died with a task."""
+
+
+class _Client:
+    """A cluster of two workers. `script` says of each task in turn how it ends."""
+
+    status = "running"
+
+    def __init__(self, script: Callable[[Group, int], Answer | Exception | None]) -> None:
+        self._script, self.given = script, []
+        self.given: list[Group]
+        self.there = ["a", "b"]
+
+    def scheduler_info(self, n_workers: int) -> Any:
+        return {"workers": {address: {"resources": {"GPU": 1}} for address in self.there}}
+
+    def subscribe_topic(self, topic: str, handler: Any) -> None:
+        self.handler = handler
+
+    def unsubscribe_topic(self, topic: str) -> None: ...
+
+    def cancel(self, futures: Any, force: bool) -> None: ...
+
+    def submit(self, function: Any, group: Group, **about: Any) -> _Future:
+        self.given.append(group)
+        self.workers = about["workers"]
+        return _Future(group.name, self._script(group, len(self.given)))
+
+
+def _records(group: Group, cells: int | None = None) -> tuple[tuple[str, str, str], ...]:
+    """Records of the first `cells` cells of a group, as a worker gives them."""
+    made = [
+        (
+            block.key,
+            block.cell_key(cell),
+            to_json_lines([unmeasured(block, cell, INFO, "ok", "", group.run_ids[block.key])]),
+        )
+        for block in group.blocks
+        for cell in block.cells
+    ]
+    return tuple(made[:cells])
+
+
+def _plan(tmp_path: Path, matrices: str = '"grid:n=4..6"') -> Plan:
+    path = tmp_path / "c.toml"
+    run = f'[[run]]\nproblem = ["spmv", "cc"]\nmatrix = {matrices}\nvariant = ["csr-scalar", "ell", "hook"]\n'
+    path.write_text(f'about = "x"\n{run}')
+    return make_plan(read_config(path).entries, "host")
+
+
+class _Swept:
+    """What came of a sweep with a scripted cluster."""
+
+    def __init__(self, tmp_path: Path, script: Callable[[Group, int], Answer | Exception | None]) -> None:
+        self.plan = _plan(tmp_path)
+        self.client = _Client(script)
+        self.told: list[str] = []
+        self.ended: list[Ended] = []
+        probes = {a: Probe(a, "", code_hash(), asdict(INFO)) for a in self.client.there}
+        self.crew = cluster.Crew(self.client, "host", {}, probes)  # type: ignore[arg-type]
+        self.path = tmp_path / "s.jsonl"
+
+    def go(self) -> list[Record]:
+        with Journal(self.path) as journal:
+            cluster.sweep_on_cluster(self.plan, journal, self.crew, self.ended.append, told=self.told.append)
+        records = read_records(self.path)
+        cells = [str(r.sweep["cell"]) for r in records]
+        assert len(set(cells)) == len(cells) == self.plan.cells, "lost, or there twice"
+        assert len(self.ended) == len(self.plan.blocks)
+        return records
+
+
+def test_blocks_of_one_matrix_go_together_and_the_largest_first(tmp_path: Path) -> None:
+    swept = _Swept(tmp_path, lambda group, number: Answer("a", "a", records=_records(group)))
+    swept.go()
+    assert [[(b.input.name, b.problem) for b in group.blocks] for group in swept.client.given] == [
+        [(f"grid-{n}", "spmv"), (f"grid-{n}", "cc")] for n in (6, 5, 4)
+    ]
+
+
+@pytest.mark.parametrize("how", ["killed", "lost", "cancelled"])
+def test_what_a_lost_worker_did_not_measure_goes_to_another(how: str, tmp_path: Path) -> None:
+    swept: _Swept
+
+    def script(group: Group, number: int) -> Answer | Exception | None:
+        if number != 1:
+            return Answer("b", "b", records=_records(group))
+        for key, cell, line in _records(group, 1):  # it said so before it died
+            swept.client.handler((0, {"kind": "record", "block": key, "cell": cell, "line": line, "by": "a"}))
+        return {"killed": KilledWorker("x"), "lost": Answer("b", "b", lost_by="a"), "cancelled": None}[how]
+
+    swept = _Swept(tmp_path, script)
+    swept.crew.deaths.append("worker process 7 was killed by signal 9")
+    records = swept.go()
+    assert [r.sweep["worker"] for r in records].count("a") == 1
+    after = {(r.problem, r.variant): r.sweep.get("after", "") for r in records if r.matrix["name"] == "grid-6"}
+    if how == "cancelled":
+        assert not any(after.values())
+        return
+    assert "signal 9" in after["spmv", "ell"]
+    assert not after["spmv", "csr-scalar"]
+    assert not after["cc", "hook"]
+    runs = {(r.problem, r.variant): r.run for r in records if r.matrix["name"] == "grid-6"}
+    assert runs["spmv", "ell"] != runs["spmv", "csr-scalar"], "a table of two workers"
+    assert "while it measured spmv grid-6" in swept.told[0]
+
+
+def test_a_cell_that_kills_every_worker_is_a_failure_and_the_only_one(tmp_path: Path) -> None:
+    def script(group: Group, number: int) -> Answer | Exception:
+        for at, block in enumerate(group.blocks):
+            if block.input.name == "grid-5" and any(cell.variant == "ell" for cell in block.cells):
+                return KilledWorker(str(at))
+        return Answer("a", "a", records=_records(group))
+
+    swept = _Swept(tmp_path, script)
+    records = swept.go()
+    bad = [(r.matrix["name"], r.problem, r.variant) for r in records if r.status != "ok"]
+    assert bad == [("grid-5", "spmv", "ell")]
+    assert next(r.reason for r in records if r.status == "failed").startswith("its worker was lost")
+
+
+def test_a_worker_whose_device_fails_gets_nothing_more(tmp_path: Path) -> None:
+    swept: _Swept
+
+    def script(group: Group, number: int) -> Answer:
+        if number == 1:
+            return Answer("a", "a", broken="no GPU")
+        assert number == 2 or swept.client.workers == ["b"]  # two are given out before the first answers
+        return Answer("b", "b", records=_records(group))
+
+    swept = _Swept(tmp_path, script)
+    assert {r.status for r in swept.go()} == {"ok"}
+    assert "worker a cannot measure: no GPU" in swept.told[0]
+    swept.path.unlink()
+    swept.client.there = ["a"]
+    swept.client.given.clear()
+    with pytest.raises(DeviceError, match="no worker's device"):
+        swept.go()
+
+
+def test_a_task_that_fails_by_itself_is_records(tmp_path: Path) -> None:
+    def script(group: Group, number: int) -> Answer | Exception:
+        return ValueError("ours") if number == 1 else Answer("a", "a", records=_records(group))
+
+    swept = _Swept(tmp_path, script)
+    assert {r.reason for r in swept.go()} == {"", "internal error: ValueError: ours"}
+
+
+def test_a_lost_scheduler_ends_the_sweep_and_keeps_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept = _Swept(tmp_path, lambda group, number: Answer("a", "a", records=_records(group)))
+    monkeypatch.setattr(cluster, "_LOST_S", 0.0)
+    monkeypatch.setattr(cluster, "_LOOK_S", 0.0)
+    monkeypatch.setattr(
+        _Future, "done", lambda future: swept.client.status == "running" and len(swept.client.given) < 3
+    )
+    real = _Client.submit
+
+    def submit(client: _Client, *args: Any, **about: Any) -> _Future:
+        if len(client.given) == 2:
+            client.status = "closed"
+        return real(client, *args, **about)
+
+    monkeypatch.setattr(_Client, "submit", submit)
+    with pytest.raises(DeviceError, match="the scheduler is lost"):
+        swept.go()
+    monkeypatch.undo()
+    swept.client.status = "running"
+    swept.ended.clear()
+    with Journal(swept.path) as journal:
+        assert 0 < len(journal.done) < swept.plan.cells
+        cluster.sweep_on_cluster(swept.plan, journal, swept.crew, swept.ended.append)
+        assert len(journal.done) == swept.plan.cells
+
+
+# ---- the command
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "said"),
+    [
+        (("--gpus", "0", "--workers", "2"), 2, "two ways"),
+        (("--workers", "2", "--in-process"), 2, "--in-process does without"),
+        (("--workers", "2", "--device", "cuda"), 2, "does not go with --device cuda"),
+        (("--threads", "2"), 2, "--threads is for"),
+        (("--tls-ca", "x"), 2, "TLS options are for --scheduler"),
+        (("--scheduler", "here"), 2, "not an address"),
+        (("--scheduler", "tcp://10.0.0.1:8786"), 2, "not encrypted"),
+        (("--scheduler", "tls://10.0.0.1:8786", "--tls-ca", "x"), 2, "three files"),
+        (
+            ("--scheduler", "tls://10.0.0.1:8786", "--tls-ca", "x", "--tls-cert", "y", "--tls-key", "z"),
+            2,
+            "no such file",
+        ),
+    ],
+)
+def test_what_is_refused(args: tuple[str, ...], status: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = () if "--device" in args else ("--device", "auto")
+    assert run(["sweep", "grid", "--variant", "csr-scalar", *options, *args]) == status
+    err = capsys.readouterr().err
+    assert said in err
+    assert "remedy" in err
+
+
+def test_gpus_that_there_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    from spgraph_bench.device import probe
+
+    monkeypatch.setattr(probe, "find_driver", lambda: None)
+    with pytest.raises(DeviceError):
+        cluster.gpu_environments("all")
+    gpus = tuple(probe.Gpu("H200", f"GPU-{index}", index=index) for index in range(2))
+    monkeypatch.setattr(probe, "find_driver", lambda: probe.Driver("1", "13.0", gpus))
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in cluster.gpu_environments("all")] == ["GPU-0", "GPU-1"]
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in cluster.gpu_environments("1")] == ["GPU-1"]
+    for asked in ("2", "0,0", "x", ""):
+        with pytest.raises(UsageError):
+            cluster.gpu_environments(asked)
+
+
+def _sweep(*args: str, cwd: Path, plugin: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "spgraph_bench", "sweep", *args, *QUICK],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+        env={**os.environ, "SPGRAPH_PLUGINS": str(PLUGINS / plugin), "PYTHONPATH": str(PLUGINS.parents[1])},
+    )
+
+
+def test_a_real_worker_measures_on_its_own_cores_and_says_nothing_else(tmp_path: Path) -> None:
+    args = ("grid:n=4..5", "--workers", "1", "--threads", "1", "-o", "s.jsonl", "--variant", "csr-scalar")
+    done = _sweep(*args, cwd=tmp_path, plugin="deadly.py")
+    assert done.returncode == 0, done.stderr
+    assert "distributed" not in done.stderr
+    records = read_records(tmp_path / "s.jsonl")
+    assert [(r.matrix["name"], r.status, r.sweep["worker"]) for r in records] == [
+        ("grid-5", "ok", "0"),
+        ("grid-4", "ok", "0"),
+    ]
+    assert {r.environment["cores"] for r in records} == {1}
+
+
+@pytest.mark.slow
+def test_a_real_worker_that_is_killed(tmp_path: Path) -> None:
+    args = ("grid:n=4", "--workers", "1", "-o", "s.jsonl", "--variant", "csr-scalar", "--variant", "deadly")
+    done = _sweep(*args, "--variant", "scipy", cwd=tmp_path, plugin="deadly.py")
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "distributed" not in done.stderr
+    found = {r.variant: r for r in read_records(tmp_path / "s.jsonl")}
+    assert {name: r.status for name, r in found.items()} == {"csr-scalar": "ok", "scipy": "ok", "deadly": "failed"}
+    assert "killed by signal 9" in found["deadly"].reason
+    assert "killed by signal 9" in found["scipy"].sweep["after"]
