@@ -37,10 +37,7 @@ class MatrixStats:
     pattern: bool
     row_mean: float
     row_median: float
-    row_std: float
     row_max: int
-    row_min: int
-    empty_rows: int
     gini: float
     """Gini coefficient of the row lengths: 0 all equal, towards 1 a few rows hold everything."""
     lengths: npt.NDArray[np.int64]
@@ -122,10 +119,7 @@ def row_stats(csr: CSR) -> MatrixStats:
         csr.values is None,
         rows.mean,
         rows.median,
-        rows.std,
         rows.max,
-        rows.min,
-        rows.empty,
         rows.gini,
         rows.lengths,
         rows.counts,

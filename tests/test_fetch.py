@@ -449,7 +449,7 @@ def test_by_filter(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
         (["--rows", "a.."], "is not a whole number"),
         (["--rows", ".."], "is not LOW..HIGH"),
         (["--rows", "1.5"], "is not a whole number"),
-        (["--timeout", "nan", "HB/1138_bus"], "is not a number of seconds"),
+        (["--timeout", "nan", "HB/1138_bus"], "is not a number above 0"),
         (["small"], "small is in several groups"),
         (["1138_bsu"], "did you mean 1138_bus?"),
         (["a b"], "is not a name"),

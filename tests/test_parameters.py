@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spgraph_bench.cli.main import run
+from spgraph_bench.cli.main import group, run
+from spgraph_bench.cli.options import ParameterType, Positive
 from spgraph_bench.errors import UsageError
 from spgraph_bench.parameters import Parameter, checked_values, exact_number
 from spgraph_bench.recipes import parse
+from spgraph_bench.variants import get_variant
 
 
 @pytest.mark.parametrize(
@@ -109,3 +113,71 @@ def test_the_same_texts_in_recipes_options_and_flags(capsys: pytest.CaptureFixtu
         options = ["--device", "host", "--no-save", "--curves", text, "--variant", "uniform"]
         assert run(["bench", "bezier", *options]) == 0
         assert "1,000 curves" in capsys.readouterr().out
+
+
+# ---- everywhere that a number is given -----------------------------------------------------------------------
+
+
+def _options(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Parameter]]:
+    """All options and arguments of all commands, with the words that lead to them."""
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from _options(command, (*names, name))
+        yield from (((*names, name), parameter) for parameter in command.params)
+
+
+OPTIONS = list(_options(group))
+
+
+def test_no_option_reads_numbers_in_a_way_of_its_own() -> None:
+    own = (click.types.IntParamType, click.types.FloatParamType)
+    assert [(words, p.name) for words, p in OPTIONS if isinstance(p.type, own)] == []
+
+
+def _taking(kind: type) -> list[Any]:
+    found = {p.opts[0]: (words, p) for words, p in OPTIONS if isinstance(p.type, kind) and p.opts[0].startswith("-")}
+    return [pytest.param(p, id=f"{' '.join(words)} {name}") for name, (words, p) in sorted(found.items())]
+
+
+@pytest.mark.parametrize("option", _taking(Positive))
+def test_every_option_of_a_positive_number_takes_all_ways_to_write_it(option: click.Parameter) -> None:
+    for text, value in (("4k", 4000.0), ("4_000", 4000.0), ("4e3", 4000.0), (".5", 0.5), ("1M", 1e6)):
+        assert option.type.convert(text, option, None) == value
+    for text in ("0", "-1", "nan", "inf", "1e999", "1e-999", "k", "4kk", "", "4 000", "0x10"):
+        with pytest.raises(click.BadParameter, match="is not a number above 0"):
+            option.type.convert(text, option, None)
+
+
+@pytest.mark.parametrize("option", _taking(ParameterType))
+def test_every_option_of_a_number_takes_all_ways_to_write_it(option: click.Parameter) -> None:
+    parameter = option.type._parameter  # type: ignore[attr-defined]
+    if not parameter.ranged:
+        pytest.skip("it takes words")
+    low, high = parameter._bounds()
+    for plain, texts in ((2000, ("2k", "2_000", "2e3", "2.0k")), (10, ("1e1", "1_0", ".01k"))):
+        for text in texts if low <= plain <= high else ():
+            assert option.type.convert(text, option, None) == parameter.parse(plain)
+    for text in ("nan", "inf", "k", "1kk", "", "1 000", "0x10"):
+        with pytest.raises(click.BadParameter, match="cannot be"):
+            option.type.convert(text, option, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "column"), [("3", 3), ("1e1", 10), ("1_0", 10), ("none", 0), ("2", None), ("1k", None), ("3.5", None)]
+)
+def test_a_weight_column_is_read_as_other_numbers_are(text: str, column: int | None) -> None:
+    option = next(p for _, p in OPTIONS if p.name == "weight_column")
+    if column is not None:
+        assert option.type.convert(text, option, None) == column
+        return
+    with pytest.raises(click.BadParameter, match="is not a column from 3 on"):
+        option.type.convert(text, option, None)
+
+
+def test_tunables_read_numbers_as_options_do() -> None:
+    tunables = get_variant("pagerank", "pull-hubs").tunables
+    for text in ("4k", "4_000", "4e3"):
+        assert checked_values("pull-hubs", tunables, {"hubs": text})["hubs"] == 4000

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.cli.inputs import progress_on_stderr
-from spgraph_bench.cli.options import Seconds, TextParam, json_option
+from spgraph_bench.cli.options import ParameterType, Positive, TextParam, json_option
 from spgraph_bench.cli.terminal import console, note, out, out_json, say, table, warn
 from spgraph_bench.errors import InputError, SpgraphError, UsageError
-from spgraph_bench.parameters import exact_number
+from spgraph_bench.parameters import MAX_INDEX, Parameter, exact_number
 
 if TYPE_CHECKING:
     from spgraph_bench.fetching import Entry, Filter, Remote
@@ -72,7 +72,12 @@ class _Sha256(TextParam):
 @click.option("--symmetric/--unsymmetric", default=None, help="Whether it equals its transpose.")
 @click.option("--square/--rectangular", default=None, help="Whether it has as many rows as columns.")
 @click.option("--positive-definite", is_flag=True, help="Only those that are known to be.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="The N with the fewest nonzeros.")
+@click.option(
+    "--limit",
+    type=ParameterType(Parameter(1, "", between=(1, MAX_INDEX))),
+    metavar="N",
+    help="The N with the fewest nonzeros.",
+)
 @click.option("--list", "--dry-run", "listing", is_flag=True, help="Show what would be fetched; fetch nothing.")
 @click.option(
     "--folder",
@@ -84,7 +89,7 @@ class _Sha256(TextParam):
 @click.option("--refresh", is_flag=True, help="Fetch again, the index too.")
 @click.option(
     "--timeout",
-    type=Seconds(),
+    type=Positive(),
     default=30.0,
     show_default=True,
     metavar="SECONDS",

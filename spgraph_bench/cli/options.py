@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.parameters import MAX_INDEX, Parameter
+from spgraph_bench.parameters import MAX_INDEX, Parameter, exact_number
 
 if TYPE_CHECKING:
     from spgraph_bench.readers.common import ReadOptions
@@ -34,8 +34,9 @@ else:
 
 __all__ = [
     "Decorator",
+    "ParameterType",
+    "Positive",
     "RunOptions",
-    "Seconds",
     "TextParam",
     "WholeParam",
     "collected",
@@ -150,18 +151,17 @@ matrix_argument = click.argument("argument", metavar="[FILE|RECIPE]", required=F
 """A path, `-` for standard input, or a recipe: what ``load_matrix`` of cli/inputs.py takes."""
 
 
-class Seconds(click.FloatRange):
-    """A positive, finite time; FloatRange alone lets nan through."""
+class Positive(TextParam):
+    """A number above 0, of seconds or what else there is: 0.5, 90, 1e-3, 2k."""
 
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
+    name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """A finite number of seconds, or a usage error."""
-        seconds = float(super().convert(value, param, ctx))
-        if not math.isfinite(seconds):
-            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
-        return seconds
+        """The number, or a usage error."""
+        number = exact_number(str(value))
+        if number is None or not 0 < number <= sys.float_info.max or float(number) == 0:
+            self.fail(f"{value!r} is not a number above 0 (k, M and G may follow).", param, ctx)
+        return float(number)
 
 
 class ParameterType(TextParam):
@@ -196,12 +196,12 @@ class _WeightColumn(WholeParam):
     name = "column"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value).strip().lower()
-        if text == "none":
+        if str(value).strip().lower() == "none":
             return 0
-        if not re.fullmatch(r"[0-9]{1,3}", text) or int(text) < 3:
+        number = exact_number(str(value))
+        if number is None or number.denominator != 1 or not 3 <= number <= 999:
             self.fail(f"{value!r} is not a column from 3 on (1 and 2 are the ids), or none.", param, ctx)
-        return int(text)
+        return int(number)
 
 
 def _dtype_option(dtypes: Sequence[str]) -> Decorator:
@@ -224,7 +224,7 @@ _RUN: tuple[Decorator, ...] = (
     device_option,
     click.option(
         "--time-limit",
-        type=Seconds(),
+        type=Positive(),
         default=RunOptions.time_limit,
         show_default=True,
         metavar="SECONDS",
@@ -245,7 +245,7 @@ _RUN: tuple[Decorator, ...] = (
     click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers."),
     click.option(
         "--watchdog",
-        type=Seconds(),
+        type=Positive(),
         default=RunOptions.watchdog,
         show_default=True,
         metavar="SECONDS",

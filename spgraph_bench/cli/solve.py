@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from spgraph_bench.cli.options import TextParam, parameters_of
+from spgraph_bench.cli.options import Positive, TextParam, parameters_of
 from spgraph_bench.cli.plotting import check_plot, level_drawing, show_plot
 from spgraph_bench.cli.problem_options import ProblemCommand, given_own, given_reading, given_running, shared_parameters
 from spgraph_bench.cli.running import Opened, Request, Write, exit_status, run_and_show
@@ -121,7 +121,7 @@ _EXTRA = {
         ),
         click.option(
             "--delta",
-            type=click.FloatRange(min=0, min_open=True),
+            type=Positive(),
             metavar="LENGTH",
             help="How far the threshold of near-far and auto rises at a time [default: from the weights].",
         ),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from spgraph_bench.cli.options import Seconds, device_option, input_options, json_option, params_option
+from spgraph_bench.cli.options import Positive, device_option, input_options, json_option, params_option
 from spgraph_bench.cli.terminal import console, note, out, out_json, say, table, warn
 from spgraph_bench.errors import DeviceError, InputError, NothingRanError, UsageError
 
@@ -94,7 +94,7 @@ class SweepRequest:
 @click.option("--force-format", is_flag=True, help="Pack even if a format wastes memory.")
 @device_option
 @click.option(
-    "--time-limit", type=Seconds(), metavar="SECONDS", help="Stop sampling a variant after this long [default: 0.25]."
+    "--time-limit", type=Positive(), metavar="SECONDS", help="Stop sampling a variant after this long [default: 0.25]."
 )
 @click.option(
     "-o",
@@ -110,7 +110,7 @@ class SweepRequest:
 )
 @click.option(
     "--watchdog",
-    type=Seconds(),
+    type=Positive(),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -64,7 +64,6 @@ class ClockState:
     """Reasons that count as throttling."""
     reasons: tuple[str, ...]
     """Reasons that do not (idle, a clock set by hand)."""
-    utilisation_percent: int | None
     others: tuple[GpuProcess, ...]
     """Other processes that compute on it."""
 
@@ -146,15 +145,7 @@ class GpuMonitor:
     def state(self) -> ClockState:
         """Everything, for the head of a table."""
         throttle, reasons = decode_reasons(self._bits())
-        nvml = self._nvml
-        return ClockState(
-            self.sm_clock_mhz(),
-            self._max,
-            throttle,
-            reasons,
-            self._ask(lambda: int(nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu)),
-            self.others(),
-        )
+        return ClockState(self.sm_clock_mhz(), self._max, throttle, reasons, self.others())
 
     def others(self) -> tuple[GpuProcess, ...]:
         """Other processes that compute on this GPU."""

@@ -29,7 +29,6 @@ class Timing:
     q1: float
     q3: float
     fastest: float
-    slowest: float
     samples: Samples
 
     @property
@@ -50,7 +49,6 @@ def timing(samples: Samples | None) -> Timing | None:
         median_of_sorted(rising[:half]),
         median_of_sorted(rising[-half:]),
         rising[0],
-        rising[-1],
         samples,
     )
 

@@ -16,9 +16,7 @@ from spgraph_bench.printable import json_printable
 from spgraph_bench.privacy import without_names
 from spgraph_bench.results.record import SCHEMA, Record
 
-__all__ = ["DEFAULT_FOLDER", "RecordFile", "append_line", "read_records", "record_of", "to_json_lines"]
-
-DEFAULT_FOLDER = Path("results")
+__all__ = ["RecordFile", "append_line", "read_records", "record_of", "to_json_lines"]
 
 
 def to_line(record: Record, derived: Mapping[str, Any] | None = None) -> str:

@@ -100,8 +100,6 @@ _RUN: dict[str, Parameter] = {
     "ids": Parameter("file", "what vertices are called", ("file", "0")),
     "force_format": Parameter(False, "pack even if a format wastes memory", _SWITCH),
 }
-_LISTS = ("problem", "matrix", "variant", "format", "dtype", "reorder")
-"""Keys that take one value or several."""
 _OWN = ("problem", "matrix", "variant", "format", "dtype", "param")
 Fail = Callable[[str, str | None, object, str], InputError | UsageError]
 

@@ -40,7 +40,6 @@ __all__ = [
     "compile_ms",
     "compiled",
     "compiler_identity",
-    "compiler_log",
     "digest",
     "first_error",
     "kernel_tokens",
@@ -428,14 +427,6 @@ def compiled(request: Request, artifact: Path) -> Compiled:
     """What a record keeps of `artifact`, which `request` built from the source that it is labelled with."""
     name = Path(request.label).name if os.path.isabs(request.label) else request.label
     return Compiled(name, _tokens_of(request.label, request.key), request.options, compile_ms(artifact))
-
-
-def compiler_log(artifact: Path) -> str:
-    """The compiler's output when it built `artifact` (register counts, warnings)."""
-    try:
-        return str(json.loads(artifact.with_suffix(".json").read_bytes())["log"])
-    except (OSError, ValueError, KeyError):
-        return ""
 
 
 def build(request: Request) -> Path:

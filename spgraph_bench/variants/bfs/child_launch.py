@@ -55,7 +55,7 @@ def child_launch(job: Job) -> Launch:
             children,
         )
 
-    return every_level(job, "push", job.packed.rows, bind, queue, levels)
+    return every_level(job, "push", bind, queue, levels)
 
 
 def _one_link(sizes: Sizes) -> Limits:

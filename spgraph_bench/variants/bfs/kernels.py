@@ -50,7 +50,6 @@ _STATIC_SHARED = 12 << 10  # what the kernels *_bitmap declare themselves, and a
 def every_level(
     job: Job,
     how: str,
-    threads: int,
     bind: Callable[[Levels, int, Buffer], Callable[[], None]],
     queue: Buffer | None = None,
     levels: Levels | None = None,
@@ -90,7 +89,7 @@ def push(job: Job) -> Launch:
             sizes,
         )
 
-    return every_level(job, "push", job.packed.rows, bind)
+    return every_level(job, "push", bind)
 
 
 @variant(
@@ -117,7 +116,7 @@ def pull(job: Job) -> Launch:
             sizes,
         )
 
-    return every_level(job, "pull", job.packed.rows, bind)
+    return every_level(job, "pull", bind)
 
 
 @variant(
@@ -144,7 +143,7 @@ def edge(job: Job) -> Launch:
             sizes,
         )
 
-    return every_level(job, "edge", nnz, bind)
+    return every_level(job, "edge", bind)
 
 
 _PLACES = 8
@@ -171,7 +170,7 @@ def _frontier(job: Job, name: str) -> Launch:
             sizes,
         )
 
-    return every_level(job, "push", job.packed.rows, bind, queue, levels)
+    return every_level(job, "push", bind, queue, levels)
 
 
 @variant(
@@ -223,7 +222,7 @@ def frontier_private(job: Job) -> Launch:
             shared=4 * places,
         )
 
-    made = every_level(job, "push", job.packed.rows, bind, queue, levels)
+    made = every_level(job, "push", bind, queue, levels)
     poison = made.reset
 
     def reset() -> None:
