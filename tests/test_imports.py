@@ -105,6 +105,30 @@ def test_a_planted_violation_is_found(unit: str, name: str) -> None:
     assert _wrong(unit, name) is not None
 
 
+def _violations() -> list[tuple[str, str]]:
+    """For each unit one of a later layer, the nearest, and one of its own layer, where there is one."""
+    found = []
+    for unit, layer in LAYERS.items():
+        later = [u for u, n in LAYERS.items() if n > layer]
+        beside = [u for u, n in LAYERS.items() if n == layer and u != unit]
+        found += [(unit, other) for other in (*later[:1], *beside[:1])]
+    return found
+
+
+@pytest.mark.parametrize(("unit", "other"), _violations())
+def test_a_violation_of_each_layer_is_found(unit: str, other: str, tmp_path: Path) -> None:
+    planted = tmp_path / "planted.py"
+    planted.write_text(
+        f"def late() -> None:\n    from spgraph_bench.{other} import anything\n".replace(".__init__", "")
+    )
+    [name] = _imports(planted)
+    assert _wrong(unit, name) == f"{unit} (layer {LAYERS[unit]}) must not import {name} (layer {LAYERS[other]})"
+
+
+def test_each_layer_has_a_planted_violation() -> None:
+    assert {LAYERS[unit] for unit, _ in _violations()} == set(LAYERS.values()) - {max(LAYERS.values())}
+
+
 def _cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
     """Modules that import each other, directly or not: Tarjan's strongly connected components."""
     number: dict[str, int] = {}
