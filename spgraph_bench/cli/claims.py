@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spgraph_bench.cli.keeping import kept_records
-from spgraph_bench.cli.options import RunOptions, Seconds, device_option, json_option
+from spgraph_bench.cli.options import Positive, RunOptions, device_option, json_option
 from spgraph_bench.cli.running import show_progress
 from spgraph_bench.cli.terminal import console, note, out, out_json, warn
 from spgraph_bench.errors import UsageError
@@ -37,7 +37,7 @@ __all__ = ["command", "markdown"]
 )
 @click.option(
     "--time-limit",
-    type=Seconds(),
+    type=Positive(),
     default=RunOptions.time_limit,
     show_default=True,
     metavar="SECONDS",
