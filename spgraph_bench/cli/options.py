@@ -156,7 +156,7 @@ class Positive(TextParam):
 
     name = "number"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or a usage error."""
         number = exact_number(str(value))
         if number is None or not 0 < number <= sys.float_info.max or float(number) == 0:
