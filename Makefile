@@ -119,6 +119,7 @@ reference: $(READY)
 	$(BIN)/python scripts/reference.py --build
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/fill_numbers.py
+	$(BIN)/python scripts/pictures.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

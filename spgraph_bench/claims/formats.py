@@ -78,9 +78,7 @@ def hyb_csr(e: Evidence) -> Verdict:
     said="JDS takes the fewest bytes of the general formats, since it pads nothing.",
     taught="chapters on sparse matrices, where JDS follows ELL and HYB",
     runs=[
-        _spmv(
-            ("coo-segmented", "csr-scalar", "ell", "hyb", "jds", "sell"), _UNEVEN, "rmat:scale=10", force_format=True
-        ),
+        _spmv(("coo-segmented", "csr-scalar", "ell", "hyb", "jds", "sell"), _UNEVEN, "rmat:scale=10"),
         _spmv(("coo-segmented", "csr-scalar", "ell", "hyb", "jds", "sell"), _EVEN, "poisson2d:n=64"),
     ],
     counted=True,

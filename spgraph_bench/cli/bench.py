@@ -145,7 +145,7 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
             _print_table(records, given["rank"])
         exports.write(records, "hot" if given["rank"] == "hot" else "cold")
         if given["plot"] is not None:
-            show_plot(given["plot"], result_drawing(records, given["rank"]))
+            show_plot(given["plot"], result_drawing(records, "hot" if given["rank"] == "hot" else "cold"))
 
     return exit_status(run_and_show(request, go, show))
 

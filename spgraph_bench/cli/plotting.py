@@ -16,6 +16,7 @@ from spgraph_bench.errors import UsageError
 if TYPE_CHECKING:
     from spgraph_bench.report.drawing import Drawing, Panel
     from spgraph_bench.results.record import Record
+    from spgraph_bench.results.tidy import Cache
 
 __all__ = ["check_picture", "check_plot", "level_drawing", "plot_option", "result_drawing", "show_plot"]
 
@@ -81,8 +82,13 @@ def show_plot(target: str | None, drawing: Drawing | None) -> None:
     note(f"drawn: {path}")
 
 
-def _map(record: Record) -> Panel | None:
-    """The answer in the plane, of a problem that has one, from the inputs of `record`."""
+_EMULATED = "Kernels are emulated here (host device): counts of theirs, no times."
+_ORACLE = "The map is the answer that every variant's output was compared with."
+_MERGED = "Squares too small to see are drawn as the one that holds them."
+
+
+def _map(record: Record) -> tuple[list[Panel], list[str]]:
+    """The answer in the plane, of a problem that has one, from the inputs of `record`, with its notes."""
     import numpy as np
 
     from spgraph_bench.problems import get_problem
@@ -91,40 +97,34 @@ def _map(record: Record) -> Panel | None:
 
     problem = get_problem(record.problem, record.options)
     if problem.needs_matrix:
-        return None
+        return [], []
     matrix, dtype = generated_matrix(problem, record.options), np.dtype(record.dtype)
     inputs = problem.inputs(matrix, dtype, record.seed, **record.options)
     oracle = problem.oracle(matrix, inputs, dtype, **record.options)
     shapes = problem.map(inputs, oracle, _MOST_SHAPES)
     about = problem.describe_inputs(inputs).partition(";")[0]
     if "count" in shapes:
-        return curves(shapes["points"], shapes["count"], about)
+        return [curves(shapes["points"], shapes["count"], about)], [_ORACLE]
     if "corner" in shapes:
-        return points_and_boxes(shapes.get("points"), shapes["corner"], shapes["side"], about)
-    return None
+        squares = points_and_boxes(shapes.get("points"), shapes["corner"], shapes["side"], about)
+        return [squares], [_ORACLE, _MERGED]
+    return [], []
 
 
-_EMULATED = "Kernels are emulated here (host device): counts of theirs, no times."
-_ORACLE = "The map is the answer that every variant's output was compared with."
-
-
-def result_drawing(records: Sequence[Record], cache: str) -> Drawing | None:
+def result_drawing(records: Sequence[Record], cache: Cache) -> Drawing | None:
     """Of `bench`: the answer as a map where it has one, bars of times (or counts), and the roofline."""
     from spgraph_bench.report.drawing import Drawing, roofline, times
 
     right = [r for r in records if r.status == "ok"]
     if not right:
         return None
-    first, shown = right[0], "hot" if cache == "hot" else "cold"
-    drawn = _map(first)
-    panels = [] if drawn is None else [drawn]
-    panels += times(records, "hot" if shown == "hot" else "cold")
-    if (roof := roofline(records, "hot" if shown == "hot" else "cold")) is not None:
+    panels, notes = _map(right[0])
+    panels += times(records, cache)
+    if (roof := roofline(records, cache)) is not None:
         panels.append(roof)
-    notes = [] if drawn is None else [_ORACLE]
     if any(r.where == "gpu" and not r.samples for r in right):
         notes.append(_EMULATED)
-    return Drawing(f"{first.problem} on {first.device.get('name', '')}", tuple(panels), tuple(notes))
+    return Drawing(f"{right[0].problem} on {right[0].device.get('name', '')}", tuple(panels), tuple(notes))
 
 
 def level_drawing(records: Sequence[Record]) -> Drawing | None:

@@ -173,7 +173,7 @@ def _by_rows(pointer: Ints, nnz: int, item: int, what: str = "row", atomics: int
     rest = lengths[lengths > 0] - inner * WARP
     ideal = float((inner * (WARP * item // SECTOR_BYTES) + -(-rest * item // SECTOR_BYTES)).sum())
     warp = _walk(f"warp per {what}", nnz, steps, sectors, ideal, atomics)
-    if atomics:
+    if what != "row":
         return thread, warp
     return thread, warp, _equal_parts(nnz)
 
