@@ -196,19 +196,19 @@ def faults(
 ) -> list[str]:
     """New spills (of `chosen` modules only, if that is given), and kernels whose largest block cannot be
     launched, a line each."""
-    known, told = known_spills(), []
+    known, messages = known_spills(), []
     for usage in sorted(usages, key=lambda u: (u.module, u.kernel, u.arch)):
         place = f"cuda/{usage.module.label}: {usage.kernel} for sm_{usage.arch}"
         counts = chosen is None or usage.module in chosen
         if usage.spilled and counts and not any(explains(entry, usage) for entry in known):
-            told.append(f"{place} spills {usage.spilled} bytes, which {KNOWN.name} does not explain")
+            messages.append(f"{place} spills {usage.spilled} bytes, which {KNOWN.name} does not explain")
         threads = blocks.get((usage.module, usage.kernel), 0)
         if threads and usage.registers > most_registers(threads):
-            told.append(
+            messages.append(
                 f"{place} needs {usage.registers} registers, {most_registers(threads)} are left for each of "
                 f"{threads} threads: __launch_bounds__({threads})"
             )
-    return told
+    return messages
 
 
 def main() -> int:

@@ -58,7 +58,7 @@ def calls() -> dict[str, list[Call]]:
         return take(module, name)
 
     script._Module.kernel = noting
-    device, found = script.NotingDevice(), {}
+    device, taken_by_case = script.NotingDevice(), {}
     for variant in (v for p in problems() for v in variants(p) if v.source is not None):
         for matrix, options in script._cases(variant):
             for params in ({},) if matrix.csr.nnz > 100_000 else script.extremes(variant):
@@ -69,8 +69,8 @@ def calls() -> dict[str, list[Call]]:
                     except SpgraphError:
                         continue
                     case = (variant.problem, variant.name, matrix.name, sorted(options.items()), sorted(params.items()))
-                    found[repr((*case, types))] = list(taken)
-    return found
+                    taken_by_case[repr((*case, types))] = list(taken)
+    return taken_by_case
 
 
 def in_tree(root: Path) -> dict[str, Any]:

@@ -95,11 +95,11 @@ def _check(
             return None
         if not path.is_file():
             pytest.fail(f"there is no baseline {path}: make it with pytest --spgraph-update", pytrace=False)
-        found = results.compare(Results.load(path), threshold=threshold, cache=cache, allow=allow)
+        comparison = results.compare(Results.load(path), threshold=threshold, cache=cache, allow=allow)
     except (SpgraphError, OSError) as error:
         pytest.fail(f"{path}: {error}", pytrace=False)
-    missing = [f"{r.variant} ({r.dtype}) is in the baseline only" for r in found.only_base] if strict else []
-    if wrong or missing or regressed(found, strict=strict):
-        table = comparison_table(found, 100, False)
+    missing = [f"{r.variant} ({r.dtype}) is in the baseline only" for r in comparison.only_base] if strict else []
+    if wrong or missing or regressed(comparison, strict=strict):
+        table = comparison_table(comparison, 100, False)
         pytest.fail("\n".join([f"slower than {path}", table, *wrong, *missing]), pytrace=False)
-    return found
+    return comparison

@@ -116,7 +116,7 @@ def test_what_is_no_vector(name: str, content: bytes | None, said: str, tmp_path
 def test_numpy_files_that_hold_no_vector(tmp_path: Path) -> None:
     for array, said in (
         (np.array([1j, 2, 3]), "complex"),
-        (np.array(["a", "b", "c"]), "is no vector of numbers"),
+        (np.array(["a", "b", "c"]), "is not a vector of numbers"),
         (np.array([None, 1, 2]), "no array can be read"),  # pickled
         (np.ones((3, 3)), "this one has 3 x 3"),
         (np.float64(1), "0 dimensions"),

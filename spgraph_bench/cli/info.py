@@ -201,8 +201,8 @@ def _show(facts: Facts, target: Console) -> None:
         head("Notes on the input")
         for finding in facts.matrix.findings:
             place = f"line {finding.line:,}: " if finding.line is not None else ""
-            told = finding.count == 1 or f"{finding.count:,}" in finding.text
-            often = "" if told else f" ({finding.count:,} times)"
+            counted = finding.count == 1 or f"{finding.count:,}" in finding.text
+            often = "" if counted else f" ({finding.count:,} times)"
             target.print(Text(f"  {place}{clean(finding.text)}{often}"), width=width)
     csr, stats = facts.matrix.csr, facts.stats
     head("Rows by their number of nonzeros")

@@ -166,11 +166,11 @@ def _config_of(name: str) -> dict[str, Any]:
 def _run_in_words(run: Mapping[str, Any]) -> str:
     """ "spmv: poisson2d:n=32, blocks; dtype float64" """
 
-    def told(value: Any) -> str:
+    def words(value: Any) -> str:
         return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
-    others = [f"{key} {told(value)}" for key, value in run.items() if key not in ("problem", "matrix")]
-    head = told(run["problem"]) + (f": {told(run['matrix'])}" if "matrix" in run else "")
+    others = [f"{key} {words(value)}" for key, value in run.items() if key not in ("problem", "matrix")]
+    head = words(run["problem"]) + (f": {words(run['matrix'])}" if "matrix" in run else "")
     return "; ".join([head, *others])
 
 

@@ -334,8 +334,8 @@ def _show(records: Sequence[Record], mode: str, trace: bool) -> None:
         click.echo(render_result(record, out.width, out.is_terminal), nl=False)
     if trace and own and own[0].problem == "bfs" and own[0].check.get("ok"):
         # An interrupt may leave modes that were watched, but not timed.
-        told = [r for r in records if r.check.get("ok") or r.status in ("wrong", "failed")]
-        text = render_trace(own[0], out.width, out.is_terminal, [r for r in told if r is not own[0]])
+        shown_records = [r for r in records if r.check.get("ok") or r.status in ("wrong", "failed")]
+        text = render_trace(own[0], out.width, out.is_terminal, [r for r in shown_records if r is not own[0]])
         click.echo(f"\n{text}", nl=False)
 
 
@@ -379,10 +379,10 @@ def _answer_writer(path: Path, bench: Opened) -> Write:
             based = f", what each is called in {known}"
         elif len(labels) and called(labels, 0) == 1:
             based = ", the first is 1 there" if path.suffix.lower() != ".npy" else ""
-        kept = list(columns)[:1] if path.suffix.lower() == ".npy" else list(columns)
-        if len(kept) < len(columns):
+        written = list(columns)[:1] if path.suffix.lower() == ".npy" else list(columns)
+        if len(written) < len(columns):
             based += f"; {path.with_suffix('.npz').name} would have {', '.join(list(columns)[1:])} too"
-        note(f"{', '.join(kept)} of {len(labels):,} {'vertices' if graph else 'rows'} in {path}{based}")
+        note(f"{', '.join(written)} of {len(labels):,} {'vertices' if graph else 'rows'} in {path}{based}")
 
     return write
 

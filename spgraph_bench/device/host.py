@@ -146,8 +146,8 @@ def _need_hooks(compiler: list[str]) -> None:
 
 def _runtime_request(sanitizers: tuple[str, ...]) -> Request:
     compiler, root = _need_compiler(), cuda_dir()
-    told = {"address": "-DSPG_ASAN", "race": "-DSPG_HOOKS"}
-    options = [*_options(()), *(word for name, word in told.items() if name in sanitizers)]
+    defines_of = {"address": "-DSPG_ASAN", "race": "-DSPG_HOOKS"}
+    options = [*_options(()), *(word for name, word in defines_of.items() if name in sanitizers)]
     if "race" in sanitizers:
         _need_hooks(compiler)
 

@@ -200,18 +200,18 @@ class BFS(SourceProblem):
         """What the run tells of itself (frontier-private: ``places``, ``spills``). Of a graph of at most
         FOLLOWED vertices also ``level_vertices``: the frontier of each level, and ``found_by``: who found
         each of them (the least parent, or the kernel's where it kept them), both as the input calls them."""
-        told: dict[str, Any] = dict(facts)
+        facts_shown: dict[str, Any] = dict(facts)
         if "spills" in facts:
-            told["said"] = [
+            facts_shown["said"] = [
                 f"a block's own queue holds {facts['places']:,} vertices; full, and emptied, "
                 f"{facts['spills']:,} times before the end of a level"
             ]
         if csr.rows > FOLLOWED:
-            return told
+            return facts_shown
         level = levels_of(output)
         parent = self.columns(output, csr, inputs)["parent"]
         frontiers = [np.flatnonzero(level == k) for k in range(int(level.max(initial=-1)) + 1)]
-        return told | {
+        return facts_shown | {
             "level_vertices": [[called(ids, v) for v in frontier] for frontier in frontiers],
             "found_by": [
                 [called(ids, parent[v]) for v in frontier] if k else [] for k, frontier in enumerate(frontiers)

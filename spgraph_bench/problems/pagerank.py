@@ -327,7 +327,7 @@ class PageRank(Problem):
         off = np.abs(one_more - rank)
         residual, total = float(off.sum()), float(rank.sum())
         distance = float(np.abs(rank - right).sum())
-        told = {
+        details = {
             "max_error_ratio": residual / bound,
             "l1_residual": residual,
             "l1_bound": bound,
@@ -340,11 +340,11 @@ class PageRank(Problem):
                 False,
                 f"one more float64 step changes the ranks by {residual:.3g} (L1), more than {bound:.3g}; "
                 f"vertex {v:,} has {rank[v]:.6g}, the step gives {one_more[v]:.6g}",
-                {**told, "worst_vertex": v},
+                {**details, "worst_vertex": v},
             )
         if o["dangling"] != "none" and abs(total - 1) > rho / (1 - d) + 1e-12:
-            return CheckResult(False, f"the ranks add up to {total:.9g}, not 1", told)
-        return CheckResult(True, "", told)
+            return CheckResult(False, f"the ranks add up to {total:.9g}, not 1", details)
+        return CheckResult(True, "", details)
 
     def columns(
         self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
@@ -370,13 +370,17 @@ class PageRank(Problem):
             order = among[np.argsort(-output[among], kind="stable")][:count]  # ties by vertex
         loose = int(np.count_nonzero(_loose(csr, oracle.get("chance", inputs.get("chance")))))
         total = float(output.sum(dtype=np.float64))
-        told: dict[str, Any] = {"dangling_vertices": loose, "sum": total}
+        facts_shown: dict[str, Any] = {"dangling_vertices": loose, "sum": total}
         how = ""
         if "iterations" in facts:
             change = float(facts["change"])
-            told |= {"iterations": int(facts["iterations"]), "change": change, "converged": change <= o["tolerance"]}
-            word = "converged" if told["converged"] else "not converged"
-            how = f": {word} after {told['iterations']:,} (change {change:.3g})"
+            facts_shown |= {
+                "iterations": int(facts["iterations"]),
+                "change": change,
+                "converged": change <= o["tolerance"],
+            }
+            word = "converged" if facts_shown["converged"] else "not converged"
+            how = f": {word} after {facts_shown['iterations']:,} (change {change:.3g})"
         goes = {
             "jump": "goes where jumps go",
             "uniform": "spread over all vertices",
@@ -390,20 +394,20 @@ class PageRank(Problem):
         if o["weighted"] == "yes" and "chance" not in inputs:
             weights = "the graph has no weights: all 1"
         near = float(o["tolerance"]) * o["damping"] / (1 - o["damping"])
-        told["said"] = [
+        facts_shown["said"] = [
             f"damping {o['damping']:g}; jumps go {jumps}; rank of {loose:,} dangling vertices: "
             f"{goes[str(o['dangling'])]}; {weights}; ranks add up to {total:.7g}",
             f"iterations end when sum |new - old| (L1) is at most {o['tolerance']:g}, not scaled by n, or "
             f"after {o['max_iterations']:,}{how}; at the tolerance ranks are within {near:.2g} (L1) of the "
             "limit; GTEPS: edges x iterations per time",
         ]
-        told["table"] = {
+        facts_shown["table"] = {
             "title": f"the {f'{count:,} vertices' if count > 1 else 'vertex'} of highest rank",
             "columns": ["vertex", "rank"],
             "rows": [[called(ids, v), float(output[v])] for v in order],
             "numbers": order.tolist(),
         }
-        return told
+        return facts_shown
 
     def work(self, matrix_shape: tuple[int, int], packed: Packed) -> Work:
         """Of one iteration: every edge once; edges in the direction they are used in, ranks and what they

@@ -482,10 +482,10 @@ class SSSP(SourceProblem):
         and ``last_delta``."""
         reached = np.flatnonzero(output != unreached(output.dtype))
         far = int(reached[np.argmax(output[reached])])
-        told = {"farthest": called(ids, far), "farthest_number": far, "length": output[far].item(), **facts}
+        facts_shown = {"farthest": called(ids, far), "farthest_number": far, "length": output[far].item(), **facts}
         sentences = [
             f"from {called(ids, inputs['sources'][0])} to {len(reached):,} of {csr.rows:,} vertices; "
-            f"the farthest is {told['farthest']} at {_word(output[far])}"
+            f"the farthest is {facts_shown['farthest']} at {_word(output[far])}"
             + (f"; no path longer than {self.cutoff:g} is followed" if self.cutoff >= 0 else "")
         ]
         if "phases" in facts:
@@ -499,7 +499,7 @@ class SSSP(SourceProblem):
                 share = facts["relaxed"] / max(arcs, 1)
                 line += f"; {facts['relaxed']:,} edges relaxed, {share:.2f} times those it reaches"
             sentences.append(line)
-        return {**told, "said": sentences}
+        return {**facts_shown, "said": sentences}
 
 
 register(SSSP())

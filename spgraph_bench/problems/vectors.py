@@ -34,23 +34,23 @@ def read_vector(path: Path, length: int) -> npt.NDArray[np.float64]:
     place = str(path)
     data = _content(path)
     if data.startswith((b"\x93NUMPY", b"PK\3\4")):
-        found = _of_numpy(data, place)
+        vector = _of_numpy(data, place)
     elif data[:14].lower() == b"%%matrixmarket":
-        found = _of_matrix_market(data, place, length)
+        vector = _of_matrix_market(data, place, length)
     else:
-        found = _of_text(data, place)
-    if found.dtype.kind == "c":
+        vector = _of_text(data, place)
+    if vector.dtype.kind == "c":
         raise InputError("the values are complex, spgraph computes with real ones", place=place, remedy=_FORMS)
-    if found.dtype.kind not in "biuf":
-        raise InputError(f"an array of {found.dtype} is no vector of numbers", place=place, remedy=_FORMS)
-    if found.size != length or max(found.shape, default=0) != length:
-        shape = " x ".join(f"{count:,}" for count in found.shape) or "0 dimensions"
+    if vector.dtype.kind not in "biuf":
+        raise InputError(f"an array of {vector.dtype} is not a vector of numbers", place=place, remedy=_FORMS)
+    if vector.size != length or max(vector.shape, default=0) != length:
+        shape = " x ".join(f"{count:,}" for count in vector.shape) or "0 dimensions"
         raise InputError(
             f"a vector of {length:,} values is wanted, this one has {shape}",
             place=place,
             remedy="x has a value for each column of the matrix",
         )
-    return found.reshape(length).astype(np.float64)
+    return vector.reshape(length).astype(np.float64)
 
 
 def _content(path: Path) -> bytes:
@@ -96,23 +96,23 @@ def _of_matrix_market(data: bytes, place: str, length: int) -> npt.NDArray[Any]:
         rows, cols = mminfo(io.BytesIO(data))[:2]
         if {1, length} != {rows, cols} and (rows, cols) != (1, 1):
             return np.broadcast_to(np.float64(0), (rows, cols))  # whose shape is refused, before it is made
-        found: Any = mmread(io.BytesIO(data))
+        stored: Any = mmread(io.BytesIO(data))
     except Exception as error:  # scipy's for whatever it does not expect
         why = (str(error).splitlines() or [type(error).__name__])[0][:100]
         raise InputError(f"no vector can be read from it ({why})", place=place, remedy=_FORMS) from None
-    return np.asarray(found.toarray() if hasattr(found, "toarray") else found)
+    return np.asarray(stored.toarray() if hasattr(stored, "toarray") else stored)
 
 
 def _of_text(data: bytes, place: str) -> npt.NDArray[np.float64]:
-    found: list[float] = []
+    numbers: list[float] = []
     for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
         words = re.split(r"[\s,;]+", re.split("[#%]", line)[0].strip(" \t,;"))
         if words == [""]:
             continue
         if _NUMBER.fullmatch(words[-1]):
-            found.append(float(words[-1]))
-        elif found or number > 1:  # else a line with names of columns
+            numbers.append(float(words[-1]))
+        elif numbers or number > 1:  # else a line with names of columns
             raise InputError(
                 f"{line.strip()[:40]!r} does not end in a number", place=f"{place}:{number}", remedy=_FORMS
             )
-    return np.array(found)
+    return np.array(numbers)

@@ -616,13 +616,13 @@ class _Joining:
         line, base = raw.line_of(first), raw.base or 0
         written = raw.values if raw.values is not None else above
 
-        def told(entry: int) -> str:
+        def value_text(entry: int) -> str:
             value = f"{written[entry]:.6g}"
             return f"row {int(raw.row[entry]) + base}, column {int(raw.col[entry]) + base} is {value}"
 
         kind = "undirected" if raw.undirected else f"declared {raw.symmetry}"
         raise InputError(
-            f"{kind}, but {told(second)} and {told(first)}" + (f" (line {line})" if line else ""),
+            f"{kind}, but {value_text(second)} and {value_text(first)}" + (f" (line {line})" if line else ""),
             remedy="correct one of them, or choose with --duplicates min, max, first or last",
             place=_place(source, raw.line_of(second)),
         )

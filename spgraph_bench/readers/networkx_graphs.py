@@ -94,7 +94,7 @@ def _parse(
     except MemoryError:
         raise
     except Exception as error:  # networkx and the XML parser have their own for each error
-        raise _told(data, kind, error) from None
+        raise _input_error(data, kind, error) from None
     vertices = list(graph)
     if not graph.number_of_edges():
         raise no_edges(data)
@@ -145,7 +145,7 @@ def _weights(data: Input, edges: list[Any], names: list[str], number: dict[Any, 
     return None
 
 
-def _told(data: Input, kind: str, error: Exception) -> InputError:
+def _input_error(data: Input, kind: str, error: Exception) -> InputError:
     reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
     position = getattr(error, "position", None)  # of an XML parser
     place = _PLACE.search(reason)

@@ -78,13 +78,13 @@ def _steps(low: Fraction, high: Fraction, factor: Fraction | None, added: Fracti
         raise InputError(f"the range begins above its end ({_text(low)} and {_text(high)})", place=text, remedy=_HOW)
     if (added is not None and added <= 0) or (factor is not None and (factor <= 1 or low <= 0)):
         raise InputError("this range never comes to its end", place=text, remedy=_HOW)
-    found = []
+    steps = []
     while low <= high:
-        found.append(low)
-        if len(found) > MOST:
+        steps.append(low)
+        if len(steps) > MOST:
             raise InputError(f"this range has more than {MOST:,} values", place=text, remedy=_HOW)
         low = low * factor if factor is not None else low + (added or 1)
-    return found
+    return steps
 
 
 def _text(number: Fraction) -> str:

@@ -115,12 +115,12 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 def comparison_markdown(comparison: Comparison) -> str:
     """For a pull request's comment: what changed in a table, the rest folded away."""
-    told = [c for c in _sorted(comparison) if c.verdict not in ("same", "not timed")]
+    changed = [c for c in _sorted(comparison) if c.verdict not in ("same", "not timed")]
     rest = [c for c in _sorted(comparison) if c.verdict in ("same", "not timed")]
     head = [_markdown_row(_COLUMNS), _markdown_row(["---"] * 3 + ["---:"] * 4 + ["---"])]
     lines = ["### spgraph compare", "", conclusion(comparison) + ".", ""]
-    if told:
-        lines += [*head, *(_markdown_row(_cells(c)) for c in told), ""]
+    if changed:
+        lines += [*head, *(_markdown_row(_cells(c)) for c in changed), ""]
     if rest:
         lines += [f"<details><summary>{len(rest)} cells without a change</summary>", "", *head]
         lines += [*(_markdown_row(_cells(c)) for c in rest), "", "</details>", ""]

@@ -92,13 +92,13 @@ def save_drawing(stream: BinaryIO, drawing: Drawing, form: str) -> None:
         figure = Figure(figsize=(8, sum(heights) + 0.6), layout="constrained")
         figure.suptitle(drawing.title)
         axes = figure.subplots(max(1, len(heights)), 1, squeeze=False, height_ratios=heights or [1])
-        told: list[str] = []
+        shown_labels: list[str] = []
         for panel, (axis,) in zip(drawing.panels, axes, strict=False):
             _draw_panel(axis, panel)
             labels = [part.label for part in panel.parts if part.label]
-            if labels and labels != told:  # the same lines in the same colours are told once
+            if labels and labels != shown_labels:  # the same lines in the same colours are told once
                 axis.legend(fontsize=8, frameon=False)
-            told = labels
+            shown_labels = labels
         if drawing.notes:
             figure.supxlabel("\n".join(drawing.notes), fontsize=8)
         metadata = {"Date": None} if form == "svg" else {}

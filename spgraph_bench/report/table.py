@@ -55,10 +55,10 @@ class Group:
         """The printable parts of the table, in order; `with_head`: with the header on matrix and device."""
         out: list[RenderableType] = self._head() if with_head else []
         first = self.first
-        told = [first.dtype, *self._options(), f"{first.offsets} offsets", f"seed {first.seed}"]
+        texts = [first.dtype, *self._options(), f"{first.offsets} offsets", f"seed {first.seed}"]
         if self.generated:
-            told.remove(f"{first.offsets} offsets")
-        out.append(self._line(", ".join(told), "bold"))
+            texts.remove(f"{first.offsets} offsets")
+        out.append(self._line(", ".join(texts), "bold"))
         if self.timed:
             out += ["", self._timed_table()]
         if self.untimed:
@@ -104,30 +104,30 @@ class Group:
         digest = f"sha256 {str(m.get('sha256', ''))[:12]}"
         source = m.get("source")
         if self.generated and isinstance(source, Mapping):
-            told = [("inputs", f"{source.get('text', '')}, {digest}")]
+            lines = [("inputs", f"{source.get('text', '')}, {digest}")]
         else:
             shape = f"{m.get('rows', 0):,} x {m.get('cols', 0):,}, {m.get('nnz', 0):,} nonzeros"
             kind = "" if m.get("weighted", True) else ", pattern"
-            told = [("matrix", f"{shape}, {m.get('symmetry', 'general')}{kind}, {digest}")]
+            lines = [("matrix", f"{shape}, {m.get('symmetry', 'general')}{kind}, {digest}")]
         if isinstance(source, Mapping) and not self.generated:
             steps = [str(s) for s in m.get("said", ())]
-            told.append(("read", "; ".join([f"{source.get('text', '')} ({source.get('format', '')})", *steps])))
-        told += [_finding(f) for f in m.get("findings", ())]
+            lines.append(("read", "; ".join([f"{source.get('text', '')} ({source.get('format', '')})", *steps])))
+        lines += [_finding(f) for f in m.get("findings", ())]
         versions = [
             f"{word}{d[key]}"
             for key, word in (("driver", "driver "), ("toolkit", "" if d.get("kind") == "host" else "CUDA "))
             if d.get(key)
         ]
         about = ", ".join(filter(None, (str(d.get("arch", "")), *versions)))
-        told.append(("device", f"{d.get('name', '?')} ({about})" if about else str(d.get("name", "?"))))
+        lines.append(("device", f"{d.get('name', '?')} ({about})" if about else str(d.get("name", "?"))))
         if d.get("kind") == "host":
-            told.append(("", "kernels are emulated here: results checked, events counted, no times"))
+            lines.append(("", "kernels are emulated here: results checked, events counted, no times"))
         versions_of = self.first.environment.get("libraries") or {}
         if versions_of:
-            told.append(("libraries", ", ".join(f"{name} {text}" for name, text in versions_of.items())))
+            lines.append(("libraries", ", ".join(f"{name} {text}" for name, text in versions_of.items())))
         ceiling = next((r.record.ceiling for r in self.rows if r.record.ceiling), None)
         if ceiling is not None:
-            told.append(
+            lines.append(
                 (
                     "ceiling",
                     f"{ceiling.gbs:,.0f} GB/s measured (read {ceiling.read_gbs:,.0f}, copy"
@@ -137,12 +137,12 @@ class Group:
             )
             if ceiling.zero_ms is not None:
                 own = f"{significant(ceiling.zero_ms * 1e3)} us"
-                told.append(("clock", f"empty-measurement time {own}, included in each time"))
+                lines.append(("clock", f"empty-measurement time {own}, included in each time"))
         if limits := _limits(self.first.limits):
-            told.append(("limits", limits))
-        told += [("note", note) for note in self.common]
+            lines.append(("limits", limits))
+        lines += [("note", note) for note in self.common]
         title = self.first.problem if self.generated else f"{self.first.problem}: {m.get('name', '?')}"
-        return [self._line(title, "bold"), self._grid(told)]
+        return [self._line(title, "bold"), self._grid(lines)]
 
     # -- tables
 
@@ -304,12 +304,12 @@ class Group:
 
     def _lost_table(self) -> RenderableType:
         """Rows without a time and why; those skipped for the same reason together."""
-        told: dict[Any, tuple[str, list[str], str]] = {}
+        by_reason: dict[Any, tuple[str, list[str], str]] = {}
         for r in self.lost:
             status, reason = r.record.status, r.record.reason or "no reason was recorded"
             key = reason if status == "skipped" else id(r)
-            told.setdefault(key, (status, [], reason))[1].append(self._name(r))
-        rows = [(status, ", ".join(names), reason) for status, names, reason in told.values()]
+            by_reason.setdefault(key, (status, [], reason))[1].append(self._name(r))
+        rows = [(status, ", ".join(names), reason) for status, names, reason in by_reason.values()]
         return self._grid(rows, [_STATE_STYLE[status] for status, _, _ in rows])
 
     # -- what the table says of itself

@@ -110,10 +110,10 @@ class TraversalGroup(Group):
         ]
         title = "checked, not timed (levels of all sources; edges inspected and events of the first)"
         known = {key for t in rows for key in (t.record.counters or {})}
-        told = [f"{name}: {what}" for key, name, what, _ in _EVENTS if key in known]
+        meanings = [f"{name}: {what}" for key, name, what, _ in _EVENTS if key in known]
         if any(t.record.inspected is not None for t in rows):
-            told.insert(0, "inspected: edges looked at")
-        legend = [self._line("; ".join(told))] if told else []
+            meanings.insert(0, "inspected: edges looked at")
+        legend = [self._line("; ".join(meanings))] if meanings else []
         return [self._line(title, "bold"), self._fit(columns, [""] * len(rows)), *legend]
 
     def _child_verdict(self) -> str:
@@ -161,10 +161,10 @@ def _sources(record: Record) -> str:
     counted = "edges of its component" if record.matrix.get("symmetry") != "general" else "edges it reaches"
     if len(cases) == 1:
         c = cases[0]
-        told = [f"{c['reached']:,} vertices"] if "reached" in c else []
-        told.append(f"{c['edges']:,} {counted}")
-        told += [f"{c['levels']:,} levels"] if "levels" in c else []
-        return f"source {_source(c)}: {', '.join(told)}"
+        texts = [f"{c['reached']:,} vertices"] if "reached" in c else []
+        texts.append(f"{c['edges']:,} {counted}")
+        texts += [f"{c['levels']:,} levels"] if "levels" in c else []
+        return f"source {_source(c)}: {', '.join(texts)}"
     span = f"{edges[0]:,}" if len(edges) == 1 else f"{edges[0]:,} to {edges[-1]:,}"
     return f"{len(cases)} sources (seed {record.seed}), {counted}: {span}"
 
@@ -228,21 +228,21 @@ def _followed(record: Record, most: int) -> list[str]:
     levels, found_by = (record.result.get(key) for key in ("level_vertices", "found_by"))
     if not isinstance(levels, list) or not isinstance(found_by, list):
         return []
-    told = []
+    lines = []
     for k in shown_places(len(levels), most):
         if k is None:
-            told.append("...")
+            lines.append("...")
             continue
         if not k:
-            told.append(f"level 0: {', '.join(clean(str(v)) for v in levels[0])}, the source")
+            lines.append(f"level 0: {', '.join(clean(str(v)) for v in levels[0])}, the source")
             continue
         finders: dict[str, list[str]] = {}
         for vertex, finder in zip(levels[k], found_by[k], strict=True):
             finders.setdefault(clean(str(finder)), []).append(clean(str(vertex)))
         parts = [f"{finder} found {', '.join(vertices)}" for finder, vertices in finders.items()]
         how = record.trace[k - 1]["how"] if k <= len(record.trace) else ""
-        told.append(f"level {k}: {'; '.join(parts)}" + (f" ({how})" if how else ""))
-    return told
+        lines.append(f"level {k}: {'; '.join(parts)}" + (f" ({how})" if how else ""))
+    return lines
 
 
 def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Record] = ()) -> str:
@@ -295,10 +295,10 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         parts.append(Text(f"why: {why}"))
     if lines := _followed(record, 40):
         parts += [Text(""), Text("who found whom", style="bold"), *map(Text, lines)]
-        told = "if several vertices could have found one, the smallest number is shown"
+        note = "if several vertices could have found one, the smallest number is shown"
         if record.params.get("parents") == 1:
-            told = "from the kernel's parents"
-        parts.append(Text(told))
+            note = "from the kernel's parents"
+        parts.append(Text(note))
     total = sum(level["ms"] or 0.0 for level in trace)
     looked = sum(level["inspected"] for level in trace)
     if total:

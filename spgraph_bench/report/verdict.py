@@ -27,16 +27,16 @@ class Timed:
     @property
     def launches(self) -> int:
         """Child grids of one run."""
-        told = int((self.record.children or {}).get("launched", 0))
-        return told if self.children is None else self.children
+        launched = int((self.record.children or {}).get("launched", 0))
+        return launched if self.children is None else self.children
 
     @property
     def chain(self) -> bool:
         """Whether its launches are links of a chain (tail launches), of which one waits at a time."""
-        told = self.record.children or {}
-        if "bound" not in told:  # a record from before that was kept
+        counts = self.record.children or {}
+        if "bound" not in counts:  # a record from before that was kept
             return self.record.variant.partition("-")[0] == "tail"
-        return int(told["bound"]) in (1, 2)
+        return int(counts["bound"]) in (1, 2)
 
     def surely_faster(self, other: Timed) -> bool:
         """Whether the intervals are disjoint; medians decide where there is none."""

@@ -239,8 +239,8 @@ def compare_records(
             times, one, two = None, math.nan, math.nan
         else:
             times, one, two = difference(before, after, cache)
-        told = [None if math.isnan(ms) else ms for ms in (one, two)]
-        cells.append(Cell(a, b, _verdict(a, b, times, threshold), times, told[0], told[1], tuple(notes)))
+        medians = [None if math.isnan(ms) else ms for ms in (one, two)]
+        cells.append(Cell(a, b, _verdict(a, b, times, threshold), times, medians[0], medians[1], tuple(notes)))
     return Comparison(tuple(cells), tuple(only_base), tuple(only_new), threshold, refused)
 
 

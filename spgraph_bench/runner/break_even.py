@@ -75,14 +75,14 @@ def _prepared(device: Device, name: str, tasks: int, sizes: Sequence[int]) -> Pr
 
 
 def measure_break_even(
-    device: Device, clock: _Clock, pending_launches: int, told: Callable[[str], None]
+    device: Device, clock: _Clock, pending_launches: int, progress: Callable[[str], None]
 ) -> tuple[dict[str, Any], ...]:
     """For each number of children: the work of a task in us above which launching it is the faster way.
 
     Each is a mapping of ``children``, ``us`` and its interval ``low_us`` and ``high_us``, and ``child_us``,
     what launching an empty child costs when so many are launched side by side. The work is the time that one
     thread needs for the task by itself, while the others do theirs. Numbers of children for which launching
-    never paid are omitted. `told` hears what is being done.
+    never paid are omitted. `progress` hears what is being done.
     """
     sizes = _sizes()
     cases = {items: number for number, items in enumerate(sizes)}
@@ -91,7 +91,7 @@ def measure_break_even(
     for tasks in COUNTS:
         if tasks > pending_launches:
             break
-        told(f"{tasks:,} children at a time")
+        progress(f"{tasks:,} children at a time")
         inline, child = (
             _Way(_prepared(device, name, tasks, sizes), cases, clock) for name in ("inline", "fire-and-forget")
         )

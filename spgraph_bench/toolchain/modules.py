@@ -454,11 +454,11 @@ def build(request: Request) -> Path:
                         remedy="is it a compiler? CXX names that for C++, CUDA_HOME and PATH that for nvcc",
                     )
                 sha = hashlib.sha256(fresh.read_bytes()).hexdigest()
-                told = Path(folder) / note.name
-                told.write_text(json.dumps({"sha256": sha, "label": request.label, "ms": spent, "log": log}))
-                told.chmod(0o600)
+                draft = Path(folder) / note.name
+                draft.write_text(json.dumps({"sha256": sha, "label": request.label, "ms": spent, "log": log}))
+                draft.chmod(0o600)
                 fresh.chmod(0o600)
-                os.replace(told, note)
+                os.replace(draft, note)
                 os.replace(fresh, artifact)
         return artifact
     except OSError as error:

@@ -41,10 +41,10 @@ def find_nvcc() -> Nvcc:
     places = [str(Path(h) / "bin" / "nvcc") for h in homes if h]
     for place in [*places, "nvcc", "/usr/local/cuda/bin/nvcc"]:
         if nvcc := shutil.which(place):
-            told = compiler_identity(nvcc)
-            match = re.search(r"release (\d+\.\d+)", told)
-            built = re.search(r"^nvcc: NVIDIA.*", told, re.DOTALL | re.MULTILINE)
-            return Nvcc(nvcc, built[0] if built else told, match[1] if match else "")
+            version_text = compiler_identity(nvcc)
+            match = re.search(r"release (\d+\.\d+)", version_text)
+            built = re.search(r"^nvcc: NVIDIA.*", version_text, re.DOTALL | re.MULTILINE)
+            return Nvcc(nvcc, built[0] if built else version_text, match[1] if match else "")
     raise DeviceError(
         "nvcc is not found, so the kernels cannot be compiled for the GPU",
         remedy="install the CUDA toolkit and put its bin folder on PATH, or --device host",

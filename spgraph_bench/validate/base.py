@@ -217,7 +217,7 @@ class Rule:
     """Of the vertex, and of the answer: an array per column."""
 
 
-def told(rules: Sequence[Rule], faults: Faults, *columns: Array) -> CheckResult:
+def verdict(rules: Sequence[Rule], faults: Faults, *columns: Array) -> CheckResult:
     """The result that `faults` lead to, with a message about the first one."""
     first = faults.first()
     if first is None:

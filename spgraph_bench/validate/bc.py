@@ -19,8 +19,8 @@ from spgraph_bench.validate.base import (
     Graph,
     Rule,
     Validator,
-    told,
     validates,
+    verdict,
 )
 from spgraph_bench.validate.search import count_paths, count_paths_on_device
 
@@ -187,7 +187,7 @@ class BCValidator(Validator):
             error = f"dependencies are {output.dtype} {list(output.shape)}, not float64 [{n}]"
             return Checked(CheckResult(False, error))
         sums = self.measured(source, output)
-        result = told(_RULES, sums.faults, output)
+        result = verdict(_RULES, sums.faults, output)
         if result.ok and not abs(sums.total - sums.pairs) <= sums.tolerance * sums.pairs:
             result = CheckResult(
                 False, f"the dependencies add up to {sums.total!r}, distances less one to {sums.pairs:,}"

@@ -19,8 +19,8 @@ from spgraph_bench.validate.base import (
     Graph,
     Rule,
     Validator,
-    told,
     validates,
+    verdict,
 )
 from spgraph_bench.validate.search import reached_from
 
@@ -158,7 +158,7 @@ class BFSValidator(Validator):
         if output.dtype != np.int32 or output.shape not in ((n,), (2, n)):
             return Checked(CheckResult(False, f"levels are {output.dtype} {list(output.shape)}, not int32 [{n}]"))
         level, parent = (output[0], output[1]) if output.ndim == 2 else (output, None)
-        result = told(_RULES, self.faults(source, level, parent), level, output[-1])
+        result = verdict(_RULES, self.faults(source, level, parent), level, output[-1])
         if result.ok and int(level.max()) < _MOST_LEVELS:
             reached = int(np.count_nonzero(level >= 0))
             right = reached_from(self.graph, source)

@@ -18,8 +18,8 @@ from spgraph_bench.validate.base import (
     Graph,
     Rule,
     Validator,
-    told,
     validates,
+    verdict,
 )
 
 __all__ = ["CCValidator", "count_components", "find_faults"]
@@ -127,7 +127,7 @@ class CCValidator(Validator):
         if not n:
             return Checked(CheckResult(True))
         faults, named = self.faults(output)
-        result = told(_RULES, faults, output)
+        result = verdict(_RULES, faults, output)
         if result.ok and named != self.components():
             result = CheckResult(
                 False, f"there are {named:,} labels, and {self.components():,} components by a second count"

@@ -19,8 +19,8 @@ from spgraph_bench.validate.base import (
     Graph,
     Rule,
     Validator,
-    told,
     validates,
+    verdict,
 )
 
 __all__ = ["SSSPValidator", "find_faults"]
@@ -222,4 +222,4 @@ class SSSPValidator(Validator):
             return Checked(
                 CheckResult(False, f"lengths are {output.dtype} {list(output.shape)}, not {self.dtype} [{n}]")
             )
-        return Checked(told(_RULES, self.faults(source, output), output))
+        return Checked(verdict(_RULES, self.faults(source, output), output))

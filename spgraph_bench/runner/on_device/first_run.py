@@ -42,7 +42,7 @@ class FirstRun:
         """Run and check every case."""
         assignment, problem, launch = self._assignment, self._assignment.problem, prepared.launch
         inputs, oracle = assignment.inputs(cell), assignment.oracle(cell)
-        told: dict[str, Any] = {"by_oracle": 0, "by_validator": 0}
+        checked_by: dict[str, Any] = {"by_oracle": 0, "by_validator": 0}
         cases: list[dict[str, Any]] = []
         added: npt.NDArray[Any] | None = None
         for case in range(launch.cases):
@@ -53,10 +53,10 @@ class FirstRun:
             assignment.say(f"comparing {cell.key}, {which}", guarded=False)
             result, by, facts = self._judge.result_of_case(cell, case, output, inputs, oracle)
             for name in by:
-                told[name] += 1
+                checked_by[name] += 1
             if not result.ok:
                 source = f" (source {int(inputs['sources'][case])})" if "sources" in inputs else ""
-                return CheckResult(False, f"{which}{source}: {result.message}", {**told, **result.details})
+                return CheckResult(False, f"{which}{source}: {result.message}", {**checked_by, **result.details})
             described = problem.describe_case(case, output, assignment.csr, inputs, oracle)
             cases.append(self._with_id({**described, **facts}))
             if problem.adds_up:
@@ -69,7 +69,7 @@ class FirstRun:
             self._findings.sum_up(cell, prepared, problem.total(added, inputs), outcome)
         outcome.cases = tuple(cases)
         launch.select(0)
-        return CheckResult(True, "", told)
+        return CheckResult(True, "", checked_by)
 
     def _with_id(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """`facts` of a case, and what the input calls its source."""

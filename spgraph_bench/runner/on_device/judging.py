@@ -33,9 +33,9 @@ class Judge:
         assignment, problem = self._assignment, self._assignment.problem
         validator = self._validator(cell)
         result = CheckResult(True)
-        told: dict[str, Any] = {}
+        checked_by: dict[str, Any] = {}
         if oracle or validator is None:
-            told["by_oracle"] = 1
+            checked_by["by_oracle"] = 1
             if problem.is_graph:
                 csr = assignment.csr
                 oracle = oracle | {"row_ptr": csr.row_ptr, "col_idx": csr.col_idx}
@@ -45,7 +45,7 @@ class Judge:
         if validator is None or not result.ok:
             return result
         checked = self._validated(cell, output).result
-        details = {**checked.details, **result.details, **told, "by_validator": 1}
+        details = {**checked.details, **result.details, **checked_by, "by_validator": 1}
         return replace(checked, details=details)
 
     def result_of_case(

@@ -114,8 +114,8 @@ class Service:
 
     def missing(self, problem: str, names: Sequence[str]) -> dict[str, str]:
         """Those of these variants that cannot run on this device, whatever the matrix, with the reason."""
-        told = {name: v.missing(self.device) for name in names if (v := get_variant(problem, name)).missing}
-        return {name: why for name, why in told.items() if why}
+        reasons = {name: v.missing(self.device) for name in names if (v := get_variant(problem, name)).missing}
+        return {name: why for name, why in reasons.items() if why}
 
     def alone(self) -> bool | None:
         """Whether no other process computes on the GPU now; None where that is unknown."""

@@ -231,11 +231,11 @@ def _cooperative(job: Job, name: str, graph: tuple[Buffer, ...], *more: np.gener
         words = job.device.download(tally)
         counts, edges = words >> _EDGE_BITS, words & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1))
 
-        def told(k: int, code: int, ms: float | None) -> dict[str, Any]:
+        def step_of(k: int, code: int, ms: float | None) -> dict[str, Any]:
             size = {"vertices": int(counts[k]), "edges": int(edges[k])}
             return {"level": k, "how": _HOW[code], **size, "ms": ms}
 
-        return [told(*step) for step in (*out, *back)]
+        return [step_of(*step) for step in (*out, *back)]
 
     launch = p.launch(bound(Stamps(job.device, 0)), watched)
     launch.keep = (p, start, tally, barrier, own)

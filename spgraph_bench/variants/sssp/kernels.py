@@ -116,7 +116,7 @@ def beyond(cutoff: float, dtype: np.dtype[Any]) -> np.int32:
     return np.int32(min(int(limit.view(np.int32)) + 1, _MOST))
 
 
-def _told(delta: np.generic) -> float | None:
+def _or_none(delta: np.generic) -> float | None:
     """`delta` for a record; None if nothing is ever far."""
     return None if not math.isfinite(delta) or delta == _MOST else delta.item()
 
@@ -171,9 +171,9 @@ def _by_host(job: Job, phase: str, far: bool) -> Launch:
     begin, relax = search.begin(grid), job.kernel(phase)
     split = job.kernel("sssp_split") if far else None
     delta, busy = (search.delta(), int(search.busy())) if far else (search.never, 0)
-    told: Step = {"phases": 0, "relaxed": 0}
+    facts: Step = {"phases": 0, "relaxed": 0}
     if far:
-        told |= {"splits": 0, "delta": _told(delta), "last_delta": None}
+        facts |= {"splits": 0, "delta": _or_none(delta), "last_delta": None}
     bound: dict[tuple[int, ...], Callable[[], None]] = {}
 
     def launch(key: tuple[int, ...], bind: Callable[[], Callable[[], None]]) -> None:
@@ -218,9 +218,9 @@ def _by_host(job: Job, phase: str, far: bool) -> Launch:
             yield step
             if k > 4 * job.packed.rows + 4:
                 raise LaunchError(f"{job.variant.name} does not end: more phases than vertices allow")
-        told.update(phases=k, relaxed=edges)
+        facts.update(phases=k, relaxed=edges)
         if far:
-            told.update(splits=j, last_delta=_told(threshold.delta))
+            facts.update(splits=j, last_delta=_or_none(threshold.delta))
 
     def run() -> None:
         for _ in walk():
@@ -238,7 +238,7 @@ def _by_host(job: Job, phase: str, far: bool) -> Launch:
         return done
 
     made = search.launch(run, operations=1, gated=False)
-    made.facts, made.steps = lambda: dict(told), watched
+    made.facts, made.steps = lambda: dict(facts), watched
     return made
 
 
@@ -285,7 +285,7 @@ _WATCHED = 1 << 16
 def auto(job: Job) -> Launch:
     search, p, kernel = _Search(job, far=True), job.params, job.kernel("sssp_auto")
     delta, busy = search.delta(), search.busy()
-    handover, told = search.zeros(7, np.int64), search.zeros(4, np.int64)
+    handover, totals = search.zeros(7, np.int64), search.zeros(4, np.int64)
     barrier = search.zeros(1, np.uint32)
     small = (np.int32(p["small_vertices"]), np.int64(p["small_edges"]), np.int64(p["small_waiting"]))
     grid, block = cooperative_shape(job.device, kernel, p, threads_for(job.packed.rows, job.packed.nnz))
@@ -301,7 +301,7 @@ def auto(job: Job) -> Launch:
             busy,
             *search.piles,
             handover,
-            told,
+            totals,
             barrier,
             *small,
             stamps.buffer,
@@ -323,14 +323,14 @@ def auto(job: Job) -> Launch:
         ]
 
     def facts() -> Mapping[str, Any]:
-        phases, splits, relaxed, bits = job.device.download(told).tolist()
+        phases, splits, relaxed, bits = job.device.download(totals).tolist()
         last = np.int32(bits).view(job.dtype)
         return {
             "phases": phases,
             "splits": splits,
             "relaxed": relaxed,
-            "delta": _told(delta),
-            "last_delta": _told(last),
+            "delta": _or_none(delta),
+            "last_delta": _or_none(last),
         }
 
     made = search.launch(bound(Stamps(job.device, 0)), operations=1)
