@@ -22,7 +22,7 @@ PLACE = re.compile(r"(<!-- claims: host -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def on_host() -> str:
-    """The verdicts of claims that counts judge, run now. The CPU's name is left out: counts do not depend on it."""
+    """The verdicts of claims that counts judge, run now. The CPU's name is omitted: counts do not depend on it."""
     judged = measure([claim for claim in claims().values() if claim.counted], "host", in_process=True)
     return re.sub(r"claims on [^:]*:", "claims on the host device:", markdown(judged))
 

@@ -361,6 +361,19 @@ def test_only_libraries_that_run_are_loaded() -> None:
     assert loaders([get_variant("spmv", "csr-scalar")]) == ()
 
 
+def test_a_kernel_may_need_macros_of_its_host_function() -> None:
+    from spgraph_bench import recipes
+    from spgraph_bench.runner.run import run
+    from spgraph_bench.runner.session import Session
+    from spgraph_bench.runner.settings import Settings
+    from spgraph_bench.variants import select
+
+    records: list[Record] = []
+    with Session("host", in_process=True) as session:
+        run(session, recipes.make("blocks:n=12"), "spmv", select("spmv", ["bsr"]), Settings(), records.append)
+    assert [(r.variant, r.status, r.reason) for r in records] == [("bsr", "ok", "")]
+
+
 def test_what_a_format_refuses_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     from spgraph_bench import recipes
     from spgraph_bench.runner import building

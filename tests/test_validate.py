@@ -410,7 +410,7 @@ def test_wrong_dependencies_are_found(form: Device | None) -> None:
 def test_the_sum_of_dependencies_tells_too(form: Device | None, monkeypatch: pytest.MonkeyPatch) -> None:
     from spgraph_bench.validate import bc
 
-    monkeypatch.setattr(bc, "told", lambda *_: bc.CheckResult(True))
+    monkeypatch.setattr(bc, "verdict", lambda *_: bc.CheckResult(True))
     right = plain_dependencies(GRID, 0).dependency
     validator = make("bc", GRID, form, FLOAT64)
     assert validator.check(right, 0).result.ok

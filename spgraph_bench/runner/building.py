@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from spgraph_bench.device.base import DeviceInfo
@@ -28,14 +29,13 @@ def build(
     task: Task,
     info: DeviceInfo,
     progress: Callable[[str], None],
-) -> dict[str, SpgraphError]:
-    """Compile the kernels of `cells`; by the cell's key, why one does not compile.
+) -> None:
+    """Compile the kernels of `cells`, as far as their macros are known before the host functions run.
 
-    Raises SpgraphError for kernels that every run needs.
+    What does not compile is not an error here: a host function may give macros of its own, without which nothing compiles.
+    The worker compiles it again, and reports it. Raises SpgraphError for kernels that every run needs.
     """
-    broken: dict[_Key, SpgraphError] = {}
     wanted: dict[_Key, Request] = {}
-    key_of: dict[str, _Key] = {}
     for cell in cells:
         variant = variants[cell.variant]
         if variant.source is None or cell.dtype not in variant.dtypes:
@@ -44,13 +44,9 @@ def build(
         if tuned is None:
             continue  # by the matrix: the worker compiles it
         key = variant.source, cell.dtype, tuple(sorted(tuned.items()))
-        if not tuned:  # else the host function may give macros of its own, without which nothing compiles
-            key_of[cell.key] = key
-        if key not in wanted and key not in broken:
-            try:
+        if key not in wanted:
+            with contextlib.suppress(SpgraphError):
                 wanted[key] = _request(variant.source, {**defines_for(cell.dtype, task.offsets), **tuned}, info)
-            except SpgraphError as error:
-                broken[key] = error
     requests = list(wanted.items())
     if info.kind == "cuda":
         dtypes = dict.fromkeys(cell.dtype for cell in cells)
@@ -60,11 +56,8 @@ def build(
         progress=lambda done, total, label: progress(f"compiling {done} of {total}: {label}"),
     )
     for (key, _), result in zip(requests, results, strict=True):
-        if isinstance(result, SpgraphError):
-            if not key[0]:
-                raise result
-            broken[key] = result
-    return {cell: broken[key] for cell, key in key_of.items() if key in broken}
+        if isinstance(result, SpgraphError) and not key[0]:
+            raise result
 
 
 def _tuned(variant: Variant, task: Task) -> dict[str, str] | None:

@@ -84,8 +84,7 @@ def run(
             refused_cells = {cell.key: refused[cell.variant] for cell in cells if cell.variant in refused}
             ready = records.without(cells, refused_cells, "skipped")
             ready = records.without(ready, refused_by_format(ready, by_name, task, assembled.payload, info), "skipped")
-            broken = build(ready, by_name, task, info, progress)
-            ready = records.without(ready, broken, "failed")
+            build(ready, by_name, task, info, progress)
             right = screen(contact, ready, records, timed, progress, on_answer)
             time_cells(contact, right, records, settings, info, progress)
     except KeyboardInterrupt:
