@@ -34,6 +34,7 @@ def filled(text: str) -> str:
 
 
 def main() -> int:
+    """Write the verdicts into the page, or compare them with --check. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check

@@ -32,7 +32,7 @@ def build(
 ) -> None:
     """Compile the kernels of `cells`, as far as their macros are known before the host functions run.
 
-    What does not compile is not an error here: a host function may give macros of its own, without which nothing compiles.
+    A failure is not an error here: a host function may give macros of its own, without which nothing compiles.
     The worker compiles it again, and reports it. Raises SpgraphError for kernels that every run needs.
     """
     wanted: dict[_Key, Request] = {}

@@ -83,6 +83,7 @@ class Probe:
     """Why its device cannot be used."""
 
     def device(self) -> DeviceInfo:
+        """The device that the probe describes."""
         return DeviceInfo(**dict(self.info))
 
 
