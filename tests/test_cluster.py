@@ -60,7 +60,7 @@ def test_a_worker_keeps_to_its_cores() -> None:
         [sys.executable, "-c", script], env={**os.environ, CORES: str(core)}, capture_output=True, text=True
     )
     assert done.stdout.strip() == f"{{{core}}}", done.stderr
-    dask_setup(None)  # without the variable nobody is pinned
+    dask_setup(None)  # without the variable no worker is pinned
 
 
 # ---- the driver, with workers that do what a script says

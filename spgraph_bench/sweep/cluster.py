@@ -197,7 +197,7 @@ def connected(
         )
     if protocol != "tls" and host not in ("127.0.0.1", "localhost", "::1") and not insecure:
         raise UsageError(
-            f"{address} is not encrypted: whoever reaches it can run programs as you",
+            f"{address} is not encrypted: anyone who can reach it can run programs as you",
             remedy="use tls:// (docs/cluster.md), or --insecure where the network is your own",
         )
     given = [name for name in (tls.ca, tls.cert, tls.key) if name]
@@ -281,7 +281,7 @@ def _muster(crew: Crew, wanted: int, told: Callable[[str], None] = lambda text: 
     }
     try:
         found: dict[str, Probe] = crew.client.gather(asked)
-    except Exception as error:  # the worker's Python lacks spgraph, or has another one
+    except Exception as error:  # the worker's Python has no spgraph, or another one
         raise DeviceError(
             f"the workers cannot run spgraph: {type(error).__name__}: {error}",
             remedy="install the same spgraph where they run",

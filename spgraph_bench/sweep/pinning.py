@@ -17,7 +17,7 @@ CORES = "SPGRAPH_CORES"
 def shares(cores: list[int], workers: int, each: int | None = None) -> list[list[int]]:
     """The cores of each worker: neighbouring ones, as many for each, none for two; `each`: so many.
 
-    Empty lists where there are fewer cores than that takes: then nobody is pinned.
+    Empty lists where there are fewer cores than that takes: then no worker is pinned.
     """
     size = each or len(cores) // workers
     if size < 1 or size * workers > len(cores):
