@@ -22,6 +22,7 @@ from spgraph_bench import fetching, readers, recipes, writers
 from spgraph_bench.device.probe import choose_device
 from spgraph_bench.errors import InputError, NothingRanError, UsageError
 from spgraph_bench.matrix import Matrix, Source
+from spgraph_bench.parameters import MIN_SAMPLES, WARMUP
 from spgraph_bench.problems import get_problem, problems
 from spgraph_bench.problems.base import Problem
 from spgraph_bench.readers.assemble import assemble
@@ -227,6 +228,8 @@ def bench(
     params: Mapping[str, Any] | None = None,
     seed: int = 1,
     time_limit: float = 0.25,
+    min_samples: int | None = None,
+    warmup: int | None = None,
     force_format: bool = False,
     in_process: bool = False,
     watchdog: float = 60.0,
@@ -247,6 +250,8 @@ def bench(
         as a str, what the input calls it.
     params : tunables of formats and variants, as ``--param``.
     time_limit : seconds of sampling for each variant and type.
+    min_samples : samples of each series at least, from 6, even past the time limit; None: 20, or 6 past it.
+    warmup : runs before the first sample; None: 3.
     in_process : without a worker process: for profilers; a kernel that hangs then hangs you.
     watchdog : seconds that a launch may take in a worker.
     progress : called with what is being done, often.
@@ -288,6 +293,8 @@ def bench(
             seed=seed,
             force_format=force_format,
             time_limit_s=time_limit,
+            min_samples=None if min_samples is None else MIN_SAMPLES.checked("min_samples", min_samples),
+            warmups=None if warmup is None else WARMUP.checked("warmup", warmup),
             options=own,
             reorder=tuple(dict.fromkeys(_several(reorder))),
         )

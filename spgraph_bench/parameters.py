@@ -17,7 +17,7 @@ from typing import Any
 
 from spgraph_bench.errors import UsageError
 
-__all__ = ["MAX_INDEX", "Parameter", "checked_values", "exact_number"]
+__all__ = ["MAX_INDEX", "MIN_SAMPLES", "WARMUP", "Parameter", "checked_values", "exact_number"]
 
 MAX_INDEX = 2**31 - 1
 """The largest row or column index: indices are int32."""
@@ -179,6 +179,11 @@ class Parameter:
             return f"{value:g}"
         bits = (int(value) + 1).bit_length() - 1
         return f"2^{bits}-1" if value > 10**9 and value == 2**bits - 1 else str(value)
+
+
+MIN_SAMPLES = Parameter(20, "samples of each variant at least, even past the time limit", between=(6, 1_000_000))
+"""Below 6 a median has no 95 % interval."""
+WARMUP = Parameter(3, "runs before the first sample, which are not counted", between=(0, 1_000_000))
 
 
 def checked_values(owner: str, parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:

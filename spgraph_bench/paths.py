@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spgraph_bench.errors import CacheError, InputError
+from spgraph_bench.errors import CacheError, InputError, UsageError
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -26,6 +26,7 @@ __all__ = [
     "cuda_dir",
     "data_dir",
     "private_folder",
+    "results_folder",
     "temporary_dir",
     "trusted",
 ]
@@ -70,6 +71,23 @@ def data_dir(kind: str) -> Path:
     does.
     """
     return _own_folder("SPGRAPH_DATA", "XDG_DATA_HOME", Path(".local") / "share", kind)
+
+
+def results_folder() -> Path:
+    """The folder for records where a command names none: ``SPGRAPH_RESULTS``, else ``results`` where ``data_dir`` is.
+
+    It is not made here. Raises UsageError where there is no home folder either.
+    """
+    if named := os.environ.get("SPGRAPH_RESULTS"):
+        return Path(named)
+    if override := os.environ.get("SPGRAPH_DATA"):
+        return Path(os.path.abspath(override)) / "results"
+    if xdg := os.environ.get("XDG_DATA_HOME"):
+        return Path(os.path.abspath(xdg)) / "spgraph" / "results"
+    try:
+        return Path.home() / ".local" / "share" / "spgraph" / "results"
+    except RuntimeError:  # neither HOME nor an entry in the system's list of users
+        raise UsageError("no folder for records: there is no home folder", remedy="set SPGRAPH_RESULTS") from None
 
 
 def _own_folder(variable: str, xdg: str, below_home: Path, kind: str) -> Path:

@@ -27,6 +27,9 @@ for _site in ("SUITESPARSE", "SNAP", "KONECT"):  # no test asks a server that is
     os.environ[f"SPGRAPH_{_site}_URL"] = "http://127.0.0.1:9"
 
 
+os.environ["SPGRAPH_RESULTS"] = "results"  # of the folder that a test runs in, not of whoever runs the tests
+
+
 def _matrices_dir() -> Path | None:
     # Named by the user, in the checkout, or a folder called matrices/ one level below a neighbour.
     named = os.environ.get("SPGRAPH_MATRICES")

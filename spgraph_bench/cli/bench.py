@@ -190,6 +190,8 @@ def _sweep(
         None if offsets == "auto" else offsets,
         options.force_format,
         given.get("ids", "file"),
+        options.min_samples,
+        options.warmup,
     )
     request = SweepRequest(
         [entry],

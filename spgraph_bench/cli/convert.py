@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spgraph_bench.cli import completing
 from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
 from spgraph_bench.cli.options import input_options
 from spgraph_bench.cli.writing import SUFFIXES_HELP, check_output, write_matrix
@@ -19,8 +20,8 @@ __all__ = ["command"]
 
 
 @click.command("convert")
-@click.argument("source", metavar="IN")
-@click.argument("output", metavar="OUT")
+@click.argument("source", metavar="IN", shell_complete=completing.input_file)
+@click.argument("output", metavar="OUT", shell_complete=completing.file)
 @click.option("--drop-diagonal", is_flag=True, help="Omit entries on the diagonal (edges from a vertex to itself).")
 @click.option("--force", is_flag=True, help="Overwrite OUT.")
 @input_options

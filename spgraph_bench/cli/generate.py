@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from spgraph_bench.cli import completing
 from spgraph_bench.cli.inputs import progress_on_stderr
 from spgraph_bench.cli.terminal import console, table
 from spgraph_bench.cli.writing import SUFFIXES_HELP, check_output, write_matrix
@@ -13,9 +14,13 @@ __all__ = ["command"]
 
 
 @click.command("generate")
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, shell_complete=completing.input_file)
 @click.option(
-    "-o", "--output", metavar="FILE", help=f"Output file, by its suffix: {SUFFIXES_HELP}. - is stdout, Matrix Market."
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completing.file,
+    help=f"Output file, by its suffix: {SUFFIXES_HELP}. - is stdout, Matrix Market.",
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option("--list", "listing", is_flag=True, help="Every recipe with its parameters.")

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spgraph_bench.cli import completing
 from spgraph_bench.errors import UsageError
-from spgraph_bench.parameters import MAX_INDEX, Parameter, exact_number
+from spgraph_bench.parameters import MAX_INDEX, MIN_SAMPLES, WARMUP, Parameter, exact_number
+from spgraph_bench.paths import results_folder
 
 if TYPE_CHECKING:
     from spgraph_bench.readers.common import ReadOptions
@@ -46,11 +48,13 @@ __all__ = [
     "json_option",
     "matrices_argument",
     "matrix_argument",
+    "min_samples_option",
     "parameters_of",
     "params_option",
     "read_options_of",
     "run_options_of",
     "run_parameters",
+    "warmup_option",
 ]
 
 Command = Callable[..., Any]
@@ -70,9 +74,13 @@ class RunOptions:
     """"auto", "host", "cuda" or "cuda:N"."""
     time_limit: float = 0.25
     """Seconds of sampling for each variant and dtype, cold and hot together."""
+    min_samples: int | None = None
+    """Samples of each series at least, even past the time limit; None: 20, or 6 past it."""
+    warmup: int | None = None
+    """Runs before the first sample; None: 3."""
     json: bool = False
     save: bool = True
-    results: Path = Path("results")
+    results: Path = field(default_factory=results_folder)
     seed: int = 1
     params: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     force_format: bool = False
@@ -135,6 +143,7 @@ device_option = click.option(
     show_default=True,
     metavar="auto|cuda|cuda:N|host",
     callback=_device,
+    shell_complete=lambda ctx, param, text: [d for d in ("auto", "cuda", "host") if d.startswith(text)],
     help="Where kernels run. host: the same sources on the CPU, checked but not timed.",
 )
 params_option = click.option(
@@ -143,11 +152,16 @@ params_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     callback=_params,
+    shell_complete=completing.tunables,
     help="Set a tunable of formats and variants (repeatable); `spgraph show` names them.",
 )
-matrices_argument = click.argument("arguments", metavar="[FILE|RECIPE]...", nargs=-1)
+matrices_argument = click.argument(
+    "arguments", metavar="[FILE|RECIPE]...", nargs=-1, shell_complete=completing.input_file
+)
 """Any number of what :data:`matrix_argument` takes."""
-matrix_argument = click.argument("argument", metavar="[FILE|RECIPE]", required=False)
+matrix_argument = click.argument(
+    "argument", metavar="[FILE|RECIPE]", required=False, shell_complete=completing.input_file
+)
 """A path, `-` for standard input, or a recipe: what ``load_matrix`` of cli/inputs.py takes."""
 
 
@@ -216,8 +230,29 @@ def _dtype_option(dtypes: Sequence[str]) -> Decorator:
     )
 
 
-_VARIANT = click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants.")
-_FORMAT = click.option("--format", "formats", multiple=True, metavar="GLOB", help="Only these formats.")
+min_samples_option = click.option(
+    "--min-samples",
+    type=ParameterType(MIN_SAMPLES),
+    metavar="N",
+    help="Take at least N samples of each variant, even past the time limit [default: 20, or 6 past it].",
+)
+warmup_option = click.option(
+    "--warmup",
+    type=ParameterType(WARMUP),
+    metavar="N",
+    help="Run each variant N times before its first sample [default: 3].",
+)
+_VARIANT = click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=completing.variants,
+    help="Only these variants.",
+)
+_FORMAT = click.option(
+    "--format", "formats", multiple=True, metavar="GLOB", shell_complete=completing.formats, help="Only these formats."
+)
 _FORCE = click.option("--force-format", is_flag=True, help="Pack even if a format wastes memory.")
 
 _RUN: tuple[Decorator, ...] = (
@@ -230,15 +265,15 @@ _RUN: tuple[Decorator, ...] = (
         metavar="SECONDS",
         help="Stop sampling a variant after this long, even if its median has not settled.",
     ),
+    min_samples_option,
+    warmup_option,
     json_option,
     click.option("--no-save", is_flag=True, help="Keep no records."),
     click.option(
         "--results",
         type=click.Path(file_okay=False, path_type=Path),
-        default="results",
-        show_default=True,
         metavar="DIR",
-        help="Folder for the records.",
+        help="Folder for the records [default: SPGRAPH_RESULTS, else results/ in ~/.local/share/spgraph].",
     ),
     _seed_option,
     params_option,
@@ -274,6 +309,7 @@ _INPUT: tuple[Decorator, ...] = (
         "--input-format",
         metavar="NAME",
         callback=_reader,
+        shell_complete=completing.readers,
         help="Format of the file (`spgraph list readers`) [default: detected].",
     ),
     click.option("--base", type=click.Choice(["0", "1"]), help="First index in the file."),
@@ -381,7 +417,9 @@ def run_options_of(given: Mapping[str, Any]) -> RunOptions:
         time_limit=given["time_limit"],
         json=given["as_json"],
         save=not given["no_save"],
-        results=given["results"],
+        results=given["results"] or results_folder(),
+        min_samples=given["min_samples"],
+        warmup=given["warmup"],
         seed=given["seed"],
         params=given["params"],
         force_format=given.get("force_format", False),

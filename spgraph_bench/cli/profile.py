@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spgraph_bench.cli import completing
 from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
-from spgraph_bench.cli.options import input_options, json_option
+from spgraph_bench.cli.options import input_options, json_option, matrix_argument
 from spgraph_bench.cli.terminal import note, out, out_json
 from spgraph_bench.errors import SkipError, UsageError
 from spgraph_bench.paths import cuda_dir
@@ -128,9 +129,14 @@ def _wanted(measured: bool | None) -> bool:
 
 
 @click.command("profile")
-@click.argument("variant")
-@click.argument("argument", metavar="[FILE|RECIPE]", required=False)
-@click.option("--problem", metavar="NAME", help="Problem of the variant, if several problems have one of this name.")
+@click.argument("variant", shell_complete=completing.variants)
+@matrix_argument
+@click.option(
+    "--problem",
+    metavar="NAME",
+    shell_complete=completing.problems,
+    help="Problem of the variant, if several problems have one of this name.",
+)
 @click.option("--dtype", metavar="TYPE", help="Type of the values  [default: the problem's first]")
 @click.option(
     "--measured/--no-measured", default=None, help="Count on the GPU too, under ncu  [default: where there are both]"

@@ -10,6 +10,7 @@ import click
 
 from spgraph_bench.cli.terminal import note, warn
 from spgraph_bench.errors import InputError, UsageError
+from spgraph_bench.paths import results_folder
 
 __all__ = ["command"]
 
@@ -18,7 +19,7 @@ _BINARY = {"parquet": "results.parquet", "html": "report.html"}
 
 
 @click.command("report")
-@click.argument("paths", nargs=-1, required=True, metavar="RECORDS...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="[RECORDS]...", type=click.Path(path_type=Path))
 @click.option(
     "--format",
     "form",
@@ -39,10 +40,11 @@ _BINARY = {"parquet": "results.parquet", "html": "report.html"}
     "--rank", type=click.Choice(["cold", "hot"]), default="cold", show_default=True, help="Cache state of the figures."
 )
 def command(paths: tuple[Path, ...], form: str, output: Path | None, force: bool, rank: Literal["cold", "hot"]) -> None:
-    """Show RECORDS, which are files of records (*.jsonl) or folders of them, in another form.
+    """Show RECORDS, which are files of records (*.jsonl) or folders of them, in another form; without any, the folder
+    that records go to.
 
     \b
-      spgraph report results/ -o report.html
+      spgraph report -o report.html
       spgraph report results/ --format csv -o results.csv
       spgraph report a.jsonl b.jsonl --format latex
     """
@@ -55,6 +57,7 @@ def command(paths: tuple[Path, ...], form: str, output: Path | None, force: bool
         check_place(output, force)
     elif form in _BINARY and sys.stdout.isatty():
         raise UsageError(f"{form} is nothing for a terminal", remedy=f"add -o {_BINARY[form]}")
+    paths = paths or (results_folder(),)
     records = read_records(list(paths), warn)
     if not records:
         raise InputError("there are no records", place=str(paths[0]), remedy="run a bench first")

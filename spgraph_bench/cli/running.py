@@ -112,6 +112,8 @@ class Opened:
             "seed": options.seed,
             "force_format": options.force_format,
             "time_limit_s": options.time_limit,
+            "min_samples": options.min_samples,
+            "warmups": options.warmup,
             "options": self.own,
             "pending_launches": options.pending_launches if limited else None,
             "heap_bytes": options.heap_bytes if limited else None,

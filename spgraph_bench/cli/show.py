@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spgraph_bench.cli import completing
 from spgraph_bench.cli.options import ParameterType, input_options, json_option
 from spgraph_bench.cli.terminal import console, out, out_json, table
 from spgraph_bench.errors import UsageError
@@ -244,8 +245,14 @@ def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int,
 
 
 @click.command("show")
-@click.argument("name", metavar="NAME|FILE|RECIPE")
-@click.option("--format", "form", metavar="FORMAT", help="Show the arrays of this format for the matrix in FILE.")
+@click.argument("name", metavar="NAME|FILE|RECIPE", shell_complete=completing.names)
+@click.option(
+    "--format",
+    "form",
+    metavar="FORMAT",
+    shell_complete=completing.formats,
+    help="Show the arrays of this format for the matrix in FILE.",
+)
 @click.option(
     "--rows",
     "most",
@@ -256,7 +263,12 @@ def _show_packed(argument: str, form: str, read_options: ReadOptions, most: int,
     help="--format: rows of the picture.",
 )
 @click.option("--kind", type=click.Choice(["variant", *_KINDS]), help="Kind of NAME, if the name has several meanings.")
-@click.option("--problem", metavar="NAME", help="Problem of the variant, if several problems have one of this name.")
+@click.option(
+    "--problem",
+    metavar="NAME",
+    shell_complete=completing.problems,
+    help="Problem of the variant, if several problems have one of this name.",
+)
 @input_options
 @json_option
 def command(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from spgraph_bench.cli import completing
 from spgraph_bench.cli.options import Positive, TextParam, parameters_of
 from spgraph_bench.cli.plotting import check_plot, level_drawing, show_plot
 from spgraph_bench.cli.problem_options import ProblemCommand, given_own, given_reading, given_running, shared_parameters
@@ -147,6 +148,10 @@ class _ModeName(TextParam):
             hint = f" Did you mean {close[0]}?" if close else ""
             self.fail(f"{value!r} is not one of {', '.join(known)}.{hint}", param, ctx)
         return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """The modes."""
+        return completing.variants(ctx, param, incomplete)
 
 
 _TRACE = click.option("--trace", is_flag=True, help="Show every step of the first run.")

@@ -14,9 +14,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from spgraph_bench.cli.options import Positive, device_option, input_options, json_option, params_option
+from spgraph_bench.cli import completing
+from spgraph_bench.cli.options import (
+    Positive,
+    device_option,
+    input_options,
+    json_option,
+    min_samples_option,
+    params_option,
+    warmup_option,
+)
 from spgraph_bench.cli.terminal import console, note, out, out_json, say, table, warn
 from spgraph_bench.errors import DeviceError, InputError, NothingRanError, UsageError
+from spgraph_bench.paths import results_folder
 
 if TYPE_CHECKING:
     from spgraph_bench.readers.common import ReadOptions
@@ -55,7 +65,7 @@ class SweepRequest:
     """Of the file of records, ``sweep-NAME.jsonl``."""
     output: Path | None = None
     """The file of records; None: made of `name`, in `results`."""
-    results: Path = Path("results")
+    results: Path = field(default_factory=results_folder)
     save: bool = True
     again: str = ""
     """"all": measure what is in the file anew; "failed": what failed; "whole": anew where nothing is left to do."""
@@ -72,13 +82,29 @@ class SweepRequest:
 
 
 @click.command("sweep")
-@click.argument("what", nargs=-1, metavar="CONFIG|FILES...")
+@click.argument("what", nargs=-1, metavar="CONFIG|FILES...", shell_complete=completing.configs_and_inputs)
 @click.option("--list", "listing", is_flag=True, help="List the configs that come with spgraph.")
 @click.option("--show", is_flag=True, help="Print the config, and run nothing.")
 @click.option("--dry-run", is_flag=True, help="Show cells, estimated time and memory, and what will be refused.")
-@click.option("--problem", "problems", multiple=True, metavar="NAME", help="Problems [default: spmv, or the config's].")
-@click.option("--variant", "variants", multiple=True, metavar="GLOB", help="Only these variants.")
-@click.option("--format", "formats", multiple=True, metavar="GLOB", help="Only these formats.")
+@click.option(
+    "--problem",
+    "problems",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completing.problems,
+    help="Problems [default: spmv, or the config's].",
+)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=completing.variants,
+    help="Only these variants.",
+)
+@click.option(
+    "--format", "formats", multiple=True, metavar="GLOB", shell_complete=completing.formats, help="Only these formats."
+)
 @click.option("--dtype", "dtypes", multiple=True, metavar="TYPE", help="Types of values (repeatable).")
 @click.option(
     "--reorder", "orders", multiple=True, metavar="ORDER", help="Order of rows and columns: none, degree, rcm."
@@ -96,12 +122,14 @@ class SweepRequest:
 @click.option(
     "--time-limit", type=Positive(), metavar="SECONDS", help="Stop sampling a variant after this long [default: 0.25]."
 )
+@min_samples_option
+@warmup_option
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="File of the records [default: results/sweep-NAME.jsonl].",
+    help="File of the records [default: sweep-NAME.jsonl in the folder of records].",
 )
 @click.option(
     "--again",
@@ -249,9 +277,8 @@ def _of_config(path: Path, given: Mapping[str, Any]) -> list[Entry]:
     entries = narrowed(
         read_config(path).entries, given["problems"], given["variants"], given["formats"], given["dtypes"]
     )
-    changed: dict[str, Any] = {}
-    if given["time_limit"] is not None:
-        changed["time_limit"] = given["time_limit"]
+    names = ("time_limit", "min_samples", "warmup")
+    changed = {name: given[name] for name in names if given[name] is not None}
     if read.seed != ReadOptions().seed:
         changed["seed"] = read.seed
     return [replace(entry, **changed) for entry in entries]
@@ -289,6 +316,7 @@ def _of_files(what: Sequence[str], given: Mapping[str, Any]) -> list[Entry]:
         "force_format": given["force_format"],
         "seed": read.seed,
         "time_limit": given["time_limit"] if given["time_limit"] is not None else 0.25,
+        **{name: given[name] for name in ("min_samples", "warmup") if given[name] is not None},
         **own,
     }
     return [

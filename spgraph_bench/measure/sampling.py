@@ -339,11 +339,12 @@ _MOST_TIMES = 10_000
 
 def rule_for_cases(rule: StoppingRule, cases: int) -> StoppingRule:
     """`rule` for `cases` cases in turn, where a sample is the sum of one full cycle: at least 6 cycles before
-    the median counts as known, and one even when the time is up."""
+    the median counts as known, and one even when the time is up; more of both where more samples were asked for."""
     if cases == 1:
         return rule
-    most = min(rule.max_samples, max(SMALLEST, _MOST_TIMES // cases))
-    return replace(rule, min_samples=SMALLEST, floor_samples=1, max_samples=most)
+    asked = -(-rule.floor_samples // cases) if rule.floor_samples > SMALLEST else 1
+    most = max(asked, min(rule.max_samples, max(SMALLEST, _MOST_TIMES // cases)))
+    return replace(rule, min_samples=max(SMALLEST, asked), floor_samples=asked, max_samples=max(most, SMALLEST))
 
 
 _T = TypeVar("_T")

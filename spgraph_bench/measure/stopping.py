@@ -46,6 +46,14 @@ class StoppingRule:
         if not 1 <= self.floor_samples <= self.min_samples <= self.max_samples:
             raise ValueError("need 1 <= floor_samples <= min_samples <= max_samples")
 
+    @classmethod
+    def asked_for(cls, time_limit_s: float, min_samples: int | None) -> StoppingRule:
+        """The default rule, or one that takes at least `min_samples` samples, even when the time is up."""
+        if min_samples is None:
+            return cls(time_limit_s=time_limit_s)
+        most = max(cls.max_samples, min_samples)
+        return cls(time_limit_s=time_limit_s, min_samples=min_samples, floor_samples=min_samples, max_samples=most)
+
     def to_json(self) -> dict[str, Any]:
         """What a record keeps of the rule (an unlimited time as None)."""
         fields = asdict(self)

@@ -79,8 +79,8 @@ class _Group:
         progress: Callable[[str], None],
     ) -> None:
         self._contact, self._records, self._progress = contact, records, progress
-        self._rule = StoppingRule(time_limit_s=settings.time_limit_s)
-        self._seed = settings.seed
+        self._rule = StoppingRule.asked_for(settings.time_limit_s, settings.min_samples)
+        self._seed, self._warmups = settings.seed, settings.warmups
         self._count = len(cells)
         self._pending = {cell.key: cell for cell in cells}
         """Cells without a record."""
@@ -99,9 +99,9 @@ class _Group:
         """Time what is pending; the cells that cannot be timed, and why."""
         pending, records = self._pending, self._records
         try:
-            self._contact.call(
-                "time", list(pending.values()), self._rule, self._seed, dict(records.taken), on_message=self._hear
-            )
+            cells = list(pending.values())
+            arguments = (cells, self._rule, self._seed, dict(records.taken), self._warmups)
+            self._contact.call("time", *arguments, on_message=self._hear)
             return [(cell, "the worker did not time it") for cell in pending.values()]
         except GONE as error:
             self._contact.drop()

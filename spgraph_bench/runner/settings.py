@@ -21,6 +21,10 @@ class Settings:
     seed: int = 1
     force_format: bool = False
     time_limit_s: float = 0.25
+    min_samples: int | None = None
+    """Samples of each series at least, even past the time limit; None: 20, or 6 when the time is up."""
+    warmups: int | None = None
+    """Runs before the first sample, which are not counted; None: 3, or fewer where they take a second."""
     offsets: str | None = None
     """"int32", "int64" or None: int64 from 2^31 nonzeros on."""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))

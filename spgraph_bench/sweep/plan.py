@@ -41,6 +41,8 @@ class Block:
     force_format: bool = False
     ids: str = "file"
     """"0": vertices of options are numbers that count from 0."""
+    min_samples: int | None = None
+    warmup: int | None = None
     limits: Mapping[Limit, int] = field(default_factory=dict)
     """Of launches and allocations on the device, where they were asked for."""
     place: str = ""
@@ -138,6 +140,8 @@ def make_plan(entries: Sequence[Entry], device_kind: str, limits: Mapping[Limit,
             entry.offsets,
             entry.force_format,
             entry.ids,
+            entry.min_samples,
+            entry.warmup,
             # Limits that were asked for go to variants that launch something; if none does, the run would refuse them.
             dict(limits or {}) if any(v.limits for v in variants) else {},
             entry.place,

@@ -154,6 +154,8 @@ class Station:
             seed=block.seed,
             force_format=block.force_format,
             time_limit_s=block.time_limit,
+            min_samples=block.min_samples,
+            warmups=block.warmup,
             offsets=block.offsets,
             options=vertex_numbers(block.problem, block.options, matrix),
             reorder=block.orders,

@@ -183,13 +183,20 @@ class Service:
         answer = self._stages.findings.answer
         return answer if answer is None or folder is None else save_columns(folder, answer)
 
-    def time(self, cells: Sequence[Cell], rule: StoppingRule, seed: int, taken: Mapping[str, Sequence[Taken]]) -> None:
+    def time(
+        self,
+        cells: Sequence[Cell],
+        rule: StoppingRule,
+        seed: int,
+        taken: Mapping[str, Sequence[Taken]],
+        warmups: int | None = None,
+    ) -> None:
         """Sample `cells` in interleaved rounds; `taken` holds samples from before a restart, by cell key."""
         stages = self._stages
         stages.keep_only(cells)
         entries = stages.timing.entries(cells, taken)
         self.stopping = False
-        stages.timing.sample(cells, entries, rule, seed, lambda: self.stopping)
+        stages.timing.sample(cells, entries, rule, seed, lambda: self.stopping, warmups)
 
     def close(self) -> None:
         """Give everything back."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -61,8 +63,11 @@ class Timing:
         rule: StoppingRule,
         seed: int,
         should_stop: Callable[[], bool],
+        warmups: int | None = None,
     ) -> None:
-        """Sample `entries`, which are those of `cells`; each sample goes to the parent."""
+        """Sample `entries`, which are those of `cells`; each sample goes to the parent. `warmups` that were asked for
+        are all run, however long they take."""
+        warming: dict[str, Any] = {} if warmups is None else {"warmups": warmups, "warmup_limit_s": math.inf}
         self._assignment.say("timing", guarded=True)
         gc.collect()
         self._announcer.forget()
@@ -75,6 +80,7 @@ class Timing:
             should_stop=should_stop,
             watch=self._monitor.watch if self._monitor else None,
             between=events.catch_up,
+            **warming,
         ):
             if isinstance(event, Ended):
                 self._must_be_whole(events.cells[event.key])
