@@ -20,7 +20,7 @@ help:
 	@echo "make test-variant V=csr-quad    what tests one variant"
 	@echo "make test-gpu        the tests that need a GPU"
 	@echo "make mutants         planted faults: which of them tests and checks find (ON=cuda on a GPU)"
-	@echo "make suite CONFIG=spmv    spgraph sweep spmv: the runs of configs/spmv.toml, records in results/"
+	@echo "make suite CONFIG=spmv    spgraph sweep spmv: the runs of configs/spmv.toml, its records in results/"
 	@echo "make reference       the runs that README, docs and results/ quote (needs SPGRAPH_MATRICES), and their numbers"
 	@echo "make clean           remove .venv and caches"
 
@@ -111,7 +111,7 @@ mutants: $(READY)
 
 CONFIG ?= spmv
 suite: $(READY)
-	$(BIN)/python -m spgraph_bench sweep $(CONFIG)
+	SPGRAPH_RESULTS=results $(BIN)/python -m spgraph_bench sweep $(CONFIG)
 
 # Everything that README, docs and results/h200 quote, on this GPU; a part that was broken off goes on from there. The pages
 # then get their numbers from the records.
