@@ -16,6 +16,7 @@ import click
 
 from spgraph_bench.cli import completing
 from spgraph_bench.cli.options import (
+    ParameterType,
     Positive,
     device_option,
     input_options,
@@ -26,6 +27,7 @@ from spgraph_bench.cli.options import (
 )
 from spgraph_bench.cli.terminal import console, note, out, out_json, say, table, warn
 from spgraph_bench.errors import DeviceError, InputError, NothingRanError, UsageError
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import results_folder
 
 if TYPE_CHECKING:
@@ -148,7 +150,7 @@ class SweepRequest:
 @click.option("--gpus", default="", metavar="all|0,1,...", help="Sweep on these GPUs, a worker process each.")
 @click.option(
     "--workers",
-    type=click.IntRange(1, 1024),
+    type=ParameterType(Parameter(1, "", between=(1, 1024))),
     default=None,
     metavar="N",
     help="Sweep with N worker processes on the host device.",
@@ -156,7 +158,7 @@ class SweepRequest:
 @click.option("--scheduler", default="", metavar="ADDRESS", help="Sweep on a Dask cluster; see docs/cluster.md.")
 @click.option(
     "--threads",
-    type=click.IntRange(1, 4096),
+    type=ParameterType(Parameter(1, "", between=(1, 4096))),
     metavar="N",
     help="Cores of each worker, which it is kept to [default: an equal share].",
 )
