@@ -37,7 +37,9 @@ INPUTS = [
 ]
 
 
-@pytest.mark.parametrize("command", [*INPUTS, "report ", "compare ", "spmv a.mtx --output ", "generate -o "])
+@pytest.mark.parametrize(
+    "command", [*INPUTS, "report ", "compare ", "spmv a.mtx --output ", "generate -o ", "bfs --plot "]
+)
 def test_files_are_completed_by_the_shell(command: str) -> None:
     for incomplete in ("", "ma", "data/m"):
         assert ("file", incomplete) in _offered(f"spgraph {command}{incomplete}")
@@ -64,6 +66,7 @@ def test_files_are_completed_by_the_shell(command: str) -> None:
         ("sweep sm", {"small"}, set()),
         ("sweep --problem s", {"spmv", "sssp"}, {"bfs"}),
         ("fe", {"fetch"}, set()),
+        ("claims hy", {"hyb-csr"}, {"direction"}),
     ],
 )
 def test_names_are_completed(line: str, some: set[str], never: set[str]) -> None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spgraph_bench.cli import completing
 from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import Positive, RunOptions, device_option, json_option
 from spgraph_bench.cli.running import show_progress
 from spgraph_bench.cli.terminal import console, note, out, out_json, warn
 from spgraph_bench.errors import UsageError
+from spgraph_bench.paths import results_folder
 
 if TYPE_CHECKING:
     from spgraph_bench.claims import Claim, Figure, Judged
@@ -25,7 +27,7 @@ __all__ = ["command", "markdown"]
 
 
 @click.command("claims")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completing.claims)
 @device_option
 @click.option(
     "--records",
@@ -48,10 +50,8 @@ __all__ = ["command", "markdown"]
 @click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
-    default="results",
-    show_default=True,
     metavar="DIR",
-    help="Folder for the records.",
+    help="Folder for the records [default: SPGRAPH_RESULTS, else results/ in ~/.local/share/spgraph].",
 )
 @click.option("--markdown", "as_markdown", is_flag=True, help="As Markdown, for a page.")
 @json_option
@@ -62,7 +62,7 @@ def command(
     time_limit: float,
     in_process: bool,
     no_save: bool,
-    results: Path,
+    results: Path | None,
     as_markdown: bool,
     as_json: bool,
 ) -> int:
@@ -87,7 +87,9 @@ def command(
 
         judged = judge_records(chosen, list(read_records(list(sources), warn)))
     else:
-        options = RunOptions(device=device, time_limit=time_limit, save=not no_save, results=results)
+        options = RunOptions(
+            device=device, time_limit=time_limit, save=not no_save, results=results or results_folder()
+        )
         judged = _measured(chosen, options, in_process)
     if as_json:
         out_json({"schema": "spgraph-claims-1", "claims": [_plain(j) for j in judged]})

@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 __all__ = [
+    "claims",
     "configs_and_inputs",
     "file",
     "formats",
@@ -138,3 +139,10 @@ def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     words = [*variants(ctx, param, incomplete), *formats(ctx, param, incomplete), *_recipes(incomplete)]
     words += [*_starting([*sorted(registered()), *config_names()], incomplete), *readers(ctx, param, incomplete)]
     return _with_files(list({word.value: word for word in words}.values()), incomplete)
+
+
+def claims(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of claims."""
+    from spgraph_bench.claims import claims as registered
+
+    return _starting(registered(), incomplete)

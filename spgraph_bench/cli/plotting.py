@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spgraph_bench.cli import completing
 from spgraph_bench.cli.terminal import console, note, out
 from spgraph_bench.errors import UsageError
 
@@ -28,7 +29,10 @@ _MOST_SHAPES = 3000
 def plot_option(about: str) -> click.Option:
     """``--plot FILE|-``, which draws `about`."""
     return click.Option(
-        ["--plot"], metavar="FILE|-", help=f"Draw {about} to a .png, .svg or .pdf file, or to the terminal (-)."
+        ["--plot"],
+        metavar="FILE|-",
+        shell_complete=completing.file,
+        help=f"Draw {about} to a .png, .svg or .pdf file, or to the terminal (-).",
     )
 
 

@@ -107,6 +107,7 @@ _EXTRA = {
         click.option(
             "--plot",
             metavar="FILE|-",
+            shell_complete=completing.file,
             help="Trace the first run; draw frontiers and levels over time to a .png, .svg or .pdf file, or to the "
             "terminal (-).",
         ),
