@@ -24,7 +24,7 @@ PLACE = re.compile(r"(<!-- claims: host -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 def on_host() -> str:
     """The verdicts of claims that counts judge, run now. The CPU's name is omitted: counts do not depend on it."""
     judged = measure([claim for claim in claims().values() if claim.counted], "host", in_process=True)
-    return re.sub(r"claims on [^:]*:", "claims on the host device:", markdown(judged))
+    return re.sub(r"claims on [^:]*:", "claims on the host device:", markdown(list(judged)))
 
 
 def filled(text: str) -> str:

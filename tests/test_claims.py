@@ -16,6 +16,7 @@ from spgraph_bench.claims.base import NotMeasuredError, over
 from spgraph_bench.claims.judging import judge
 from spgraph_bench.cli.main import run
 from spgraph_bench.device import host
+from spgraph_bench.errors import InputError
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.results.store import read_records
 from spgraph_bench.toolchain.modules import kernel_tokens
@@ -248,6 +249,53 @@ def test_the_command_on_the_host(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run(["claims", "ell-padding", "--records", str(tmp_path), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["claims"]
     assert (found["verdict"], len(found["measured"])) == ("holds", 2)
+
+
+def test_an_interrupt_shows_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = iter([_points(2560, 500), _points(2560, 1280)])
+
+    def bench(*args: Any, on_record: Callable[[Record], None], **options: Any) -> list[Record]:
+        if (found := next(made, None)) is None:
+            raise KeyboardInterrupt
+        for record in found:
+            on_record(record)
+        return found
+
+    monkeypatch.setattr("spgraph_bench.api.bench", bench)
+    args = ["claims", "adaptive-curves", "direction", "--device", "host", "--results", str(tmp_path)]
+    assert run(args) == 130
+    out = capsys.readouterr().out
+    assert "adaptive-curves  holds if" in out
+    assert "1 claim on" in out
+    assert len(read_records(tmp_path)) == 4
+
+
+@pytest.mark.parametrize(("status", "expected"), [("ok", 0), ("skipped", 0), ("wrong", 1), ("failed", 1)])
+def test_the_status_tells_of_wrong_variants(
+    status: Any, expected: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def bench(*args: Any, on_record: Callable[[Record], None], **options: Any) -> list[Record]:
+        found = [dataclasses.replace(r, status=status, reason="so") for r in _points(2560, 500)]
+        for record in found:
+            on_record(record)
+        return found
+
+    monkeypatch.setattr("spgraph_bench.api.bench", bench)
+    assert run(["claims", "adaptive-curves", "--device", "host", "--no-save"]) == expected
+    assert ("not measured" in capsys.readouterr().out) == (status != "ok")
+
+
+def test_an_input_that_does_not_fit_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def bench(*args: Any, **options: Any) -> list[Record]:
+        raise InputError("it needs 3 TB of memory", remedy="take a smaller one")
+
+    monkeypatch.setattr("spgraph_bench.api.bench", bench)
+    assert run(["claims", "ell-padding", "--device", "host", "--no-save"]) == 0
+    assert "it needs 3 TB of memory" in capsys.readouterr().out
 
 
 def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:

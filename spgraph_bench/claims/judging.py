@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spgraph_bench import api, recipes
 from spgraph_bench.claims.base import Claim, Evidence, NotMeasuredError, Run, Verdict
-from spgraph_bench.errors import NothingRanError, SpgraphError
+from spgraph_bench.errors import InputError, NothingRanError, SpgraphError
 from spgraph_bench.results.record import Record
 from spgraph_bench.toolchain.modules import kernel_tokens
 from spgraph_bench.variants import select
@@ -68,32 +68,39 @@ def measure(
     in_process: bool = False,
     on_record: Callable[[Record], None] = lambda record: None,
     progress: Callable[[str], None] = lambda text: None,
-) -> list[Judged]:
-    """Run what `claims` need on `device` ("host", "cuda", "cuda:1") and judge them, in their order.
+) -> Iterator[Judged]:
+    """Run what `claims` need on `device` ("host", "cuda", "cuda:1") and judge them, in their order, one after another.
 
-    A run that several claims need is made once. On the host device claims about times are not run.
+    A run that several claims need is made once. On the host device claims about times are not run. An input that does
+    not fit in memory is a reason of "not measured".
 
     Raises DeviceError where the device cannot be used; what goes wrong with a variant is a record.
     """
     emulated = device == "host"
     done: dict[Any, list[Record]] = {}
-    judged: list[Judged] = []
+    failed: dict[Any, str] = {}
     for claim in claims:
         if emulated and not claim.counted:
-            judged.append(
-                Judged(claim, Verdict("needs a GPU", "it is about times, which the host device has not"), device)
-            )
+            yield Judged(claim, Verdict("needs a GPU", "it is about times, which the host device has not"), device)
             continue
         runs: list[list[Record]] = []
+        reasons: list[str] = []
         for run in claim.runs:
             own = (_recipe(run, emulated), tuple(_options(run, emulated).items()))
             key = (run.problem, run.variants, run.dtype, run.force_format, *own)
             if key not in done:
                 progress(f"{claim.name}: {run.problem} {_recipe(run, emulated) or ''}")
-                done[key] = _made(run, device, emulated, time_limit, in_process, on_record)
+                try:
+                    done[key] = _made(run, device, emulated, time_limit, in_process, on_record)
+                except InputError as error:
+                    done[key], failed[key] = [], error.cause
             runs.append(done[key])
-        judged.append(Judged(claim, judge(claim, runs), _device_name(r for records in runs for r in records)))
-    return judged
+            if key in failed:
+                reasons.append(failed[key])
+        verdict = judge(claim, runs)
+        if verdict.status == "not measured" and reasons:
+            verdict = Verdict("not measured", "; ".join(reasons))
+        yield Judged(claim, verdict, _device_name(r for records in runs for r in records))
 
 
 def _recipe(run: Run, emulated: bool) -> str | None:

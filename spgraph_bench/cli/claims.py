@@ -22,6 +22,7 @@ from spgraph_bench.paths import results_folder
 
 if TYPE_CHECKING:
     from spgraph_bench.claims import Claim, Figure, Judged
+    from spgraph_bench.results.record import Record
 
 __all__ = ["command", "markdown"]
 
@@ -85,19 +86,25 @@ def command(
             raise UsageError("--records runs nothing, so no device is needed", remedy="omit --device")
         from spgraph_bench.results.store import read_records
 
-        judged = judge_records(chosen, list(read_records(list(sources), warn)))
-    else:
-        options = RunOptions(
-            device=device, time_limit=time_limit, save=not no_save, results=results or results_folder()
-        )
-        judged = _measured(chosen, options, in_process)
+        _print(judge_records(chosen, list(read_records(list(sources), warn))), as_json, as_markdown)
+        return 0
+    options = RunOptions(device=device, time_limit=time_limit, save=not no_save, results=results or results_folder())
+    judged: list[Judged] = []
+    try:
+        right = _measured(chosen, options, in_process, judged)
+    finally:  # after an interrupt, what is finished
+        if judged:
+            _print(judged, as_json, as_markdown)
+    return 0 if right else 1
+
+
+def _print(judged: Sequence[Judged], as_json: bool, as_markdown: bool) -> None:
     if as_json:
         out_json({"schema": "spgraph-claims-1", "claims": [_plain(j) for j in judged]})
     elif as_markdown:
         out(markdown(judged))
     else:
         _show(judged)
-    return 0
 
 
 def _chosen(names: Sequence[str]) -> list[Claim]:
@@ -112,7 +119,8 @@ def _chosen(names: Sequence[str]) -> list[Claim]:
     return [claim for name, claim in known.items() if not names or name in names]
 
 
-def _measured(chosen: Sequence[Claim], options: RunOptions, in_process: bool) -> list[Judged]:
+def _measured(chosen: Sequence[Claim], options: RunOptions, in_process: bool, judged: list[Judged]) -> bool:
+    """Put verdicts into `judged` as they come; whether no variant was wrong or failed."""
     from spgraph_bench.claims import measure
     from spgraph_bench.device.probe import choose_device
 
@@ -121,14 +129,28 @@ def _measured(chosen: Sequence[Claim], options: RunOptions, in_process: bool) ->
         warn(choice.warning)
     if choice.note:
         note(choice.note)
+    right = True
     ran = choice.name != "host" or any(claim.counted for claim in chosen)
     with (
         kept_records(options, "claims", choice.name.replace(":", "-")) if ran else nullcontext(lambda r: None) as keep,
         show_progress() as progress,
     ):
-        return measure(
-            chosen, choice.name, time_limit=options.time_limit, in_process=in_process, on_record=keep, progress=progress
-        )
+
+        def on_record(record: Record) -> None:
+            nonlocal right
+            right &= record.status not in ("wrong", "failed")
+            keep(record)
+
+        for found in measure(
+            chosen,
+            choice.name,
+            time_limit=options.time_limit,
+            in_process=in_process,
+            on_record=on_record,
+            progress=progress,
+        ):
+            judged.append(found)  # noqa: PERF402
+    return right
 
 
 def _number(figure: Figure) -> str:
@@ -194,7 +216,8 @@ def _show(judged: Sequence[Judged]) -> None:
 def _summary(judged: Sequence[Judged]) -> str:
     devices = ", ".join(dict.fromkeys(j.device for j in judged if j.device)) or "no device"
     counts = Counter(j.verdict.status for j in judged)
-    return f"{len(judged)} claims on {devices}: {', '.join(f'{n} {status}' for status, n in counts.items())}"
+    found = ", ".join(f"{n} {status}" for status, n in counts.items())
+    return f"{len(judged)} {'claim' if len(judged) == 1 else 'claims'} on {devices}: {found}"
 
 
 def markdown(judged: Sequence[Judged]) -> str:
