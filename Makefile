@@ -8,7 +8,7 @@ KERNELS = $(shell find cuda -name "*.cu" -o -name "*.cuh" -o -name reference.cpp
 export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
 
 .PHONY: help setup demo test test-full test-variant format lint type test-host test-sanitized test-races test-fuzz test-compile test-gpu mutants \
-  suite reference clean
+  suite reference docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make test-variant V=csr-quad    what tests one variant"
 	@echo "make test-gpu        the tests that need a GPU"
 	@echo "make mutants         planted faults: which of them tests and checks find (ON=cuda on a GPU)"
+	@echo "make docs            the pages as a site, in build/site; warnings are errors"
 	@echo "make suite CONFIG=spmv    spgraph sweep spmv: the runs of configs/spmv.toml, its records in results/"
 	@echo "make reference       the runs that README, docs and results/ quote (needs SPGRAPH_MATRICES), and their numbers"
 	@echo "make clean           remove .venv and caches"
@@ -105,6 +106,11 @@ test-gpu: $(READY)
 	$(BIN)/python -m pytest -q -m gpu
 
 # Planted faults, one at a time in a copy of the project; the table in docs/measuring.md has the results.
+# The pages and the API as a site. Not part of `make test`; the workflow has a job for it.
+docs: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/mkdocs build --strict
+
 ON ?= host
 mutants: $(READY)
 	$(BIN)/python scripts/mutants.py --device $(ON) --jobs $(JOBS) --write

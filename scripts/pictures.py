@@ -72,12 +72,19 @@ def _spmv() -> Drawing:
     return Drawing("spgraph bench spmv, NVIDIA H200", tuple([*panels, roof] if roof else panels))
 
 
+def _readme() -> Drawing:
+    records = [r for r in _records("spmv-uniform-4M-16") if r.dtype == "float32"]
+    title = "spgraph bench spmv uniform:n=4M,degree=16, NVIDIA H200"
+    return Drawing(title, tuple(times(records)[:1]))
+
+
 PICTURES: dict[str, Callable[[], Drawing]] = {
     "bezier": _bezier,
     "quadtree": _quadtree,
     "refine": _refine,
     "bfs-levels": _bfs,
     "spmv": _spmv,
+    "readme": _readme,
 }
 
 

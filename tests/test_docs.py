@@ -26,6 +26,8 @@ from spgraph_bench.variants import variants
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS_PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+INPUTS_PAGE = (ROOT / "docs" / "inputs.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 KERNELS = sorted((ROOT / "cuda").rglob("*.cu"))
 DOCUMENTS = [
@@ -73,29 +75,41 @@ def test_runs_of_the_reference_parse() -> None:
         _parse(run["args"][0], run["args"][1:])
 
 
-def test_readme_shows_every_command() -> None:
-    shown = {line.split()[1] for line in _console(README) if line.startswith("spgraph ")}
+def test_the_page_of_commands_shows_every_command() -> None:
+    shown = {line.split()[1] for line in _console(COMMANDS_PAGE) if line.startswith("spgraph ")}
     assert set(COMMANDS) <= shown
 
 
-def test_readme_names_every_reader_and_only_those() -> None:
-    table = README.split("| input | files | notes |")[1].split("\n\n")[0]
+def test_readme_is_short_and_leads_to_every_page() -> None:
+    """What comes before the dependencies is read in five minutes; every page is linked, here or from a page here."""
+    assert len(README.split("## Dependencies")[0].split()) <= 900
+    linked = set(re.findall(r"\]\(docs/([\w-]+\.md)", README))
+    reached = linked | {name for page in linked for name in re.findall(r"\]\(([\w-]+\.md)", _page(page))}
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} <= reached
+
+
+def _page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def test_every_reader_is_on_the_page_of_inputs_and_only_those() -> None:
+    table = INPUTS_PAGE.split("| input | files | notes |")[1].split("\n\n")[0]
     names = [cell for row in table.splitlines()[1:] for cell in row.split("|")[1:2]]
     assert set(re.findall(r"`([\w-]+)`", "".join(names))) == set(readers())
 
 
-def test_readme_gives_the_statuses_of_the_errors() -> None:
-    table = README.split("| status | meaning |")[1].split("\n\n")[0]
+def test_the_page_of_commands_gives_the_statuses_of_the_errors() -> None:
+    table = COMMANDS_PAGE.split("| status | meaning |")[1].split("\n\n")[0]
     stated = {int(s) for s in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
     kinds = [SpgraphError, *SpgraphError.__subclasses__()]
     assert {kind.exit_status for kind in kinds} | {0, 130, 141} == stated
 
 
-def test_readme_names_every_variable_and_dependency() -> None:
+def test_every_variable_and_dependency_is_named() -> None:
     """SPGRAPH_... read anywhere in the package, and all that pyproject.toml asks for, are in the tables."""
     sources = [*(ROOT / "spgraph_bench").rglob("*.py"), ROOT / "tests" / "conftest.py"]
     used = {v for p in sources for v in re.findall(r"\"(SPGRAPH_[A-Z_]+)\"", p.read_text(encoding="utf-8"))}
-    assert used <= set(re.findall(r"`(SPGRAPH_[A-Z_]+)`", README))
+    assert used <= set(re.findall(r"`(SPGRAPH_[A-Z_]+)`", COMMANDS_PAGE))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *(r for extra in project["optional-dependencies"].values() for r in extra)]
     table = README.split("## Dependencies")[1].split("\n## ")[0]

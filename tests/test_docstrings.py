@@ -69,7 +69,12 @@ def test_scripts_have_docstrings(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:  # of the extra docs
+        if error.name != "griffe":
+            raise
+        pytest.skip(f"{error.name} is not installed")
     assert undocumented(module) == []
 
 
