@@ -211,8 +211,19 @@ def connected(
         security = Security(
             tls_ca_file=tls.ca, tls_client_cert=tls.cert, tls_client_key=tls.key, require_encryption=True
         )
+
+    class Reached(Client):  # type: ignore[misc]
+        """A client that is closed where it cannot connect: Dask's own waits for an answer when it is collected."""
+
+        def start(self, **more: Any) -> None:
+            try:
+                super().start(**more)
+            except BaseException:
+                self.status = "closed"
+                raise
+
     try:
-        client = Client(address, timeout=_LOST_S, security=security, set_as_default=False)
+        client = Reached(address, timeout=_LOST_S, security=security, set_as_default=False)
     except (OSError, TimeoutError, ValueError, RuntimeError, TypeError) as error:
         raise DeviceError(
             f"the scheduler at {address} does not answer: {str(error).splitlines()[0] if str(error) else 'no answer'}",
