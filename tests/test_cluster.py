@@ -20,7 +20,7 @@ from spgraph_bench.results.store import read_records, to_json_lines
 from spgraph_bench.sweep.config import read_config
 from spgraph_bench.sweep.journal import Journal
 from spgraph_bench.sweep.local import Ended
-from spgraph_bench.sweep.pinning import CORES, dask_setup, shares
+from spgraph_bench.sweep.pinning import CORES, shares
 from spgraph_bench.sweep.plan import Plan, make_plan
 from spgraph_bench.sweep.station import unmeasured
 
@@ -60,7 +60,6 @@ def test_a_worker_keeps_to_its_cores() -> None:
         [sys.executable, "-c", script], env={**os.environ, CORES: str(core)}, capture_output=True, text=True
     )
     assert done.stdout.strip() == f"{{{core}}}", done.stderr
-    dask_setup(None)  # without the variable no worker is pinned
 
 
 # ---- the driver, with workers that do what a script says

@@ -6,7 +6,9 @@ spgraph, so that what counts cores while it is imported counts those of the shar
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 
 __all__ = ["CORES", "dask_setup", "pin", "shares"]
 
@@ -37,5 +39,7 @@ def pin(cores: list[int]) -> None:
 
 
 def dask_setup(worker: object) -> None:
-    """Called by Dask in each worker's process."""
+    """Called by Dask in each worker's process. A terminal sends it Ctrl-C, too, which is the driver's to handle."""
+    with contextlib.suppress(ValueError):  # not the main thread: a worker that somebody made otherwise
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     pin([int(number) for number in os.environ.get(CORES, "").split(",") if number])
