@@ -117,7 +117,7 @@ mutants: $(READY)
 
 CONFIG ?= spmv
 suite: $(READY)
-	SPGRAPH_RESULTS=results $(BIN)/python -m spgraph_bench sweep $(CONFIG) -o results/sweep-$(CONFIG).jsonl
+	SPGRAPH_RESULTS=results $(BIN)/python -m spgraph_bench sweep $(CONFIG)
 
 # Everything that README, docs and results/h200 quote, on this GPU; a part that was broken off goes on from there. The pages
 # then get their numbers from the records.

@@ -368,6 +368,18 @@ def test_a_device_that_fails_once_costs_a_block_and_twice_the_sweep(
     assert all(status == "failed: it was not measured" for status in statuses[::2])
 
 
+def test_a_full_disk_ends_the_sweep_whatever_cell_it_meets(tmp_path: Path) -> None:
+    plan = _plan(tmp_path, '[[run]]\nproblem = "spmv"\nmatrix = "grid:n=3"\nvariant = "csr-scalar"\n')
+
+    def keep(*given: Any) -> None:
+        raise InputError("result not saved: no space left on device")
+
+    with Station("host", in_process=True) as station, pytest.raises(InputError, match="no space left"):
+        station.measure(plan.blocks[0], "run", keep)
+    with pytest.raises(UsageError, match="not a regular file"):
+        Journal(Path(os.devnull))
+
+
 def _start(*args: str, cwd: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "spgraph_bench", "sweep", *args, *QUICK],

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -115,6 +116,8 @@ class Journal:
                 remedy="choose another file with --output",
             ) from error
         try:
+            if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+                raise UsageError("not a regular file", place=str(path), remedy="choose another file with --output")
             self._lock(path)
             self._read(path, warn)
             if again == "failed":

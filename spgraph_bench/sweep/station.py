@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from spgraph_bench.device.base import DeviceInfo
-from spgraph_bench.errors import DeviceError, SpgraphError, TooLargeError
+from spgraph_bench.errors import DeviceError, InputError, SpgraphError, TooLargeError, UsageError
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.memory import available_memory
 from spgraph_bench.problems import get_problem
@@ -112,12 +112,17 @@ class Station:
         cells that were not finished get no record.
         """
         left = {cell.key: cell for cell in block.cells}
+        not_kept: list[BaseException] = []
 
         def heard(record: Record) -> None:
             cell = Cell(record.variant, record.dtype, record.reorder)
             if cell.key in left and not _broken_off(record):
                 del left[cell.key]
-                on_cell(cell, record)
+                try:
+                    on_cell(cell, record)
+                except BaseException as error:  # a full disk, say: it must not look like trouble with the block
+                    not_kept.append(error)
+                    raise
 
         matrix: Matrix | None = None
         try:
@@ -136,12 +141,15 @@ class Station:
             status, reason = "skipped", _told(error)
         except SpgraphError as error:
             # A file that cannot be read is a failure; that a problem cannot be asked of a matrix is not.
-            status, reason = "failed" if matrix is None else "skipped", _told(error)
+            asked = matrix is not None and isinstance(error, InputError | UsageError)
+            status, reason = "skipped" if asked else "failed", _told(error)
         except MemoryError as error:
             status, reason = "skipped", f"not enough memory: {error or 'an allocation failed'}"
         except Exception as error:  # of one block: the others go on
             self._session.drop_worker()
             status, reason = "failed", f"internal error: {type(error).__name__}: {error}"
+        if not_kept:
+            raise not_kept[0]
         for cell in list(left.values()):
             heard(unmeasured(block, cell, self._device(), status, reason, run_id, matrix))  # type: ignore[arg-type]
 
