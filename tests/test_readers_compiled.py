@@ -25,6 +25,7 @@ from spgraph_bench.readers.assemble import _by_row, _order, _sorted
 from spgraph_bench.readers.common import Input
 from spgraph_bench.readers.matrix_market import _coordinate
 from spgraph_bench.readers.matrix_market_text import Body, Header, read_body, read_header, text_end
+from spgraph_bench.toolchain.library import in_threads
 
 
 def quiet(what: str, fraction: float | None) -> None:
@@ -356,7 +357,7 @@ def test_where_no_thread_can_be_started_one_does_all(monkeypatch, most):
         patch.setattr(compiled, "_most_threads", lambda: 4)
         found = parsed(source, head)
         started.clear()
-        compiled._together(done.append, 4)
+        in_threads(done.append, 4)
     assert same(found, read_body(source, read_header(source), quiet))
     assert sorted(done) == [0, 1, 2, 3]
 
@@ -367,7 +368,7 @@ def test_what_goes_wrong_in_a_thread_is_not_lost():
             raise MemoryError
 
     with pytest.raises(MemoryError):
-        compiled._together(fail, 2)
+        in_threads(fail, 2)
 
 
 def test_progress_rises_and_an_interrupt_ends_all_threads():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     csr_from_loose,
@@ -56,6 +57,11 @@ class _Bins:
     lanes: npt.NDArray[np.int64]
     """log2 of the threads that add one row up, per bin."""
     bin_row: npt.NDArray[np.int64]
+
+    @property
+    def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """What compiled code is given."""
+        return self.bin_row, self.start, self.length
 
 
 def _lanes(length: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -144,45 +150,23 @@ class Binned(Format):
         tiles = max(1, -(-csr.cols // width))
         bins = _form_bins(csr, capacity)
         count = len(bins.bin_row) - 1
-        source_values = np.ones(1) if csr.values is None else csr.values
-        pos_of, col_of, val_of, tile_of = [], [], [], []
-        bin_group = np.zeros(count + 1, np.int64)
-        kind = np.dtype(np.uint16 if tiles <= 1 << 16 else np.int32)  # numpy sorts 16 bits by radix
-        for b in range(count):
-            part = slice(int(bins.bin_row[b]), int(bins.bin_row[b + 1]))
-            source = ranges(bins.start[part], bins.length[part])
-            column = csr.col_idx[source]
-            tile = (column // width).astype(kind)
-            order = np.argsort(tile, kind="stable")
-            counts = np.bincount(tile, minlength=tiles)
-            groups = -(-counts // GROUP)
-            ends = np.cumsum(counts)
-            slot = np.arange(len(source)) + np.repeat(GROUP * (np.cumsum(groups) - groups) - (ends - counts), counts)
-            total = int(groups.sum())
-            pos = np.full(total * GROUP, HOLE, np.uint16)
-            col = np.zeros(total * GROUP, np.uint16)
-            val = np.zeros(total * GROUP, value)
-            pos[slot] = order
-            col[slot] = (column - tile.astype(np.int32) * width)[order]
-            val[slot] = 1 if csr.values is None else source_values[source[order]]
-            pos_of.append(pos)
-            col_of.append(col)
-            val_of.append(val)
-            tile_of.append(np.repeat(np.arange(tiles, dtype=kind), groups))
-            bin_group[b + 1] = bin_group[b] + total
-        tile = np.concatenate([*tile_of, np.empty(0, kind)])
-        # By tile; within a tile the groups keep the order of the bins.
-        dest = np.argsort(tile, kind="stable")
+        buckets = compiled.binned_buckets(csr, bins.arrays, width, tiles)
+        filled = buckets and compiled.binned(csr, bins.arrays, width, buckets, value)
+        if not filled:
+            filled, bin_group = _fill(csr, bins, width, tiles, value)
+        else:
+            assert buckets
+            bin_group = buckets.bin_group
         length_before = np.concatenate(([0], np.cumsum(bins.length)))
         # The rows of each bin, and once more its end: where each one's products begin.
         closed = ranges(bins.bin_row[:-1], np.diff(bins.bin_row) + 1)
         base = np.repeat(length_before[bins.bin_row[:-1]], np.diff(bins.bin_row) + 1)
         arrays = {
-            "val": _by_group(val_of, value, dest),
-            "col": _by_group(col_of, np.dtype(np.uint16), dest),
-            "dest": dest.astype(np.int32),
-            "tile_start": np.searchsorted(tile[dest], np.arange(tiles + 1)).astype(np.int32),
-            "pos": np.concatenate([*pos_of, np.empty(0, np.uint16)]),
+            "val": filled["val"],
+            "col": filled["col"],
+            "dest": filled["dest"],
+            "tile_start": filled["tile_start"],
+            "pos": filled["pos"],
             "bin_group": bin_group.astype(np.int32),
             "bin_row": bins.bin_row.astype(np.int32),
             "bin_lanes": bins.lanes.astype(np.int32),
@@ -195,7 +179,7 @@ class Binned(Format):
             "bin_entries": capacity,
             "tiles": tiles,
             "bins": count,
-            "slots": len(dest) * GROUP,
+            "slots": len(filled["pos"]),
             "most_entries": int(np.diff(length_before[bins.bin_row]).max(initial=0)),
         }
         padding = (meta["slots"] - csr.nnz) * (value.itemsize + 4)
@@ -241,10 +225,13 @@ class Binned(Format):
         tiles = max(1, -(-csr.cols // width))
         bins = _form_bins(csr, capacity)
         count, parts, groups = len(bins.bin_row) - 1, len(bins.row_id), 0
-        for b in range(count):
-            part = slice(int(bins.bin_row[b]), int(bins.bin_row[b + 1]))
-            column = csr.col_idx[ranges(bins.start[part], bins.length[part])]
-            groups += int((-(-np.bincount(column // width, minlength=tiles) // GROUP)).sum())
+        if buckets := compiled.binned_buckets(csr, bins.arrays, width, tiles):
+            groups = int(buckets.bin_group[-1])
+        else:
+            for b in range(count):
+                part = slice(int(bins.bin_row[b]), int(bins.bin_row[b + 1]))
+                column = csr.col_idx[ranges(bins.start[part], bins.length[part])]
+                groups += int((-(-np.bincount(column // width, minlength=tiles) // GROUP)).sum())
         split = len(np.unique(bins.row_id[bins.split]))
         per_group = GROUP * (value_bytes + 2 + 2) + 4
         return groups * per_group + 4 * (tiles + 1 + 3 * count + 2 + parts + split) + 2 * (parts + count)
@@ -293,3 +280,47 @@ def refuse_thin_buckets(name: str, stats: MatrixStats, need: int, value_bytes: i
 def _by_group(parts: list[npt.NDArray[Any]], dtype: np.dtype[Any], order: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """The concatenated `parts`, their groups of 8 in `order`."""
     return np.concatenate([*parts, np.empty(0, dtype)]).reshape(-1, GROUP)[order].reshape(-1)
+
+
+def _fill(
+    csr: CSR, bins: _Bins, width: int, tiles: int, value: np.dtype[Any]
+) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
+    """The arrays that entries are in, and the first group of each bin."""
+    count = len(bins.bin_row) - 1
+    source_values = np.ones(1) if csr.values is None else csr.values
+    pos_of, col_of, val_of, tile_of = [], [], [], []
+    bin_group = np.zeros(count + 1, np.int64)
+    kind = np.dtype(np.uint16 if tiles <= 1 << 16 else np.int32)  # numpy sorts 16 bits by radix
+    for b in range(count):
+        part = slice(int(bins.bin_row[b]), int(bins.bin_row[b + 1]))
+        source = ranges(bins.start[part], bins.length[part])
+        column = csr.col_idx[source]
+        tile = (column // width).astype(kind)
+        order = np.argsort(tile, kind="stable")
+        counts = np.bincount(tile, minlength=tiles)
+        groups = -(-counts // GROUP)
+        ends = np.cumsum(counts)
+        slot = np.arange(len(source)) + np.repeat(GROUP * (np.cumsum(groups) - groups) - (ends - counts), counts)
+        total = int(groups.sum())
+        pos = np.full(total * GROUP, HOLE, np.uint16)
+        col = np.zeros(total * GROUP, np.uint16)
+        val = np.zeros(total * GROUP, value)
+        pos[slot] = order
+        col[slot] = (column - tile.astype(np.int32) * width)[order]
+        val[slot] = 1 if csr.values is None else source_values[source[order]]
+        pos_of.append(pos)
+        col_of.append(col)
+        val_of.append(val)
+        tile_of.append(np.repeat(np.arange(tiles, dtype=kind), groups))
+        bin_group[b + 1] = bin_group[b] + total
+    tile = np.concatenate([*tile_of, np.empty(0, kind)])
+    # By tile; within a tile the groups keep the order of the bins.
+    dest = np.argsort(tile, kind="stable")
+    arrays = {
+        "val": _by_group(val_of, value, dest),
+        "col": _by_group(col_of, np.dtype(np.uint16), dest),
+        "dest": dest.astype(np.int32),
+        "tile_start": np.searchsorted(tile[dest], np.arange(tiles + 1)).astype(np.int32),
+        "pos": np.concatenate([*pos_of, np.empty(0, np.uint16)]),
+    }
+    return arrays, bin_group

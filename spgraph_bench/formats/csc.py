@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, value_type
 from spgraph_bench.matrix import CSR
@@ -36,17 +37,20 @@ class CompressedColumns(Format):
     ) -> Packed:
         value = value_type(dtype)
         offset = offset_type(offsets, csr.nnz)
-        # scipy's counting sort, one pass over the entries; it keeps row order within a column.
-        csc = csr.to_scipy(value).tocsc()
-        col_ptr = csc.indptr.astype(offset, copy=False)
-        row = csc.indices.astype(np.int32, copy=False)
+        if arrays := compiled.by_column(csr, value):
+            ends, row, val = arrays
+        else:
+            # scipy's counting sort, one pass over the entries; it keeps row order within a column.
+            csc = csr.to_scipy(value).tocsc()
+            ends, row, val = csc.indptr, csc.indices.astype(np.int32, copy=False), csc.data
+        col_ptr = ends.astype(offset, copy=False)
         return Packed(
             self.name,
             csr.rows,
             csr.cols,
             csr.nnz,
             value,
-            MappingProxyType({"col_ptr": col_ptr, "row": row, "val": csc.data}),
+            MappingProxyType({"col_ptr": col_ptr, "row": row, "val": val}),
             pattern=csr.values is None,
             compulsory_bytes=col_ptr.nbytes + csr.nnz * (4 + value.itemsize),
             offsets=offset,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     PADDING,
@@ -27,6 +28,8 @@ def fill_slots(
     csr: CSR, slots: int, dtype: np.dtype[Any]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.floating[Any]]]:
     """The first `slots` entries of every row as ``col``, ``val`` ``[slots][rows]``, padded."""
+    if arrays := compiled.slots(csr, slots, dtype):
+        return arrays
     col = np.full((slots, csr.rows), PADDING, np.int32)
     val = np.zeros((slots, csr.rows), dtype)
     flat_col, flat_val = col.reshape(-1), val.reshape(-1)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, ranges, value_type
 from spgraph_bench.matrix import CSR
@@ -43,22 +44,17 @@ class JDS(Format):
         value = value_type(dtype)
         offset = offset_type(offsets, csr.nnz)
         lengths = csr.row_lengths()
-        perm = np.argsort(-lengths, kind="stable").astype(np.int32)
+        slots = int(lengths.max(initial=0))
+        shorter_by = slots - lengths
+        # numpy sorts 16 bits by radix.
+        perm = np.argsort(shorter_by.astype(np.uint16) if slots < 1 << 16 else shorter_by, kind="stable").astype(
+            np.int32
+        )
         lengths = lengths[perm]
-        slots = int(lengths[0]) if csr.rows else 0
         # Width of slot k = rows longer than k; lengths fall, so their negatives can be searched.
         widths = np.searchsorted(-lengths, -np.arange(slots), side="left")
         slot_start = np.concatenate(([0], np.cumsum(widths, dtype=np.int64)))
-        col = np.empty(csr.nnz, np.int32)
-        val = np.empty(csr.nnz, value)
-        starts = csr.row_ptr[:-1][perm]
-        for begin, end in row_ranges(np.concatenate(([0], np.cumsum(lengths)))):
-            counts = lengths[begin:end]
-            slot = ranges(np.zeros(end - begin, np.int64), counts)
-            source = slot + np.repeat(starts[begin:end], counts)
-            target = slot_start[slot] + np.repeat(np.arange(begin, end), counts)
-            col[target] = csr.col_idx[source]
-            val[target] = 1 if csr.values is None else csr.values[source]
+        col, val = compiled.jagged(csr, perm, slot_start, value) or _jagged(csr, perm, slot_start, value)
         return Packed(
             self.name,
             csr.rows,
@@ -81,3 +77,19 @@ class JDS(Format):
 
     def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
         return stats.rows * 4 + (stats.row_max + 1) * offset_bytes + stats.nnz * (4 + value_bytes)
+
+
+def _jagged(
+    csr: CSR, perm: npt.NDArray[np.int32], slot_start: npt.NDArray[np.int64], value: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
+    """``col`` and ``val``."""
+    col, val = np.empty(csr.nnz, np.int32), np.empty(csr.nnz, value)
+    starts, lengths = csr.row_ptr[:-1][perm], csr.row_lengths()[perm]
+    for begin, end in row_ranges(np.concatenate(([0], np.cumsum(lengths)))):
+        counts = lengths[begin:end]
+        slot = ranges(np.zeros(end - begin, np.int64), counts)
+        source = slot + np.repeat(starts[begin:end], counts)
+        target = slot_start[slot] + np.repeat(np.arange(begin, end), counts)
+        col[target] = csr.col_idx[source]
+        val[target] = 1 if csr.values is None else csr.values[source]
+    return col, val

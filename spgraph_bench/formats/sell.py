@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
+from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     PADDING,
@@ -48,6 +49,8 @@ def _order(lengths: npt.NDArray[np.int64], sigma: int) -> npt.NDArray[np.int64]:
     sigma = min(sigma, max(len(lengths), 1))
     if sigma == 1:
         return np.arange(len(lengths))
+    if sorted_rows := compiled.by_length(lengths, sigma, True, SLICE):
+        return sorted_rows[0]
     windows = _windows(lengths, sigma)
     within = np.argsort(windows, axis=1, kind="stable")
     return (within + np.arange(len(windows))[:, None] * sigma).reshape(-1)[: len(lengths)]
@@ -57,6 +60,8 @@ def _widths(lengths: npt.NDArray[np.int64], sigma: int) -> npt.NDArray[np.int64]
     """The longest row of each slice."""
     sigma = min(sigma, max(len(lengths), 1))
     if sigma > 1:
+        if sorted_rows := compiled.by_length(lengths, sigma, False, SLICE):
+            return sorted_rows[1]
         lengths = -np.sort(_windows(lengths, sigma), axis=1).reshape(-1)[: len(lengths)]
     starts = np.arange(0, len(lengths), SLICE)
     return np.maximum.reduceat(lengths, starts) if len(starts) else np.zeros(0, np.int64)
@@ -126,17 +131,7 @@ class SELL(Format):
         slice_ptr = np.concatenate(([0], np.cumsum(_widths(lengths, sigma) * SLICE)))
         slots = int(slice_ptr[-1])
         offset = offset_type(offsets, slots)
-        col = np.full(slots, PADDING, np.int32)
-        val = np.zeros(slots, value)
-        lengths, starts = lengths[order], csr.row_ptr[:-1][order]
-        first_slot = slice_ptr[np.arange(csr.rows) // SLICE] + np.arange(csr.rows) % SLICE
-        for begin, end in row_ranges(np.concatenate(([0], np.cumsum(lengths)))):
-            counts = lengths[begin:end]
-            k = ranges(np.zeros(end - begin, np.int64), counts)
-            source = k + np.repeat(starts[begin:end], counts)
-            target = k * SLICE + np.repeat(first_slot[begin:end], counts)
-            col[target] = csr.col_idx[source]
-            val[target] = 1 if csr.values is None else csr.values[source]
+        col, val = compiled.slices(csr, slice_ptr, order, value) or _slices(csr, slice_ptr, order, value)
         arrays = {"slice_ptr": slice_ptr.astype(offset, copy=False), "col": col, "val": val}
         if sigma > 1:
             arrays["perm"] = order.astype(np.int32)
@@ -183,3 +178,20 @@ class SELL(Format):
         slots, _, _ = self._slots(stats, value_bytes, params)
         need = self.predict_bytes(stats, value_bytes, **params)
         return refuse_padding("SELL", stats, slots, need, free_bytes, force)
+
+
+def _slices(
+    csr: CSR, slice_ptr: npt.NDArray[np.int64], order: npt.NDArray[np.int64], value: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
+    """``col`` and ``val``."""
+    col, val = np.full(int(slice_ptr[-1]), PADDING, np.int32), np.zeros(int(slice_ptr[-1]), value)
+    lengths, starts = csr.row_lengths()[order], csr.row_ptr[:-1][order]
+    first_slot = slice_ptr[np.arange(csr.rows) // SLICE] + np.arange(csr.rows) % SLICE
+    for begin, end in row_ranges(np.concatenate(([0], np.cumsum(lengths)))):
+        counts = lengths[begin:end]
+        k = ranges(np.zeros(end - begin, np.int64), counts)
+        source = k + np.repeat(starts[begin:end], counts)
+        target = k * SLICE + np.repeat(first_slot[begin:end], counts)
+        col[target] = csr.col_idx[source]
+        val[target] = 1 if csr.values is None else csr.values[source]
+    return col, val

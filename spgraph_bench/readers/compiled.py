@@ -12,12 +12,9 @@ the check that keeps from it what it would misread 5.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import itertools
-import platform
-import shlex
 import threading
 import weakref
 from collections.abc import Callable
@@ -29,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.cores import usable_cores
-from spgraph_bench.errors import SpgraphError
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.readers.matrix_market_text import Body, Header
+from spgraph_bench.toolchain.library import address_of, compiled_library, in_threads
 
 __all__ = ["WORTH_BYTES", "WORTH_ENTRIES", "by_row", "guard", "library", "read_entries", "was_cut"]
 
@@ -43,31 +40,14 @@ _PIECE = 1 << 20  # in cache while it is counted and parsed
 _MAX_THREADS = 8
 _MAX_LINE = 1 << 12
 _SOURCE = Path(__file__).with_name("entries.cpp")
-_FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti")
 _DTYPES: dict[str, Any] = {"real": np.float64, "integer": np.int64, "pattern": None}
 
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The compiled parser, or None where it cannot be compiled, kept or loaded: no error for its user."""
-    from spgraph_bench.toolchain.cxx import chosen_sanitizers, find_compiler
-    from spgraph_bench.toolchain.modules import Request, build, compiler_identity, run_compiler, source_digest
-
-    try:
-        compiler, chosen = find_compiler(), chosen_sanitizers()
-        if compiler is None or ("address" in chosen and not hasattr(ctypes.CDLL(None), "__asan_init")):
-            return None
-        flags = [*_FLAGS, *(f"-fsanitize={s}" for s in chosen if s != "race")]  # races are the kernels'
-        if "undefined" in chosen:
-            flags.append("-fsanitize-undefined-trap-on-error")
-
-        def make(target: Path) -> str:
-            return run_compiler([*compiler, *flags, _SOURCE, "-o", target], _SOURCE.name)
-
-        identity = compiler_identity(shlex.join(compiler))
-        parts = (source_digest(_SOURCE), *flags, identity, platform.machine())
-        loaded = ctypes.CDLL(str(build(Request(parts, make, ".so", _SOURCE.name))))
-    except (SpgraphError, OSError):
+    loaded = compiled_library(_SOURCE)
+    if loaded is None:
         return None
     pointer, count = ctypes.c_void_p, ctypes.c_int64
     loaded.spg_lines.argtypes, loaded.spg_lines.restype = [pointer, count], count
@@ -107,7 +87,7 @@ def guard(mapped: mmap) -> bool:
     if compiled is None:
         return False
     view = np.frombuffer(mapped, np.uint8)
-    number = int(compiled.spg_guard(_address(view), len(view)))
+    number = int(compiled.spg_guard(address_of(view), len(view)))
     if number < 0:
         return False
     _guards[mapped] = number
@@ -126,32 +106,6 @@ def _most_threads() -> int:
     return min(usable_cores(), _MAX_THREADS)
 
 
-def _together(task: Callable[[int], None], count: int) -> None:
-    """``task(0)`` in this thread, ``task(1)`` to ``task(count - 1)`` beside it in others."""
-    failures: list[BaseException] = []
-
-    def attempt(number: int) -> None:
-        try:
-            task(number)
-        except BaseException as failure:
-            failures.append(failure)
-
-    others: list[threading.Thread] = []
-    with contextlib.suppress(RuntimeError):  # no more threads to be had: this one does what is left
-        for number in range(1, count):
-            thread = threading.Thread(target=attempt, args=(number,))
-            thread.start()
-            others.append(thread)
-    try:
-        for number in (0, *range(len(others) + 1, count)):
-            task(number)
-    finally:
-        for thread in others:
-            thread.join()
-    if failures:
-        raise failures[0]
-
-
 def read_entries(data: bytes | mmap, begin: int, end: int, head: Header, progress: Progress) -> Body | None:
     """The entries in ``data[begin:end]``, or None if they are not all plainly entries, or too few to matter.
 
@@ -167,7 +121,7 @@ def read_entries(data: bytes | mmap, begin: int, end: int, head: Header, progres
         return None
     work = _Work(compiled, data, begin, last, head, progress)
     threads = min(_most_threads(), 1 + size // _PIECE)
-    _together(work.run, threads)
+    in_threads(work.run, threads)
     line = np.frombuffer(data[last:end] + b"\n", np.uint8)
     if not work.sound or work.entries != head.count - 1 or not work.parse(line, 0, len(line), head.count - 1, 1):
         return None
@@ -209,7 +163,7 @@ class _Work:
                 return None
             begin, first = self.offset, self.entries
             self.offset = self.data.find(b"\n", min(begin + _PIECE, self.end) - 1, self.end) + 1
-            count = self.library.spg_lines(_address(self.text, begin), self.offset - begin)
+            count = self.library.spg_lines(address_of(self.text, begin), self.offset - begin)
             self.entries += count
             if self.entries < self.head.count:  # the last one is not among them
                 return begin, self.offset - begin, first, count
@@ -221,15 +175,15 @@ class _Work:
         values = self.values
         return bool(
             self.library.spg_entries(
-                _address(text, begin),
+                address_of(text, begin),
                 size,
                 count,
                 self.head.rows,
                 self.head.cols,
                 self.head.base,
-                _address(self.row, first),
-                _address(self.col, first),
-                None if values is None else _address(values, first),
+                address_of(self.row, first),
+                address_of(self.col, first),
+                None if values is None else address_of(values, first),
                 self.head.field[:1].encode(),
             )
         )
@@ -267,9 +221,9 @@ def by_row(
         for k in range(thread, len(parts), threads):
             a, b, mirrored = parts[k]
             keys = (col, row) if mirrored else (row, col)
-            compiled.spg_count(*(_address(x, a) for x in keys), b - a, mirrored, _address(next_of[k]))
+            compiled.spg_count(*(address_of(x, a) for x in keys), b - a, mirrored, address_of(next_of[k]))
 
-    _together(count, threads)
+    in_threads(count, threads)
     ptr = np.zeros(rows + 1, np.int64)
     for counts in next_of:
         ptr[1:] += counts
@@ -285,16 +239,12 @@ def by_row(
         for k in range(thread, len(parts), threads):
             a, b, mirrored = parts[k]
             keys = (col, row) if mirrored else (row, col)
-            given = None if values is None else _address(values, a)
-            to = (_address(to_col), None if to_values is None else _address(to_values))
+            given = None if values is None else address_of(values, a)
+            to = (address_of(to_col), None if to_values is None else address_of(to_values))
             negate = mirrored and mirror < 0
             compiled.spg_move(
-                *(_address(x, a) for x in keys), given, b - a, mirrored, negate, _address(next_of[k]), *to
+                *(address_of(x, a) for x in keys), given, b - a, mirrored, negate, address_of(next_of[k]), *to
             )
 
-    _together(move, threads)
+    in_threads(move, threads)
     return ptr, to_col, to_values
-
-
-def _address(array: npt.NDArray[Any], first: int = 0) -> int:
-    return array.ctypes.data + first * array.itemsize

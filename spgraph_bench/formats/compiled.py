@@ -1,0 +1,394 @@
+"""Conversions of large matrices in compiled code and on all cores, where there is a C++ compiler.
+
+``convert.cpp`` is compiled once, into the cache of the host device. A function here returns None where the matrix is
+small, or where there is no compiler; then the format converts by numpy, which is also the plainer text: what both
+store is the same, bit by bit. Threads take ranges of rows, slices or bins, several each, since some hold more than others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.cores import usable_cores
+from spgraph_bench.matrix import CSR
+from spgraph_bench.toolchain.library import address_of, compiled_library, in_threads
+
+__all__ = [
+    "WORTH_ENTRIES",
+    "Buckets",
+    "binned",
+    "binned_buckets",
+    "by_column",
+    "by_length",
+    "chunked",
+    "chunked_buckets",
+    "column_counts",
+    "jagged",
+    "slices",
+    "slots",
+]
+
+WORTH_ENTRIES = 1 << 20
+"""For fewer, loading the library (10 ms; 1 s to compile it, once) takes what it saves."""
+_RANGES = 8
+"""Ranges that each thread takes on average."""
+_SOURCE = Path(__file__).with_name("convert.cpp")
+_TYPES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+
+Ints = npt.NDArray[np.int64]
+
+
+class _Matrix(ctypes.Structure):
+    _fields_ = [("rows", ctypes.c_int64), ("cols", ctypes.c_int64)]
+    _fields_ += [(name, ctypes.c_void_p) for name in ("row_ptr", "col_idx", "values")]
+
+
+class _Parts(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("bin_part", "start", "length")]
+
+
+class _Bins(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("entry", "first", "end")]
+    _fields_ += [("share", ctypes.c_int64), ("spare", ctypes.c_int64)]
+
+
+class _ChunkPlaces(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_void_p)
+        for name in ("tile_of", "tile_col", "multiply_group", "bin_group", "chunk_group", "extra_ptr", "groups")
+    ]
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    return compiled_library(_SOURCE)
+
+
+def _usable(csr: CSR, dtype: np.dtype[Any] | None = None) -> ctypes.CDLL | None:
+    arrays = (csr.row_ptr, csr.col_idx) if csr.values is None else (csr.row_ptr, csr.col_idx, csr.values)
+    types = (np.int64, np.int32, np.float64)
+    plain = all(a.dtype == t and a.flags.c_contiguous for a, t in zip(arrays, types, strict=False))
+    if csr.nnz < WORTH_ENTRIES or not plain or not (dtype is None or dtype in _TYPES):
+        return None
+    return _library()
+
+
+def _argument(value: Any) -> Any:
+    if value is None or isinstance(value, np.ndarray):
+        return ctypes.c_void_p(None if value is None else address_of(value))
+    return ctypes.byref(value) if isinstance(value, ctypes.Structure) else ctypes.c_int64(value)
+
+
+def _call(function: Any, *values: Any) -> None:
+    function.restype = None
+    function(*(_argument(value) for value in values))
+
+
+def _matrix(csr: CSR) -> _Matrix:
+    values = None if csr.values is None else address_of(csr.values)
+    return _Matrix(csr.rows, csr.cols, address_of(csr.row_ptr), address_of(csr.col_idx), values)
+
+
+def _cuts(weight_before: Ints, step: int = 1) -> list[tuple[int, int]]:
+    """Ranges of ``len(weight_before) - 1`` items, of about equal weight and beginning at multiples of `step`."""
+    items, total = len(weight_before) - 1, int(weight_before[-1])
+    wanted = usable_cores() * _RANGES
+    places = np.searchsorted(weight_before, [total * k // wanted for k in range(1, wanted)])
+    return list(itertools.pairwise(sorted({0, items, *(int(p) // step * step for p in places if p < items)})))
+
+
+def _over(ranges: Sequence[tuple[int, int]], task: Callable[[int, int, int], None]) -> None:
+    """``task(thread, first, last)`` for each range; a thread takes the next that is left."""
+    waiting, lock = iter(ranges), threading.Lock()
+
+    def work(thread: int) -> None:
+        while True:
+            with lock:
+                taken = next(waiting, None)
+            if taken is None:
+                return
+            task(thread, *taken)
+
+    in_threads(work, max(1, min(usable_cores(), len(ranges))))
+
+
+def _rows_and_entries(csr: CSR) -> Ints:
+    """What rows weigh: their entries, and themselves."""
+    return csr.row_ptr + np.arange(csr.rows + 1)
+
+
+def slots(csr: CSR, width: int, dtype: np.dtype[Any]) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None:
+    """ELL's ``col``, ``val`` ``[width][rows]``: the first `width` entries of each row, padded; or None."""
+    library = _usable(csr, dtype)
+    if library is None:
+        return None
+    function, matrix = library[f"spg_ell_{_TYPES[dtype]}"], _matrix(csr)
+    col, val = np.empty((width, csr.rows), np.int32), np.empty((width, csr.rows), dtype)
+    _over(
+        _cuts(_rows_and_entries(csr)), lambda thread, first, last: _call(function, matrix, first, last, width, col, val)
+    )
+    return col, val
+
+
+def by_length(lengths: Ints, sigma: int, order: bool, align: int) -> tuple[Ints | None, Ints] | None:
+    """Rows with each window of `sigma` sorted by length, longest first and stable, and the longest of each `align`.
+
+    Parameters
+    ----------
+    lengths : int64 ``[rows]``.
+    order : whether the rows themselves are wanted, int64 ``[rows]``.
+    align : 32, a slice.
+    """
+    rows = len(lengths)
+    library = _library() if rows >= WORTH_ENTRIES and int(lengths.max(initial=0)) < 2**31 else None
+    if library is None:
+        return None
+    places = np.empty(rows, np.int64) if order else None
+    widest = np.zeros(-(-rows // align), np.int64)
+    scratch = [np.empty(min(sigma, rows), np.uint64) for _ in range(usable_cores())]
+    step = int(np.lcm(sigma, align))
+    _over(
+        _cuts(np.arange(rows + 1), step),
+        lambda thread, first, last: _call(
+            library.spg_order, lengths, first, last, sigma, scratch[thread], places, widest
+        ),
+    )
+    return places, widest
+
+
+def slices(
+    csr: CSR, slice_ptr: Ints, order: Ints | None, dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None:
+    """SELL's ``col`` and ``val``, ``[slice_ptr[-1]]``, with slices of 32 rows in `order` (None: as they are); or None."""
+    library = _usable(csr, dtype)
+    if library is None:
+        return None
+    function, matrix = library[f"spg_sell_{_TYPES[dtype]}"], _matrix(csr)
+    col, val = np.empty(int(slice_ptr[-1]), np.int32), np.empty(int(slice_ptr[-1]), dtype)
+    _over(
+        _cuts(slice_ptr), lambda thread, first, last: _call(function, matrix, first, last, slice_ptr, order, col, val)
+    )
+    return col, val
+
+
+def jagged(
+    csr: CSR, perm: npt.NDArray[np.int32], slot_start: Ints, dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None:
+    """JDS's ``col`` and ``val``, ``[nnz]``, or None."""
+    library = _usable(csr, dtype)
+    if library is None:
+        return None
+    function, matrix = library[f"spg_jds_{_TYPES[dtype]}"], _matrix(csr)
+    col, val = np.empty(csr.nnz, np.int32), np.empty(csr.nnz, dtype)
+    weight = np.concatenate(([0], np.cumsum(csr.row_lengths()[perm] + 1)))
+    _over(_cuts(weight), lambda thread, first, last: _call(function, matrix, first, last, perm, slot_start, col, val))
+    return col, val
+
+
+def column_counts(csr: CSR) -> Ints | None:
+    """Entries of each column, int64 ``[cols]``, or None."""
+    counts = _counts_of_parts(csr, [0, csr.nnz])
+    return None if counts is None else counts.sum(axis=0)
+
+
+def _counts_of_parts(csr: CSR, cuts: Sequence[int]) -> Ints | None:
+    """Entries of each column in each part of all entries: int64 ``[parts][cols]``."""
+    library = _usable(csr)
+    if library is None:
+        return None
+    counts = np.zeros((len(cuts) - 1, csr.cols), np.int64)
+    in_threads(
+        lambda part: _call(library.spg_count_columns, csr.col_idx, cuts[part], cuts[part + 1], counts[part]),
+        len(cuts) - 1,
+    )
+    return counts
+
+
+def by_column(csr: CSR, dtype: np.dtype[Any]) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[Any]] | None:
+    """CSC's offsets, int64 ``[cols + 1]``, rows and values, ``[nnz]``; or None.
+
+    Each thread counts the columns of its rows, and so knows where its entries go among those of the others.
+    """
+    library = _usable(csr, dtype)
+    if library is None:
+        return None
+    threads = max(1, min(usable_cores(), csr.nnz // (4 * max(1, csr.cols))))  # counters take less room than entries
+    rows = np.searchsorted(csr.row_ptr, [csr.nnz * k // threads for k in range(threads + 1)])
+    rows[0], rows[-1] = 0, csr.rows
+    next_of = _counts_of_parts(csr, [int(csr.row_ptr[r]) for r in rows])
+    assert next_of is not None
+    ptr = np.zeros(csr.cols + 1, np.int64)
+    np.cumsum(next_of.sum(axis=0), out=ptr[1:])
+    start = ptr[:-1].copy()
+    for counts in next_of:
+        counts[:], start = start, start + counts
+    function, matrix = library[f"spg_csc_{_TYPES[dtype]}"], _matrix(csr)
+    row, val = np.empty(csr.nnz, np.int32), np.empty(csr.nnz, dtype)
+    in_threads(
+        lambda part: _call(function, matrix, int(rows[part]), int(rows[part + 1]), next_of[part], row, val), threads
+    )
+    return ptr, row, val
+
+
+class Buckets:
+    """The groups of 8 that tiles of columns and bins of rows have in common, ``groups`` int32 ``[bins][tiles]``.
+
+    In sum order they come by bin, then tile; in multiply order by tile, then bin, within each chunk of bins.
+    """
+
+    def __init__(self, groups: npt.NDArray[np.int32]) -> None:
+        self.groups = groups
+        """Of each bucket."""
+        self.bin_group: Ints = np.concatenate(([0], np.cumsum(groups.sum(axis=1, dtype=np.int64))))
+        """First group of each bin in sum order, and the number of all."""
+
+    def multiply_order(self, chunk_bin: Ints) -> tuple[Ints, Ints]:
+        """Where each bucket's groups begin, int64 ``[bins][tiles]``, and the groups of each tile of each chunk,
+        ``[chunks][tiles]``, with chunks of the bins between `chunk_bin`."""
+        begins = np.empty(self.groups.shape, np.int64)
+        totals = np.empty((len(chunk_bin) - 1, self.groups.shape[1]), np.int64)
+        for chunk, (first, last) in enumerate(itertools.pairwise(chunk_bin.tolist())):
+            within = np.cumsum(self.groups[first:last], axis=0, dtype=np.int64)
+            totals[chunk] = within[-1] if last > first else 0
+            before = self.bin_group[first] + np.cumsum(totals[chunk]) - totals[chunk]
+            begins[first:last] = within - self.groups[first:last] + before
+        return begins, totals
+
+
+def binned_buckets(csr: CSR, bins: tuple[Ints, Ints, Ints], width: int, tiles: int) -> Buckets | None:
+    """The buckets of tiles of `width` columns and bins of parts of rows, or None.
+
+    Parameters
+    ----------
+    bins : first part of each bin, and the number of all, ``[bins + 1]``; first entry and length of each part.
+    """
+    library, count = _usable(csr), len(bins[0]) - 1
+    if library is None or count * tiles > csr.nnz:  # most would be empty
+        return None
+    groups, matrix, parts = np.empty((count, tiles), np.int32), _matrix(csr), _Parts(*map(address_of, bins))
+    _over(
+        _even(count),
+        lambda thread, first, last: _call(library.spg_binned_groups, matrix, first, last, parts, width, tiles, groups),
+    )
+    return Buckets(groups)
+
+
+def binned(
+    csr: CSR, bins: tuple[Ints, Ints, Ints], width: int, buckets: Buckets, dtype: np.dtype[Any]
+) -> dict[str, npt.NDArray[Any]] | None:
+    """Binned's ``pos``, ``col``, ``val``, ``dest`` and ``tile_start``, or None."""
+    library = _usable(csr, dtype)
+    if library is None:
+        return None
+    count, tiles = buckets.groups.shape
+    total = int(buckets.bin_group[-1])
+    begins, totals = buckets.multiply_order(np.array([0, count]))
+    pos, col, val = (np.empty(8 * total, t) for t in (np.uint16, np.uint16, dtype))
+    dest = np.empty(total, np.int32)
+    scratch = [np.empty(2 * tiles, np.int64) for _ in range(usable_cores())]
+    function, matrix, parts = library[f"spg_binned_{_TYPES[dtype]}"], _matrix(csr), _Parts(*map(address_of, bins))
+
+    def fill(thread: int, first: int, last: int) -> None:
+        places = (buckets.groups, begins, buckets.bin_group, scratch[thread])
+        _call(function, matrix, first, last, parts, width, tiles, *places, pos, col, dest, val)
+
+    _over(_even(count), fill)
+    tile_start = np.concatenate(([0], np.cumsum(totals[0]))).astype(np.int32)
+    return {"pos": pos, "col": col, "val": val, "dest": dest, "tile_start": tile_start}
+
+
+def _even(count: int) -> list[tuple[int, int]]:
+    return _cuts(np.arange(count + 1))
+
+
+def chunked_buckets(
+    csr: CSR, bins: tuple[Ints, Ints, Ints], tile_of: npt.NDArray[np.uint16], tiles: int, share: int, spare: int
+) -> tuple[Buckets, Ints] | None:
+    """The buckets of `tiles` tiles of columns and bins of consecutive entries, and the sums of each bin beside those of
+    its rows; or None.
+
+    Parameters
+    ----------
+    bins : first entry of each bin and the number of all, ``[bins + 1]``; its first row, and the one after its last.
+    tile_of : the tile of each column.
+    share, spare : binned_chunks.SHARE and SPARE.
+    """
+    library, count = _usable(csr), len(bins[1])
+    if library is None or count * tiles > csr.nnz:
+        return None
+    groups, extras = np.empty((count, tiles), np.int32), np.empty(count, np.int64)
+    matrix, given = _matrix(csr), _Bins(*map(address_of, bins), share, spare)
+    _over(
+        _even(count),
+        lambda thread, first, last: _call(
+            library.spg_chunked_groups, matrix, first, last, given, tile_of, tiles, groups, extras
+        ),
+    )
+    return Buckets(groups), extras
+
+
+def chunked(
+    csr: CSR,
+    bins: tuple[Ints, Ints, Ints],
+    tiles: tuple[npt.NDArray[np.uint16], Ints],
+    found: tuple[Buckets, Ints],
+    chunk_bin: Ints,
+    share: int,
+    spare: int,
+    dtype: np.dtype[Any],
+) -> dict[str, npt.NDArray[Any]] | None:
+    """Binned-chunks' ``sum``, ``col``, ``val``, ``dest``, ``start``, ``extra_ptr`` and ``extra_row``, or None.
+
+    Parameters
+    ----------
+    bins, share, spare : as in :func:`chunked_buckets`, which gives `found`.
+    tiles : the tile of each column, and the first column of each tile.
+    chunk_bin : first bin of each chunk, and the number of all.
+    """
+    library = _usable(csr, dtype)
+    if library is None:
+        return None
+    buckets, extras = found
+    tile_of, tile_col = tiles
+    count, width = buckets.groups.shape
+    total = int(buckets.bin_group[-1])
+    begins, totals = buckets.multiply_order(chunk_bin)
+    extra_ptr: Ints = np.concatenate(([0], np.cumsum(extras)))
+    chunk_group = np.repeat(buckets.bin_group[chunk_bin[:-1]], np.diff(chunk_bin))  # of each bin
+    sums, col, val = (np.empty(8 * total, t) for t in (np.uint16, np.uint16, dtype))
+    dest, extra_row = np.empty(total, np.int32), np.empty(int(extra_ptr[-1]), np.uint16)
+    most = int(np.diff(bins[0]).max(initial=0))
+    scratch = [
+        (np.empty(most, np.int32), np.empty(most, np.uint64), np.empty(65 * width + 1, np.int64))
+        for _ in range(usable_cores())
+    ]
+    function, matrix, given = (
+        library[f"spg_chunked_{_TYPES[dtype]}"],
+        _matrix(csr),
+        _Bins(*map(address_of, bins), share, spare),
+    )
+    arrays = (tile_of, tile_col, begins, buckets.bin_group, chunk_group, extra_ptr, buckets.groups)
+    places = _ChunkPlaces(*map(address_of, arrays))
+
+    def fill(thread: int, first: int, last: int) -> None:
+        _call(function, matrix, first, last, given, width, places, *scratch[thread], sums, col, dest, extra_row, val)
+
+    _over(_even(count), fill)
+    return {
+        "sum": sums,
+        "col": col,
+        "val": val,
+        "dest": dest,
+        "start": np.concatenate(([0], np.cumsum(totals.reshape(-1)))).astype(np.int32),
+        "extra_ptr": extra_ptr.astype(np.int32),
+        "extra_row": extra_row,
+    }
