@@ -150,13 +150,9 @@ class Binned(Format):
         tiles = max(1, -(-csr.cols // width))
         bins = _form_bins(csr, capacity)
         count = len(bins.bin_row) - 1
-        buckets = compiled.binned_buckets(csr, bins.arrays, width, tiles)
-        filled = buckets and compiled.binned(csr, bins.arrays, width, buckets, value)
-        if not filled:
-            filled, bin_group = _fill(csr, bins, width, tiles, value)
-        else:
-            assert buckets
-            bin_group = buckets.bin_group
+        filled, bin_group = compiled.binned(csr, bins.arrays, width, tiles, value) or _fill(
+            csr, bins, width, tiles, value
+        )
         length_before = np.concatenate(([0], np.cumsum(bins.length)))
         # The rows of each bin, and once more its end: where each one's products begin.
         closed = ranges(bins.bin_row[:-1], np.diff(bins.bin_row) + 1)
@@ -285,7 +281,7 @@ def _by_group(parts: list[npt.NDArray[Any]], dtype: np.dtype[Any], order: npt.ND
 def _fill(
     csr: CSR, bins: _Bins, width: int, tiles: int, value: np.dtype[Any]
 ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
-    """The arrays that entries are in, and the first group of each bin."""
+    """As :func:`compiled.binned`."""
     count = len(bins.bin_row) - 1
     source_values = np.ones(1) if csr.values is None else csr.values
     pos_of, col_of, val_of, tile_of = [], [], [], []

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.cores import usable_cores
+from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.binned import GROUP, in_sum_order, refuse_thin_buckets
 from spgraph_bench.formats.common import (
@@ -63,6 +64,11 @@ class _Bins:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    @property
+    def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """What compiled code is given."""
+        return self.entry, self.first, self.end
 
 
 @dataclass(frozen=True)
@@ -147,57 +153,36 @@ class BinnedChunks(Format):
         chunk_bins = self._number("chunk_bins", params)
         tiles, count = len(tile_col) - 1, len(bins)
         tile_of = np.repeat(np.arange(tiles, dtype=np.uint16), np.diff(tile_col))
-
-        def one(b: int) -> _Bin:
-            return _pack_bin(csr, bins, b, tile_of, tile_col, value)
-
-        with ThreadPoolExecutor(usable_cores()) as pool:  # numpy sorts and gathers without the lock
-            parts = list(pool.map(one, range(count)))
-        bin_group = np.concatenate(([0], np.cumsum(np.array([len(p.tile) for p in parts], np.int64))))
         chunks = -(-count // chunk_bins)
         chunk_bin = np.minimum(np.arange(chunks + 1) * chunk_bins, count)
+        columns = tile_of, tile_col
+        filled, bin_group = compiled.chunked(csr, bins.arrays, columns, chunk_bin, SHARE, SPARE, value) or _fill(
+            csr, bins, columns, chunk_bin, value
+        )
         chunk_group = bin_group[chunk_bin]
-        groups = int(bin_group[-1])
-        col, val = np.empty(groups * GROUP, np.uint16), np.empty(groups * GROUP, value)
-        dest = np.empty(groups, np.int32)
-        start = np.zeros(chunks * tiles + 1, np.int64)
-
-        def order(c: int) -> None:
-            """Chunk `c` by tile; within a tile the groups keep the order of the bins."""
-            mine = parts[chunk_bin[c] : chunk_bin[c + 1]]
-            tile = np.concatenate([p.tile for p in mine])
-            by_tile = np.argsort(tile, kind="stable")
-            here = slice(int(chunk_group[c]) * GROUP, int(chunk_group[c + 1]) * GROUP)
-            dest[int(chunk_group[c]) : int(chunk_group[c + 1])] = by_tile
-            col[here] = np.concatenate([p.col for p in mine]).reshape(-1, GROUP)[by_tile].reshape(-1)
-            val[here] = np.concatenate([p.val for p in mine]).reshape(-1, GROUP)[by_tile].reshape(-1)
-            start[c * tiles + 1 : (c + 1) * tiles + 1] = np.bincount(tile, minlength=tiles)
-
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            list(pool.map(order, range(chunks)))
-        extras = np.array([len(p.extra_slot) for p in parts], np.int64)
+        extras = np.diff(filled["extra_ptr"])
         split = np.concatenate((bins.first[bins.shared_first], bins.end[bins.shared_last] - 1))
         first = np.where(bins.shared_first, ~bins.first, bins.first)
         end = np.where(bins.shared_last, ~bins.end, bins.end)
         arrays = {
-            "val": val,
-            "col": col,
-            "dest": dest,
-            "start": np.cumsum(start).astype(np.int32),
+            "val": filled["val"],
+            "col": filled["col"],
+            "dest": filled["dest"],
+            "start": filled["start"],
             "tile_col": tile_col.astype(np.int32),
             "chunk_bin": chunk_bin.astype(np.int32),
-            "sum": np.concatenate([*(p.slot for p in parts), np.empty(0, np.uint16)]),
+            "sum": filled["sum"],
             "bin_group": bin_group.astype(np.int32),
             "bin_row": np.stack((first, end), axis=1).reshape(-1).astype(np.int32),
-            "extra_ptr": np.concatenate(([0], np.cumsum(extras))).astype(np.int32),
-            "extra_row": np.concatenate([*(p.extra_slot for p in parts), np.empty(0, np.uint16)]),
+            "extra_ptr": filled["extra_ptr"],
+            "extra_row": filled["extra_row"],
             "split_row": np.unique(split).astype(np.int32),
         }
         meta = {
             "tiles": tiles,
             "bins": count,
             "chunks": chunks,
-            "slots": len(val),
+            "slots": len(filled["val"]),
             "widest": int(np.diff(tile_col).max()),
             "most_sums": int((bins.end - bins.first + extras).max(initial=0)) + SPARE,
             "most_groups": int(np.diff(chunk_group).max(initial=0)),
@@ -212,7 +197,7 @@ class BinnedChunks(Format):
             MappingProxyType(arrays),
             MappingProxyType(meta),
             pattern=csr.values is None,
-            compulsory_bytes=stored - (len(val) - csr.nnz) * (value.itemsize + 4),
+            compulsory_bytes=stored - (meta["slots"] - csr.nnz) * (value.itemsize + 4),
             offsets=offset_type(offsets, csr.nnz),
         )
 
@@ -245,8 +230,11 @@ class BinnedChunks(Format):
             tile = tile_of[csr.col_idx[bins.entry[b] : bins.entry[b + 1]]]
             return int((-(-np.bincount(tile, minlength=tiles) // GROUP)).sum())
 
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            groups = sum(pool.map(one, range(count)))
+        if buckets := compiled.chunked_buckets(csr, bins.arrays, tile_of, tiles, SHARE, SPARE):
+            groups = int(buckets[0].bin_group[-1])
+        else:
+            with ThreadPoolExecutor(usable_cores()) as pool:
+                groups = sum(pool.map(one, range(count)))
         chunks = -(-count // self._number("chunk_bins", params))
         extras = np.minimum(np.diff(bins.entry), SHARE).sum()
         words = groups + chunks * tiles + tiles + chunks + 4 * count + 5 + 2 * count
@@ -273,7 +261,9 @@ def _cut_columns(csr: CSR, tiles: int, widest: int) -> npt.NDArray[np.int64]:
     """
     if csr.cols == 0:
         return np.zeros(2, np.int64)
-    counts = np.bincount(csr.col_idx, minlength=csr.cols)
+    counts = compiled.column_counts(csr)
+    if counts is None:
+        counts = np.bincount(csr.col_idx, minlength=csr.cols)
     below = np.concatenate(([0], np.cumsum(counts, dtype=np.float64)))
     share = 0.05
     while share < 1e6:
@@ -308,6 +298,55 @@ def _cut_rows(csr: CSR, entries: int, most_rows: int) -> _Bins:
     last = np.where(tail, end[whole], np.append(first[1:], 0))
     entry = np.append(np.where(head, begins[whole], csr.row_ptr[first]), csr.nnz)
     return _Bins(entry, first, last, begin_inside[whole] & head, end_inside[whole] & tail)
+
+
+def _fill(
+    csr: CSR,
+    bins: _Bins,
+    columns: tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]],
+    chunk_bin: npt.NDArray[np.int64],
+    value: np.dtype[Any],
+) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
+    """As :func:`compiled.chunked`."""
+    tile_of, tile_col = columns
+    tiles, chunks = len(tile_col) - 1, len(chunk_bin) - 1
+
+    def one(b: int) -> _Bin:
+        return _pack_bin(csr, bins, b, tile_of, tile_col, value)
+
+    with ThreadPoolExecutor(usable_cores()) as pool:  # numpy sorts and gathers without the lock
+        parts = list(pool.map(one, range(len(bins))))
+    bin_group = np.concatenate(([0], np.cumsum(np.array([len(p.tile) for p in parts], np.int64))))
+    chunk_group = bin_group[chunk_bin]
+    groups = int(bin_group[-1])
+    col, val = np.empty(groups * GROUP, np.uint16), np.empty(groups * GROUP, value)
+    dest = np.empty(groups, np.int32)
+    start = np.zeros(chunks * tiles + 1, np.int64)
+
+    def order(c: int) -> None:
+        """Chunk `c` by tile; within a tile the groups keep the order of the bins."""
+        mine = parts[chunk_bin[c] : chunk_bin[c + 1]]
+        tile = np.concatenate([p.tile for p in mine])
+        by_tile = np.argsort(tile, kind="stable")
+        here = slice(int(chunk_group[c]) * GROUP, int(chunk_group[c + 1]) * GROUP)
+        dest[int(chunk_group[c]) : int(chunk_group[c + 1])] = by_tile
+        col[here] = np.concatenate([p.col for p in mine]).reshape(-1, GROUP)[by_tile].reshape(-1)
+        val[here] = np.concatenate([p.val for p in mine]).reshape(-1, GROUP)[by_tile].reshape(-1)
+        start[c * tiles + 1 : (c + 1) * tiles + 1] = np.bincount(tile, minlength=tiles)
+
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        list(pool.map(order, range(chunks)))
+    extras = np.array([len(p.extra_slot) for p in parts], np.int64)
+    arrays = {
+        "val": val,
+        "col": col,
+        "dest": dest,
+        "start": np.cumsum(start).astype(np.int32),
+        "sum": np.concatenate([*(p.slot for p in parts), np.empty(0, np.uint16)]),
+        "extra_ptr": np.concatenate(([0], np.cumsum(extras))).astype(np.int32),
+        "extra_row": np.concatenate([*(p.extra_slot for p in parts), np.empty(0, np.uint16)]),
+    }
+    return arrays, bin_group
 
 
 @quiet_overflow

@@ -2,7 +2,8 @@
 
 ``convert.cpp`` is compiled once, into the cache of the host device. A function here returns None where the matrix is
 small, or where there is no compiler; then the format converts by numpy, which is also the plainer text: what both
-store is the same, bit by bit. Threads take ranges of rows, slices or bins, several each, since some hold more than others.
+store is the same, bit by bit. Threads take ranges of rows, slices or bins, several each, since some hold more than
+others.
 """
 
 from __future__ import annotations
@@ -74,9 +75,12 @@ def _library() -> ctypes.CDLL | None:
 
 
 def _usable(csr: CSR, dtype: np.dtype[Any] | None = None) -> ctypes.CDLL | None:
-    arrays = (csr.row_ptr, csr.col_idx) if csr.values is None else (csr.row_ptr, csr.col_idx, csr.values)
-    types = (np.int64, np.int32, np.float64)
-    plain = all(a.dtype == t and a.flags.c_contiguous for a, t in zip(arrays, types, strict=False))
+    arrays: list[tuple[npt.NDArray[Any] | None, type]] = [
+        (csr.row_ptr, np.int64),
+        (csr.col_idx, np.int32),
+        (csr.values, np.float64),
+    ]
+    plain = all(a is None or (a.dtype == t and a.flags.c_contiguous) for a, t in arrays)
     if csr.nnz < WORTH_ENTRIES or not plain or not (dtype is None or dtype in _TYPES):
         return None
     return _library()
@@ -139,22 +143,15 @@ def slots(csr: CSR, width: int, dtype: np.dtype[Any]) -> tuple[npt.NDArray[np.in
     return col, val
 
 
-def by_length(lengths: Ints, sigma: int, order: bool, align: int) -> tuple[Ints | None, Ints] | None:
-    """Rows with each window of `sigma` sorted by length, longest first and stable, and the longest of each `align`.
-
-    Parameters
-    ----------
-    lengths : int64 ``[rows]``.
-    order : whether the rows themselves are wanted, int64 ``[rows]``.
-    align : 32, a slice.
-    """
+def by_length(lengths: Ints, sigma: int, align: int) -> tuple[Ints, Ints] | None:
+    """Rows with each window of `sigma` sorted by length, longest first and stable, int64 ``[rows]``, and the longest of
+    each `align` (32, a slice) of those; or None. `lengths`: int64 ``[rows]``."""
     rows = len(lengths)
-    library = _library() if rows >= WORTH_ENTRIES and int(lengths.max(initial=0)) < 2**31 else None
-    if library is None:
+    if rows < WORTH_ENTRIES or (library := _library()) is None:
         return None
-    places = np.empty(rows, np.int64) if order else None
+    places = np.empty(rows, np.int64)
     widest = np.zeros(-(-rows // align), np.int64)
-    scratch = [np.empty(min(sigma, rows), np.uint64) for _ in range(usable_cores())]
+    scratch = [np.empty(5 * sigma + 2, np.uint64) for _ in range(usable_cores())]
     step = int(np.lcm(sigma, align))
     _over(
         _cuts(np.arange(rows + 1), step),
@@ -168,7 +165,7 @@ def by_length(lengths: Ints, sigma: int, order: bool, align: int) -> tuple[Ints 
 def slices(
     csr: CSR, slice_ptr: Ints, order: Ints | None, dtype: np.dtype[Any]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None:
-    """SELL's ``col`` and ``val``, ``[slice_ptr[-1]]``, with slices of 32 rows in `order` (None: as they are); or None."""
+    """SELL's ``col`` and ``val``, ``[slice_ptr[-1]]``, in slices of 32 rows of `order` (None: as they are); or None."""
     library = _usable(csr, dtype)
     if library is None:
         return None
@@ -283,14 +280,17 @@ def binned_buckets(csr: CSR, bins: tuple[Ints, Ints, Ints], width: int, tiles: i
 
 
 def binned(
-    csr: CSR, bins: tuple[Ints, Ints, Ints], width: int, buckets: Buckets, dtype: np.dtype[Any]
-) -> dict[str, npt.NDArray[Any]] | None:
-    """Binned's ``pos``, ``col``, ``val``, ``dest`` and ``tile_start``, or None."""
+    csr: CSR, bins: tuple[Ints, Ints, Ints], width: int, tiles: int, dtype: np.dtype[Any]
+) -> tuple[dict[str, npt.NDArray[Any]], Ints] | None:
+    """Binned's ``pos``, ``col``, ``val``, ``dest`` and ``tile_start``, and the first group of each bin; or None.
+
+    Parameters as in :func:`binned_buckets`.
+    """
     library = _usable(csr, dtype)
-    if library is None:
+    buckets = binned_buckets(csr, bins, width, tiles) if library else None
+    if library is None or buckets is None:
         return None
-    count, tiles = buckets.groups.shape
-    total = int(buckets.bin_group[-1])
+    count, total = len(bins[0]) - 1, int(buckets.bin_group[-1])
     begins, totals = buckets.multiply_order(np.array([0, count]))
     pos, col, val = (np.empty(8 * total, t) for t in (np.uint16, np.uint16, dtype))
     dest = np.empty(total, np.int32)
@@ -303,7 +303,7 @@ def binned(
 
     _over(_even(count), fill)
     tile_start = np.concatenate(([0], np.cumsum(totals[0]))).astype(np.int32)
-    return {"pos": pos, "col": col, "val": val, "dest": dest, "tile_start": tile_start}
+    return {"pos": pos, "col": col, "val": val, "dest": dest, "tile_start": tile_start}, buckets.bin_group
 
 
 def _even(count: int) -> list[tuple[int, int]]:
@@ -339,27 +339,28 @@ def chunked_buckets(
 def chunked(
     csr: CSR,
     bins: tuple[Ints, Ints, Ints],
-    tiles: tuple[npt.NDArray[np.uint16], Ints],
-    found: tuple[Buckets, Ints],
+    columns: tuple[npt.NDArray[np.uint16], Ints],
     chunk_bin: Ints,
     share: int,
     spare: int,
     dtype: np.dtype[Any],
-) -> dict[str, npt.NDArray[Any]] | None:
-    """Binned-chunks' ``sum``, ``col``, ``val``, ``dest``, ``start``, ``extra_ptr`` and ``extra_row``, or None.
+) -> tuple[dict[str, npt.NDArray[Any]], Ints] | None:
+    """Binned-chunks' ``sum``, ``col``, ``val``, ``dest``, ``start``, ``extra_ptr``, ``extra_row``; and each bin's first
+    group; or None.
 
     Parameters
     ----------
-    bins, share, spare : as in :func:`chunked_buckets`, which gives `found`.
-    tiles : the tile of each column, and the first column of each tile.
+    bins, share, spare : as in :func:`chunked_buckets`.
+    columns : the tile of each column, and the first column of each tile.
     chunk_bin : first bin of each chunk, and the number of all.
     """
+    tile_of, tile_col = columns
+    tiles = len(tile_col) - 1
     library = _usable(csr, dtype)
-    if library is None:
+    counted = chunked_buckets(csr, bins, tile_of, tiles, share, spare) if library else None
+    if library is None or counted is None:
         return None
-    buckets, extras = found
-    tile_of, tile_col = tiles
-    count, width = buckets.groups.shape
+    buckets, extras = counted
     total = int(buckets.bin_group[-1])
     begins, totals = buckets.multiply_order(chunk_bin)
     extra_ptr: Ints = np.concatenate(([0], np.cumsum(extras)))
@@ -368,27 +369,19 @@ def chunked(
     dest, extra_row = np.empty(total, np.int32), np.empty(int(extra_ptr[-1]), np.uint16)
     most = int(np.diff(bins[0]).max(initial=0))
     scratch = [
-        (np.empty(most, np.int32), np.empty(most, np.uint64), np.empty(65 * width + 1, np.int64))
+        (np.empty(most, np.int32), np.empty(most, np.uint64), np.empty(65 * tiles + 1, np.int64))
         for _ in range(usable_cores())
     ]
-    function, matrix, given = (
-        library[f"spg_chunked_{_TYPES[dtype]}"],
-        _matrix(csr),
-        _Bins(*map(address_of, bins), share, spare),
-    )
     arrays = (tile_of, tile_col, begins, buckets.bin_group, chunk_group, extra_ptr, buckets.groups)
-    places = _ChunkPlaces(*map(address_of, arrays))
+    places = _ChunkPlaces(*(address_of(a) for a in arrays))
+    function, matrix = library[f"spg_chunked_{_TYPES[dtype]}"], _matrix(csr)
+    given = _Bins(*map(address_of, bins), share, spare)
 
     def fill(thread: int, first: int, last: int) -> None:
-        _call(function, matrix, first, last, given, width, places, *scratch[thread], sums, col, dest, extra_row, val)
+        filled = (*scratch[thread], sums, col, dest, extra_row, val)
+        _call(function, matrix, first, last, given, tiles, places, *filled)
 
-    _over(_even(count), fill)
-    return {
-        "sum": sums,
-        "col": col,
-        "val": val,
-        "dest": dest,
-        "start": np.concatenate(([0], np.cumsum(totals.reshape(-1)))).astype(np.int32),
-        "extra_ptr": extra_ptr.astype(np.int32),
-        "extra_row": extra_row,
-    }
+    _over(_even(len(extras)), fill)
+    start = np.concatenate(([0], np.cumsum(totals.reshape(-1)))).astype(np.int32)
+    arrays_of = {"sum": sums, "col": col, "val": val, "dest": dest, "start": start}
+    return {**arrays_of, "extra_ptr": extra_ptr.astype(np.int32), "extra_row": extra_row}, buckets.bin_group

@@ -42,7 +42,7 @@ class CompressedColumns(Format):
         else:
             # scipy's counting sort, one pass over the entries; it keeps row order within a column.
             csc = csr.to_scipy(value).tocsc()
-            ends, row, val = csc.indptr, csc.indices.astype(np.int32, copy=False), csc.data
+            ends, row, val = csc.indptr.astype(np.int64), csc.indices.astype(np.int32, copy=False), csc.data
         col_ptr = ends.astype(offset, copy=False)
         return Packed(
             self.name,

@@ -49,7 +49,7 @@ def _order(lengths: npt.NDArray[np.int64], sigma: int) -> npt.NDArray[np.int64]:
     sigma = min(sigma, max(len(lengths), 1))
     if sigma == 1:
         return np.arange(len(lengths))
-    if sorted_rows := compiled.by_length(lengths, sigma, True, SLICE):
+    if sorted_rows := compiled.by_length(lengths, sigma, SLICE):
         return sorted_rows[0]
     windows = _windows(lengths, sigma)
     within = np.argsort(windows, axis=1, kind="stable")
@@ -60,7 +60,7 @@ def _widths(lengths: npt.NDArray[np.int64], sigma: int) -> npt.NDArray[np.int64]
     """The longest row of each slice."""
     sigma = min(sigma, max(len(lengths), 1))
     if sigma > 1:
-        if sorted_rows := compiled.by_length(lengths, sigma, False, SLICE):
+        if sorted_rows := compiled.by_length(lengths, sigma, SLICE):
             return sorted_rows[1]
         lengths = -np.sort(_windows(lengths, sigma), axis=1).reshape(-1)[: len(lengths)]
     starts = np.arange(0, len(lengths), SLICE)

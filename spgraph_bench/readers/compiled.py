@@ -17,7 +17,6 @@ import functools
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
 from mmap import mmap
 from pathlib import Path
 from typing import Any
