@@ -369,7 +369,7 @@ def chunked(
     dest, extra_row = np.empty(total, np.int32), np.empty(int(extra_ptr[-1]), np.uint16)
     most = int(np.diff(bins[0]).max(initial=0))
     scratch = [
-        (np.empty(most, np.int32), np.empty(most, np.uint64), np.empty(65 * tiles + 1, np.int64))
+        (np.empty(most, np.int32), *(np.empty(most, np.uint64) for _ in range(2)), np.empty(65 * tiles + 1, np.int64))
         for _ in range(usable_cores())
     ]
     arrays = (tile_of, tile_col, begins, buckets.bin_group, chunk_group, extra_ptr, buckets.groups)

@@ -30,13 +30,15 @@ struct matrix {
 };
 
 template <class Value>
-Value value_of(const matrix& a, int64_t entry) {
+Value value_of(const matrix& a, int64_t entry)
+{
     return a.values ? static_cast<Value>(a.values[entry]) : Value(1);
 }
 
 // One row into slots that are `stride` apart, then padding up to `width`.
 template <class Value>
-void fill_row(const matrix& a, int64_t row, int64_t slot, int64_t stride, int64_t width, int32_t* col, Value* val) {
+void fill_row(const matrix& a, int64_t row, int64_t slot, int64_t stride, int64_t width, int32_t* col, Value* val)
+{
     const int64_t begin = a.row_ptr[row];
     const int64_t length = std::min(a.row_ptr[row + 1] - begin, width);
     for (int64_t k = 0; k < length; ++k, slot += stride) {
@@ -50,13 +52,15 @@ void fill_row(const matrix& a, int64_t row, int64_t slot, int64_t stride, int64_
 }
 
 template <class Value>
-void ell(const matrix& a, int64_t first, int64_t last, int64_t slots, int32_t* col, Value* val) {
+void ell(const matrix& a, int64_t first, int64_t last, int64_t slots, int32_t* col, Value* val)
+{
     for (int64_t row = first; row < last; ++row) fill_row(a, row, row, a.rows, slots, col, val);
 }
 
 template <class Value>
 void sell(const matrix& a, int64_t first, int64_t last, const int64_t* slice_ptr, const int64_t* order, int32_t* col,
-          Value* val) {
+          Value* val)
+{
     for (int64_t slice = first; slice < last; ++slice) {
         const int64_t width = (slice_ptr[slice + 1] - slice_ptr[slice]) / kSlice;
         for (int64_t lane = 0; lane < kSlice; ++lane) {
@@ -64,7 +68,8 @@ void sell(const matrix& a, int64_t first, int64_t last, const int64_t* slice_ptr
             if (place < a.rows) {
                 fill_row(a, order ? order[place] : place, slot, kSlice, width, col, val);
             } else {
-                for (int64_t k = 0; k < width; ++k) col[slot + k * kSlice] = kPadding, val[slot + k * kSlice] = Value(0);
+                for (int64_t k = 0; k < width; ++k)
+                    col[slot + k * kSlice] = kPadding, val[slot + k * kSlice] = Value(0);
             }
         }
     }
@@ -72,7 +77,8 @@ void sell(const matrix& a, int64_t first, int64_t last, const int64_t* slice_ptr
 
 template <class Value>
 void jds(const matrix& a, int64_t first, int64_t last, const int32_t* perm, const int64_t* slot_start, int32_t* col,
-         Value* val) {
+         Value* val)
+{
     for (int64_t place = first; place < last; ++place) {
         const int64_t begin = a.row_ptr[perm[place]], length = a.row_ptr[perm[place] + 1] - begin;
         for (int64_t k = 0; k < length; ++k) {
@@ -83,7 +89,8 @@ void jds(const matrix& a, int64_t first, int64_t last, const int32_t* perm, cons
 }
 
 template <class Value>
-void csc(const matrix& a, int64_t first, int64_t last, int64_t* next, int32_t* row_of, Value* val) {
+void csc(const matrix& a, int64_t first, int64_t last, int64_t* next, int32_t* row_of, Value* val)
+{
     for (int64_t row = first; row < last; ++row) {
         for (int64_t entry = a.row_ptr[row]; entry < a.row_ptr[row + 1]; ++entry) {
             const int64_t place = next[a.col_idx[entry]]++;
@@ -103,7 +110,8 @@ struct parts {
 template <class Value>
 void binned(const matrix& a, int64_t first, int64_t last, const parts& p, int64_t width, int64_t tiles,
             const int32_t* groups, const int64_t* multiply_group, const int64_t* bin_group, int64_t* scratch,
-            uint16_t* pos, uint16_t* col, Value* val, int32_t* dest) {
+            uint16_t* pos, uint16_t* col, Value* val, int32_t* dest)
+{
     int64_t *const taken = scratch, *const sum_group = scratch + tiles;  // of each tile in this bin
     for (int64_t bin = first; bin < last; ++bin) {
         const int32_t* const count = groups + bin * tiles;
@@ -142,13 +150,34 @@ struct bins {
 };
 
 // The sums that a row of `length` of its bin's `entries` entries is spread over.
-int64_t sums_of(int64_t length, int64_t entries, int64_t share) {
+int64_t sums_of(int64_t length, int64_t entries, int64_t share)
+{
     const int64_t least = std::max(entries, 2 * share);
     return std::max<int64_t>(1, (length * share + least - 1) / least);
 }
 
-int64_t length_in(const matrix& a, int64_t row, int64_t start, int64_t stop) {
+int64_t length_in(const matrix& a, int64_t row, int64_t start, int64_t stop)
+{
     return std::min(a.row_ptr[row + 1], stop) - std::min(std::max(a.row_ptr[row], start), stop);
+}
+
+// Sorts `count` keys whose upper half is a share, spread evenly: by its first 8 bits, and then by looking at neighbours.
+void sort_by_share(uint64_t* keys, int64_t count, uint64_t* other)
+{
+    constexpr int kDigit = 48;
+    if (count < 64 || count > 8192) {
+        std::sort(keys, keys + count);
+        return;
+    }
+    int32_t place[257] = {};
+    for (int64_t k = 0; k < count; ++k) ++place[(keys[k] >> kDigit & 0xFF) + 1];
+    for (int digit = 0; digit < 256; ++digit) place[digit + 1] += place[digit];
+    for (int64_t k = 0; k < count; ++k) other[place[keys[k] >> kDigit & 0xFF]++] = keys[k];
+    for (int64_t k = 0; k < count; ++k) {
+        int64_t at = k;
+        for (; at > 0 && keys[at - 1] > other[k]; --at) keys[at] = keys[at - 1];
+        keys[at] = other[k];
+    }
 }
 
 struct chunk_places {
@@ -157,11 +186,12 @@ struct chunk_places {
     const int32_t* groups;
 };
 
-// Scratch: slot and key of each entry of a bin, then 33 counters for each tile and one more.
+// Scratch: slot and key of each entry of a bin, room for as many keys, 65 counters for each tile and one more.
 template <class Value>
 void chunked(const matrix& a, int64_t first, int64_t last, const bins& b, int64_t tiles, const chunk_places& at,
-             int32_t* slot_of, uint64_t* sorted, int64_t* scratch, uint16_t* sum, uint16_t* col, Value* val, int32_t* dest,
-             uint16_t* extra_row) {
+             int32_t* slot_of, uint64_t* sorted, uint64_t* spare_keys, int64_t* scratch, uint16_t* sum, uint16_t* col,
+             Value* val, int32_t* dest, uint16_t* extra_row)
+{
     constexpr int64_t kBanks = 32, kShares = 32767;
     int64_t *const of_bank = scratch, *const seen = scratch + tiles * kBanks, *const begin = seen + tiles * kBanks;
     for (int64_t bin = first; bin < last; ++bin) {
@@ -200,7 +230,7 @@ void chunked(const matrix& a, int64_t first, int64_t last, const bins& b, int64_
         for (int64_t tile = 0; tile < tiles; ++tile) {
             const int64_t end = begin[tile], bucket = end - before, count = at.groups[bin * tiles + tile];
             const int64_t to = at.multiply_group[bin * tiles + tile];
-            std::sort(sorted + before, sorted + end);
+            sort_by_share(sorted + before, bucket, spare_keys);
             for (int64_t place = 0; place < count * kGroup; ++place) {  // padding, most of which is written over
                 const int64_t slot = group * kGroup + place, in_bin = slot - at.bin_group[bin] * kGroup;
                 sum[slot] = static_cast<uint16_t>(spare + in_bin / 4 % b.spare);
@@ -228,14 +258,16 @@ void chunked(const matrix& a, int64_t first, int64_t last, const bins& b, int64_
 }  // namespace
 
 // How often each column occurs among entries [first, last).
-SPG_EXPORT void spg_count_columns(const int32_t* col_idx, int64_t first, int64_t last, int64_t* counts) {
+SPG_EXPORT void spg_count_columns(const int32_t* col_idx, int64_t first, int64_t last, int64_t* counts)
+{
     for (int64_t entry = first; entry < last; ++entry) ++counts[col_idx[entry]];
 }
 
 // Places [first, last) of rows by length, longest first, rows of one length in their order, in windows of `sigma` rows;
 // and the longest row of each slice of 32. `scratch`: 5 sigma + 2. first is a multiple of sigma and of 32.
 SPG_EXPORT void spg_order(const int64_t* lengths, int64_t first, int64_t last, int64_t sigma, uint64_t* scratch,
-                          int64_t* order, int64_t* widths) {
+                          int64_t* order, int64_t* widths)
+{
     for (int64_t window = first; window < last; window += sigma) {
         const int64_t end = std::min(window + sigma, last);
         const int64_t most = *std::max_element(lengths + window, lengths + end);
@@ -248,7 +280,8 @@ SPG_EXPORT void spg_order(const int64_t* lengths, int64_t first, int64_t last, i
             }
         } else {
             for (int64_t row = window; row < end; ++row) {
-                scratch[row - window] = static_cast<uint64_t>(most - lengths[row]) << 32 | static_cast<uint64_t>(row - window);
+                scratch[row - window] =
+                    static_cast<uint64_t>(most - lengths[row]) << 32 | static_cast<uint64_t>(row - window);
             }
             std::sort(scratch, scratch + (end - window));
             for (int64_t k = 0; k < end - window; ++k) {
@@ -263,7 +296,8 @@ SPG_EXPORT void spg_order(const int64_t* lengths, int64_t first, int64_t last, i
 
 // Groups of each bucket (bin, tile), int32 [bins][tiles], of bins [first, last) of parts of rows.
 SPG_EXPORT void spg_binned_groups(const matrix* a, int64_t first, int64_t last, const parts* p, int64_t width,
-                                  int64_t tiles, int32_t* groups) {
+                                  int64_t tiles, int32_t* groups)
+{
     for (int64_t bin = first; bin < last; ++bin) {
         int32_t* const count = groups + bin * tiles;
         std::fill(count, count + tiles, 0);
@@ -276,7 +310,8 @@ SPG_EXPORT void spg_binned_groups(const matrix* a, int64_t first, int64_t last, 
 
 // The same for bins of consecutive entries, and how many sums each has beside those of its rows.
 SPG_EXPORT void spg_chunked_groups(const matrix* a, int64_t first, int64_t last, const bins* b, const uint16_t* tile_of,
-                                   int64_t tiles, int32_t* groups, int64_t* extras) {
+                                   int64_t tiles, int32_t* groups, int64_t* extras)
+{
     for (int64_t bin = first; bin < last; ++bin) {
         int32_t* const count = groups + bin * tiles;
         const int64_t start = b->entry[bin], stop = b->entry[bin + 1];
@@ -290,35 +325,36 @@ SPG_EXPORT void spg_chunked_groups(const matrix* a, int64_t first, int64_t last,
     }
 }
 
-#define SPG_OF_BOTH_TYPES(name, call, ...)                            \
-    SPG_EXPORT void spg_##name##_float(__VA_ARGS__, float* val) call  \
-    SPG_EXPORT void spg_##name##_double(__VA_ARGS__, double* val) call
+#define SPG_OF_BOTH_TYPES(name, call, ...)                      \
+    SPG_EXPORT void spg_##name##_float(__VA_ARGS__, float* val) \
+        call SPG_EXPORT void spg_##name##_double(__VA_ARGS__, double* val) call
 
-SPG_OF_BOTH_TYPES(ell, { ell(*a, first, last, slots, col, val); }, const matrix* a, int64_t first, int64_t last,
-                  int64_t slots, int32_t* col)
+SPG_OF_BOTH_TYPES(
+    ell, { ell(*a, first, last, slots, col, val); }, const matrix* a, int64_t first, int64_t last, int64_t slots,
+    int32_t* col)
 
-SPG_OF_BOTH_TYPES(sell, { sell(*a, first, last, slice_ptr, order, col, val); }, const matrix* a, int64_t first,
-                  int64_t last, const int64_t* slice_ptr, const int64_t* order, int32_t* col)
+SPG_OF_BOTH_TYPES(
+    sell, { sell(*a, first, last, slice_ptr, order, col, val); }, const matrix* a, int64_t first, int64_t last,
+    const int64_t* slice_ptr, const int64_t* order, int32_t* col)
 
-SPG_OF_BOTH_TYPES(jds, { jds(*a, first, last, perm, slot_start, col, val); }, const matrix* a, int64_t first,
-                  int64_t last, const int32_t* perm, const int64_t* slot_start, int32_t* col)
+SPG_OF_BOTH_TYPES(
+    jds, { jds(*a, first, last, perm, slot_start, col, val); }, const matrix* a, int64_t first, int64_t last,
+    const int32_t* perm, const int64_t* slot_start, int32_t* col)
 
-SPG_OF_BOTH_TYPES(csc, { csc(*a, first, last, next, row_of, val); }, const matrix* a, int64_t first, int64_t last,
-                  int64_t* next, int32_t* row_of)
+SPG_OF_BOTH_TYPES(
+    csc, { csc(*a, first, last, next, row_of, val); }, const matrix* a, int64_t first, int64_t last, int64_t* next,
+    int32_t* row_of)
 
-SPG_OF_BOTH_TYPES(binned,
-                  {
-                      binned(*a, first, last, *p, width, tiles, groups, multiply_group, bin_group, scratch, pos, col, val,
-                             dest);
-                  },
-                  const matrix* a, int64_t first, int64_t last, const parts* p, int64_t width, int64_t tiles,
-                  const int32_t* groups, const int64_t* multiply_group, const int64_t* bin_group, int64_t* scratch,
-                  uint16_t* pos, uint16_t* col, int32_t* dest)
+SPG_OF_BOTH_TYPES(
+    binned,
+    { binned(*a, first, last, *p, width, tiles, groups, multiply_group, bin_group, scratch, pos, col, val, dest); },
+    const matrix* a, int64_t first, int64_t last, const parts* p, int64_t width, int64_t tiles, const int32_t* groups,
+    const int64_t* multiply_group, const int64_t* bin_group, int64_t* scratch, uint16_t* pos, uint16_t* col,
+    int32_t* dest)
 
-SPG_OF_BOTH_TYPES(chunked,
-                  {
-                      chunked(*a, first, last, *b, tiles, *at, slot_of, sorted, scratch, sum, col, val, dest, extra_row);
-                  },
-                  const matrix* a, int64_t first, int64_t last, const bins* b, int64_t tiles, const chunk_places* at,
-                  int32_t* slot_of, uint64_t* sorted, int64_t* scratch, uint16_t* sum, uint16_t* col, int32_t* dest,
-                  uint16_t* extra_row)
+SPG_OF_BOTH_TYPES(
+    chunked,
+    { chunked(*a, first, last, *b, tiles, *at, slot_of, sorted, spare_keys, scratch, sum, col, val, dest, extra_row); },
+    const matrix* a, int64_t first, int64_t last, const bins* b, int64_t tiles, const chunk_places* at,
+    int32_t* slot_of, uint64_t* sorted, uint64_t* spare_keys, int64_t* scratch, uint16_t* sum, uint16_t* col,
+    int32_t* dest, uint16_t* extra_row)
