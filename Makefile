@@ -12,7 +12,7 @@ export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo            a checked, timed SpMV table (on a GPU where one can be used)"
+	@echo "make demo            a small matrix, and SpMV on it checked (and timed on a GPU)"
 	@echo "make test            all checks that need no GPU: lint, types, tests, sanitizers, nvcc"
 	@echo "make lint | type | test-host | test-sanitized | test-races | test-fuzz | test-compile    one of them"
 	@echo "make format          format Python and kernels (ruff, clang-format)"
@@ -37,9 +37,9 @@ $(READY): pyproject.toml scripts/install_gpu.py
 	@$(BIN)/python scripts/install_gpu.py
 	@touch $@
 
-# Small enough for the host device, large enough to fill a GPU; see scripts/demo.sh.
+# One small matrix, a short table, a conclusion; see scripts/demo.py.
 demo: $(READY)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
+	@$(BIN)/python scripts/demo.py
 
 # test-races is a job of its own in the workflow: every kernel is compiled once more for it.
 test: lint type test-host test-sanitized test-fuzz test-compile

@@ -270,3 +270,17 @@ def test_bench_lists_the_problems_with_a_line_each() -> None:
     assert done.returncode == 2
     for name, problem in problems().items():
         assert f"{name} {problem.title}." in " ".join(done.stderr.split())
+
+
+def test_systems_that_are_not_supported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main_module._unsupported("posix") is None
+    monkeypatch.setattr(main_module, "_unsupported", lambda kind: "spgraph needs a POSIX system")
+    assert main_module.run(["list"]) == 3
+    assert "remedy: use Linux" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert main_module.run(["bench", "spmv", "chain:n=4", "--variant", "nope", "--in-process"]) == 2
+    assert "tested on Linux only" not in capsys.readouterr().err  # nothing would run in a worker
+    monkeypatch.setattr("spgraph_bench.runner.worker.start_spare", lambda: None)
+    assert main_module.run(["bench", "spmv", "chain:n=4", "--variant", "nope"]) == 2
+    assert "tested on Linux only, and this is darwin" in capsys.readouterr().err

@@ -27,7 +27,7 @@ import click
 
 from spgraph_bench import __version__
 from spgraph_bench.cli.terminal import say
-from spgraph_bench.errors import ISSUES, SpgraphError
+from spgraph_bench.errors import ISSUES, DeviceError, SpgraphError
 
 __all__ = ["COMMANDS", "group", "main", "run"]
 
@@ -89,6 +89,8 @@ class _Group(click.Group):
             raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
         resolved = super().resolve_command(ctx, args)
         if resolved[1] is not None and _runs_on_a_device(resolved[1], args):
+            if sys.platform != "linux":
+                say(f"warning: spgraph is tested on Linux only, and this is {sys.platform}")
             from spgraph_bench.runner.worker import start_spare
 
             start_spare()
@@ -124,6 +126,11 @@ def _complete_shell() -> int | None:
     from click.shell_completion import shell_complete
 
     return shell_complete(group, {}, "spgraph", "_SPGRAPH_COMPLETE", instruction)
+
+
+def _unsupported(kind: str) -> str | None:
+    """Why spgraph does not run on this kind of system (``os.name``), or None."""
+    return None if kind == "posix" else f"spgraph needs a POSIX system, best Linux; this is {sys.platform}"
 
 
 def _save_traceback(text: str) -> str:
@@ -180,6 +187,8 @@ def run(args: Sequence[str] | None = None) -> int:
         _ready_streams()
         if (completed := _complete_shell()) is not None:
             return completed
+        if (why := _unsupported(os.name)) is not None:
+            raise DeviceError(why, remedy="use Linux: a machine, a container, or WSL 2 (docs/commands.md)")
         with group.make_context("spgraph", arguments) as context:
             status = group.invoke(context)
         sys.stdout.flush()
