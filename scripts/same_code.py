@@ -42,7 +42,7 @@ Call = tuple[str, tuple[tuple[str, str], ...], str]
 # ---- in one tree: run with its folder first on the path ---------------------------------------------------
 
 
-def calls() -> dict[str, list[Call]]:
+def calls(usual: bool) -> dict[str, list[Call]]:
     """The kernels that each case (variant, matrix, types, parameters) takes, in order."""
     import kernel_modules as script
 
@@ -61,7 +61,7 @@ def calls() -> dict[str, list[Call]]:
     device, taken_by_case = script.NotingDevice(), {}
     for variant in (v for p in problems() for v in variants(p) if v.source is not None):
         for matrix, options in script._cases(variant):
-            for params in ({},) if matrix.csr.nnz > 100_000 else script.extremes(variant):
+            for params in ({},) if usual or matrix.csr.nnz > 100_000 else script.extremes(variant):
                 for types in ((dtype, offsets) for dtype in variant.dtypes for offsets in ("int32", "int64")):
                     taken.clear()
                     try:
@@ -73,10 +73,10 @@ def calls() -> dict[str, list[Call]]:
     return taken_by_case
 
 
-def in_tree(root: Path) -> dict[str, Any]:
+def in_tree(root: Path, usual: bool) -> dict[str, Any]:
     """Of the project in `root`: its calls, and the tokens of its sources."""
     environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'scripts'}"}
-    command = [sys.executable, __file__, "--list"]
+    command = [sys.executable, __file__, "--list", *(["--usual"] if usual else [])]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{root}: {done.stderr.strip().splitlines()[-1]}")
@@ -178,6 +178,7 @@ def main() -> int:
     parser.add_argument("before", nargs="?", type=Path)
     parser.add_argument("--write", metavar="TEXT", help=f"add to {KNOWN.name}; what the change was")
     parser.add_argument("--source", default="", help="only sources that contain this")
+    parser.add_argument("--usual", action="store_true", help="no extremes of tunables")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--list", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -186,11 +187,11 @@ def main() -> int:
         from spgraph_bench.toolchain.modules import kernel_tokens
 
         sources = [p.relative_to(cuda_dir()).as_posix() for p in sorted(cuda_dir().rglob("*.cu"))]
-        json.dump({"calls": calls(), "tokens": {s: kernel_tokens(s) for s in sources}}, sys.stdout)
+        json.dump({"calls": calls(given.usual), "tokens": {s: kernel_tokens(s) for s in sources}}, sys.stdout)
         return 0
     if given.before is None:
         parser.error("BEFORE is missing")
-    before, after = in_tree(given.before.resolve()), in_tree(ROOT)
+    before, after = (in_tree(root, given.usual) for root in (given.before.resolve(), ROOT))
     changed = {s for s, tokens in before["tokens"].items() if after["tokens"].get(s, tokens) != tokens}
     compared = sorted({p for p in pairs(before, after) if p[0][0] in changed and given.source in p[0][0]})
     taken: dict[str, set[str]] = defaultdict(set)

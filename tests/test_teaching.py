@@ -88,6 +88,53 @@ def test_the_index_names_every_tuning_page() -> None:
     assert set(re.findall(r"\(tuning/([\w-]+)\.md\)", index)) == {path.stem for path in TUNING}
 
 
+# ---- written once -----------------------------------------------------------------------------------------
+
+ONCE = {
+    "a mask of all lanes": (r"_sync\(0xf{8}u?,|FULL_WARP\s*(=|0x)", {"common/spg.cuh"}),
+    "the sum over a warp": (r"/= 2\) \w+ \+= __shfl_(xor|down)_sync\(\w+, \w+, \w+\);", {"common/warp.cuh"}),
+    "the prefix sum over a warp": (
+        r"__shfl_up_sync\(\w+, (\w+), distance\);\n\s*if \(lane >= [^\n]*distance\) \1 \+=",
+        {"common/warp.cuh", "graph/one_block.cuh"},
+    ),
+    "a relaxed access": (r"\b(ld|st)\.relaxed|SPG_ORDERED_\w+\(\w+, relaxed", {"common/warp.cuh"}),
+}
+PARTS_OF_A_WARP = {"spmv/csr_subwarp.cu", "spmm/csr_row.cu", "spmm/csr_row_columns.cu"}
+"""They add up over some lanes only."""
+
+
+def repeats(files: dict[str, str]) -> list[str]:
+    """What stands in `files` (name: text) though warp.cuh or spg.cuh has it for all."""
+    found = []
+    for what, (pattern, homes) in ONCE.items():
+        for name, text in files.items():
+            if name not in homes | PARTS_OF_A_WARP and re.search(pattern, text, re.I):
+                found.append(f"{name}: {what}")
+    return found
+
+
+def test_mask_sums_and_relaxed_accesses_are_written_once() -> None:
+    texts = {p.relative_to(CUDA).as_posix(): p.read_text(encoding="utf-8") for p in KERNELS if "host" not in p.parts}
+    assert repeats(texts) == []
+    for what, (pattern, homes) in ONCE.items():
+        assert any(re.search(pattern, texts[home], re.I) for home in homes), what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#define FULL_WARP 0xffffffffu\n",
+        "const unsigned open = __ballot_sync(0xffffffffu, x);\n",
+        "for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(SPG_FULL_WARP, sum, d);\n",
+        "T below = __shfl_up_sync(SPG_FULL_WARP, sum, distance);\n        if (lane >= distance) sum += below;\n",
+        'asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p));\n',
+        "SPG_ORDERED_LOAD(my_load, relaxed, gpu)\n",
+    ],
+)
+def test_a_repeated_mask_sum_or_access_is_found(text: str) -> None:
+    assert repeats({"spmv/mine.cu": text})
+
+
 # ---- the reading order ------------------------------------------------------------------------------------
 
 ORDER: dict[str, Any] = tomllib.loads((CUDA / "reading_order.toml").read_text(encoding="utf-8"))
@@ -96,17 +143,11 @@ LINES_TO_READ = 200
 """Of code, of a naive or middle step with all that it includes; comments and empty lines not counted."""
 
 LONGER = {
-    "bc/edge.cu",
-    "bc/push.cu",
-    "cc/hook.cu",
     "pagerank/edge.cu",
     "pagerank/pull_naive.cu",
     "pagerank/push.cu",
     "quadtree/child_launch.cu",
     "quadtree/hybrid.cu",
-    "bfs/balanced.cu",
-    "bfs/frontier_private.cu",
-    "spmm/csr_row.cu",
     "sssp/frontier.cu",
 }
 """Steps that still need more: they share headers with the fastest kernels."""

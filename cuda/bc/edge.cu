@@ -1,7 +1,7 @@
 // edge: betweenness from one source, a thread per edge in every level, forward and back.
 //
-// Layout   see graph/paths.cuh, without queues; row, col int32 [nnz]: source and target of each edge; sizes int32 [3]:
-//          not 0 where a level found something.
+// Layout   see graph/path_sums.cuh; row, col int32 [nnz]: source and target of each edge; sizes int32 [3]: not 0 where
+//          a level found something.
 // Mapping  one launch per level, each looks at all edges. Forward the edges from level k to level k + 1 add counts,
 //          back they add shares, both by atomics.
 // Wins     on few levels and very uneven degrees: all threads do the same, reads of row and col are coalesced.
@@ -9,7 +9,7 @@
 // Idea     Jia and others, "Edge v. node parallelism for graph centrality metrics", GPU Computing Gems 2011.
 #include "../common/spg.cuh"
 #include "../graph/begin.cuh"
-#include "../graph/paths.cuh"
+#include "../graph/path_sums.cuh"
 
 // Race: all who find w in this level write the same level k + 1, and each adds its own count, in any order.
 SPG_KERNEL bc_edge_forward(offset_t nnz, int k, const index_t* __restrict__ row, const index_t* __restrict__ col,

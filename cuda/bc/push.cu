@@ -1,6 +1,6 @@
 // push: betweenness from one source, a thread per vertex of each level, forward and back.
 //
-// Layout   see graph/paths.cuh; queue int32 [n]: the levels one after another, here with all vertices found; sizes
+// Layout   see graph/path_sums.cuh; queue int32 [n]: the levels one after another, here with all vertices found; sizes
 //          int32 [3]: level k is counted in sizes[k % 3].
 // Mapping  one launch per level forward, after which the host reads how many vertices were found; one per level back,
 //          for which it knows where each level is in the queue. Forward a thread adds its count to each successor by
@@ -10,7 +10,7 @@
 // Idea     Brandes, J. Math. Sociology 2001; level-synchronous as in Sariyuce and others, GPGPU 2013.
 #include "../common/spg.cuh"
 #include "../graph/begin.cuh"
-#include "../graph/paths.cuh"
+#include "../graph/path_sums.cuh"
 
 SPG_KERNEL bc_push_forward(int k, long long first, int size, const offset_t* __restrict__ row_ptr,
                            const index_t* __restrict__ col, int* level, path_sums* paths, int* scale, index_t* queue,

@@ -10,7 +10,7 @@
 // Idea     the thread/warp/block classes of Merrill, Garland and Grimshaw, PPoPP 2012; the classification at enqueue
 //          of Liu and Huang (Enterprise), SC 2015.
 #include "../common/spg.cuh"
-#include "../common/ordered.cuh"
+#include "../common/warp.cuh"
 
 #define SPG_CLASSES 4
 

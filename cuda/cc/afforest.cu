@@ -12,6 +12,7 @@
 // Idea     Sutton, Ben-Nun and Barak, "Optimizing parallel graph connectivity computation via subgraph sampling",
 //          IPDPS 2018; the first neighbour and the walks of Jaiganesh and Burtscher (ECL-CC), HPDC 2018.
 #include "../common/spg.cuh"
+#include "../common/ordered.cuh"
 #include "../graph/components.cuh"
 #include "../graph/lists.cuh"
 #include "../graph/stamps.cuh"

@@ -1,6 +1,6 @@
 // hook: connected components by hooking roots and shortening all paths, in turn.
 //
-// Layout   row, col int32 [nnz]: source and target of each edge; parent int32 [n]: see graph/components.cuh; in the end
+// Layout   row, col int32 [nnz]: source and target of each edge; parent int32 [n]: see graph/forest.cuh; in the end
 //          the least id of each component. changed int32 [3]: as in label.cu. Directions do not count.
 //          stamps: two steps per round, codes 0 hooking and 1 shortening, see graph/stamps.cuh; the code -1 ends them.
 // Mapping  one cooperative launch. A round is a thread per edge, which hooks the larger of its ends' parents beneath
@@ -10,7 +10,8 @@
 // Loses    every round looks at every edge, though most of them have found their component after the first.
 // Idea     Shiloach and Vishkin, J. Algorithms 1982; for GPUs Soman, Kishore and Narayanan, IPDPS Workshops 2010.
 #include "../common/spg.cuh"
-#include "../graph/components.cuh"
+#include "../common/ordered.cuh"
+#include "../graph/forest.cuh"
 #include "../graph/stamps.cuh"
 
 // Race: many threads may want to hook the same root. atomicMin keeps the least; the others' edges still lead from one

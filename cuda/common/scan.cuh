@@ -13,25 +13,13 @@
 // counts as written only if it bears the epoch of this launch.
 #pragma once
 
-#include "ordered.cuh"
+#include "warp.cuh"
 
 typedef word64_t scan_word_t;  // epoch << 56 | flag << 54 | sum
 
 #define SPG_SCAN_SUM (1ull << 54)     // of this tile alone
 #define SPG_SCAN_PREFIX (2ull << 54)  // of this tile and all before it
 #define SPG_SCAN_VALUE (SPG_SCAN_SUM - 1)
-
-// Sum of the values of this lane and those below it. All 32 lanes come.
-template <class T>
-__device__ __forceinline__ T warp_inclusive_sum(T value)
-{
-    const unsigned lane = threadIdx.x & 31;
-    for (int distance = 1; distance < 32; distance *= 2) {
-        const T below = __shfl_up_sync(0xffffffffu, value, distance);
-        if (lane >= (unsigned)distance) value += below;
-    }
-    return value;
-}
 
 // Sum of the values of all threads before this one; `total` is that of the block. All threads of a block of whole
 // warps come.
@@ -45,8 +33,8 @@ __device__ __forceinline__ T block_exclusive_sum(T value, T& total)
     if (lane == 31) sums[warp] = inclusive;
     __syncthreads();
     const T of_warps = warp_inclusive_sum(lane < warps ? sums[lane] : (T)0);
-    total = __shfl_sync(0xffffffffu, of_warps, 31);
-    const T before = __shfl_sync(0xffffffffu, of_warps, warp == 0 ? 0 : warp - 1);
+    total = __shfl_sync(SPG_FULL_WARP, of_warps, 31);
+    const T before = __shfl_sync(SPG_FULL_WARP, of_warps, warp == 0 ? 0 : warp - 1);
     return (warp == 0 ? (T)0 : before) + inclusive - value;
 }
 
@@ -129,21 +117,19 @@ __device__ __forceinline__ long long look_back(scan_word_t* state, scan_turn tur
                 word = load_grid(status + at);
             }
         }
-        const unsigned known = __ballot_sync(0xffffffffu, (word & SPG_SCAN_PREFIX) != 0);
+        const unsigned known = __ballot_sync(SPG_FULL_WARP, (word & SPG_SCAN_PREFIX) != 0);
         const int stop = known ? __ffs((int)known) - 1 : 31;  // the nearest tile that knows its prefix
         long long part = lane <= stop ? (long long)(word & SPG_SCAN_VALUE) : 0;
-        for (int distance = 16; distance > 0; distance /= 2) part += __shfl_xor_sync(0xffffffffu, part, distance);
+        part = warp_sum(part);
         __syncthreads();  // what an earlier round left has been read
         if (lane == 0) {
             parts[warp] = part;
             knows[warp] = known;
         }
         __syncthreads();
-        const unsigned tell = __ballot_sync(0xffffffffu, lane < warps && knows[lane] != 0);
+        const unsigned tell = __ballot_sync(SPG_FULL_WARP, lane < warps && knows[lane] != 0);
         const int nearest = tell ? __ffs((int)tell) - 1 : warps - 1;  // the nearest warp that met such a tile
-        part = lane <= nearest ? parts[lane] : 0;
-        for (int distance = 16; distance > 0; distance /= 2) part += __shfl_xor_sync(0xffffffffu, part, distance);
-        before += part;
+        before += warp_sum(lane <= nearest ? parts[lane] : 0ll);
         done = tell != 0;
     }
     if (threadIdx.x == 0 && tile > 0) store_grid(status + tile, epoch | SPG_SCAN_PREFIX | (scan_word_t)(before + sum));

@@ -33,6 +33,9 @@ __device__ __forceinline__ long long spg_nanoseconds()
 #define SPG_KERNEL extern "C" __global__ void
 #endif
 
+// All lanes of a warp, for votes and shuffles.
+#define SPG_FULL_WARP 0xffffffffu
+
 // Threads on an SM to leave registers for, for __launch_bounds__: `threads`, or the most that the SM can hold
 // (compute capability 7.5: 1,024; 8.0, 9.0 and 10: 2,048; 8.6 to 8.9, 11 and 12: 1,536).
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100)

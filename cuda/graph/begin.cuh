@@ -3,7 +3,7 @@
 // third is cleared meanwhile.
 #pragma once
 
-#include "../common/ordered.cuh"
+#include "../common/warp.cuh"
 
 SPG_KERNEL bfs_begin(index_t n, const index_t* __restrict__ source, int* level, index_t* queue, int* sizes)
 {

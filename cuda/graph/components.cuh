@@ -1,12 +1,11 @@
-// components.cuh: a forest over the vertices whose trees become connected components.
+// components.cuh: joining the trees of a forest (forest.cuh) at their roots.
 //
-// Layout   parent int32 [n]. A root is its own parent. Two vertices are connected as far as known when they have the
-//          same root. Trees are joined at their roots, the higher root beneath the lower: vertices rank by their
-//          numbers, but one, `hub`, ranks lowest of all. So a root is the least vertex of its tree, or the hub; and
-//          when all edges are joined the least of its component, or the hub.
+// Order    The higher root goes beneath the lower: vertices rank by their numbers, but one, `hub`, ranks lowest of all.
+//          So a root is the least vertex of its tree, or the hub; and when all edges are joined the least of its
+//          component, or the hub.
 #pragma once
 
-#include "../common/ordered.cuh"
+#include "forest.cuh"
 
 // Hub      Were all ranks numbers, large trees would grow everywhere and be joined in turn, and for each such join
 //          every thread that has an edge between the two would want to hook the same root at the same time. With a hub
@@ -51,18 +50,4 @@ __device__ __forceinline__ void join(index_t u, index_t w, index_t hub, index_t*
         a = root_of(old, parent);
         b = low;
     }
-}
-
-// The root of v while no thread joins, and v beneath it. Each thread writes the words of its own vertices only: were
-// others moved too, a slower thread could move a vertex that is at its root back to one on the way. All threads at work
-// on long paths double their steps together, if they see what the others have done: so only roots, which stay what they
-// are, are left to L1.
-__device__ __forceinline__ index_t flatten(index_t v, index_t* parent)
-{
-    index_t at = load_block(parent + v);
-    while (load_block(parent + at) != at) {
-        at = load_grid(parent + at);
-        store_grid(parent + v, at);
-    }
-    return at;
 }

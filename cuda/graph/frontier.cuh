@@ -8,7 +8,7 @@
 // queue order without any scan: the edges of a frontier can be cut into equal parts directly (merge-path for free).
 #pragma once
 
-#include "../common/ordered.cuh"
+#include "../common/warp.cuh"
 
 #define SPG_EDGE_BITS 33
 
@@ -28,11 +28,7 @@ __device__ __forceinline__ void reserve(offset_t degree, word64_t* tally, long l
 {
     const unsigned lane = threadIdx.x & 31, wanting = __ballot_sync(SPG_FULL_WARP, degree > 0);
     if (!wanting) return;
-    offset_t sum = degree;  // inclusive prefix sum; those that want none add 0
-    for (int distance = 1; distance < 32; distance *= 2) {
-        const offset_t below = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
-        if (lane >= (unsigned)distance) sum += below;
-    }
+    const offset_t sum = warp_inclusive_sum(degree);  // those that want none add 0
     word64_t old = 0;
     if (lane == 31) old = atomicAdd(tally, tally_of(__popc(wanting), sum));
     old = __shfl_sync(SPG_FULL_WARP, old, 31);

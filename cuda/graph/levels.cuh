@@ -12,6 +12,7 @@
 // (Beamer, Asanovic and Patterson, SC 2012, probe the frontier; the set found is the same.)
 #pragma once
 
+#include "../common/ordered.cuh"
 #include "frontier.cuh"
 
 __device__ __forceinline__ long long warp_of_grid() { return ((long long)blockIdx.x * blockDim.x + threadIdx.x) / 32; }
@@ -151,7 +152,7 @@ __device__ __forceinline__ void pull_level(index_t n, int k, int probes, const o
         }
         if (lane == 0) after[word] = seen | found;
     }
-    for (int distance = 16; distance > 0; distance /= 2) mine += __shfl_down_sync(SPG_FULL_WARP, mine, distance);
+    mine = lane_0_sum(mine);
     if (lane == 0 && mine) atomicAdd(&block_tally, mine);
     __syncthreads();
     if (threadIdx.x == 0 && block_tally) atomicAdd(tally + (k + 1) % 3, block_tally);

@@ -1,7 +1,7 @@
 // lists.cuh: a warp walks the lists of its lanes together.
 #pragma once
 
-#include "../common/ordered.cuh"
+#include "../common/warp.cuh"
 
 // Calls visit(active, owner, position) for all positions from `e` to `end` of all lanes, 32 at a time, all lanes
 // together: `position` is in the list of lane `owner`. However uneven the lists are, all lanes have the same work.
@@ -10,11 +10,7 @@ template <class Visit>
 __device__ __forceinline__ void walk_lists(offset_t e, offset_t end, Visit visit)
 {
     const int lane = threadIdx.x & 31;
-    long long upto = end > e ? end - e : 0;  // positions of this lane and those before it
-    for (int distance = 1; distance < 32; distance *= 2) {
-        const long long below = __shfl_up_sync(SPG_FULL_WARP, upto, distance);
-        if (lane >= distance) upto += below;
-    }
+    const long long upto = warp_inclusive_sum(end > e ? (long long)(end - e) : 0);  // of this lane and those before it
     const long long all = __shfl_sync(SPG_FULL_WARP, upto, 31);
     const long long base = (long long)end - upto;  // this lane's list has position base + i for the i-th of all
     for (long long step = 0; step < all; step += 32) {

@@ -1,7 +1,16 @@
 // one_block.cuh: levels of a small frontier by one block, without a grid barrier between them.
 #pragma once
 
+#include "../common/prefetch.cuh"
 #include "levels.cuh"
+
+// On a GPU the lanes of a warp go side by side, so that each may know what it read before any of them writes. The host
+// runs one after another: there this makes them meet. Nothing may depend on it: it orders no memory.
+#ifdef SPG_HOST
+static inline void lanes_together() { __ballot_sync(SPG_FULL_WARP, 1); }
+#else
+__device__ __forceinline__ void lanes_together() {}
+#endif
 
 #define SPG_NEAR 1024    // frontier vertices that fit in shared memory
 #define SPG_CLAIMS 2048  // slots that tell duplicates of a thin level apart
@@ -35,8 +44,7 @@ __device__ __forceinline__ unsigned warp_total(unsigned value)
 #if defined(SPG_HOST) || __CUDA_ARCH__ >= 800
     return __reduce_add_sync(SPG_FULL_WARP, value);
 #else
-    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(SPG_FULL_WARP, value, distance);
-    return value;
+    return warp_sum(value);
 #endif
 }
 
@@ -132,7 +140,7 @@ __device__ __forceinline__ word64_t publish_queue(unsigned count, const index_t*
                 v = i < SPG_NEAR ? near[i] : queue[i];
                 degree = row_ptr[v + 1] - row_ptr[v];
             }
-            offset_t sum = degree;
+            offset_t sum = degree;  // not by warp_inclusive_sum, with which ptxas allots other registers to the whole
             for (int distance = 1; distance < 32; distance *= 2) {
                 const offset_t below = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
                 if (lane >= distance) sum += below;

@@ -86,11 +86,7 @@ __device__ __forceinline__ int push_paths_alone(int k, small_frontier small, con
                 for (int u = 0; u < 4; ++u)
                     if (degree[u] > 0) mine += tally_of(1, degree[u]);
                 if (!__any_sync(SPG_FULL_WARP, mine != 0)) continue;
-                word64_t upto = mine;
-                for (int distance = 1; distance < 32; distance *= 2) {
-                    const word64_t below = __shfl_up_sync(SPG_FULL_WARP, upto, distance);
-                    if (lane >= distance) upto += below;
-                }
+                const word64_t upto = warp_inclusive_sum(mine);
                 word64_t place = 0;
                 if (lane == 31) place = atomicAdd(&found[(k + 1) % 3], upto);
                 place = __shfl_sync(SPG_FULL_WARP, place, 31) + upto - mine;

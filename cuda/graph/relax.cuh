@@ -186,20 +186,12 @@ __device__ __forceinline__ word64_t reserve_block(word64_t mine, word64_t* total
 {
     SPG_SHARED(word64_t, sums, 32);
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    word64_t sum = mine;
-    for (int distance = 1; distance < 32; distance *= 2) {
-        const word64_t below = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
-        if (lane >= distance) sum += below;
-    }
+    const word64_t sum = warp_inclusive_sum(mine);
     if (lane == 31) sums[warp] = sum;
     __syncthreads();
     if (warp == 0) {
         const word64_t own = lane < warps ? sums[lane] : 0;
-        word64_t up_to = own;
-        for (int distance = 1; distance < 32; distance *= 2) {
-            const word64_t below = __shfl_up_sync(SPG_FULL_WARP, up_to, distance);
-            if (lane >= distance) up_to += below;
-        }
+        const word64_t up_to = warp_inclusive_sum(own);
         word64_t base = 0;
         if (lane == 31 && up_to) base = atomicAdd(total, up_to);
         base = __shfl_sync(SPG_FULL_WARP, base, 31);

@@ -6,6 +6,7 @@
 // sum is in many words, a block adds to one of them: with a single word and an atomic per warp, tasks of many threads
 // took turns at that word and never beat one thread each.
 #pragma once
+#include "../common/warp.cuh"
 
 #define SPG_ROUNDS 4
 #define SPG_TASK_BLOCK 128
@@ -32,7 +33,7 @@ __device__ __forceinline__ unsigned long long some_items(int items, long long th
 // Adds up over a warp, an atomic on one of many words. All 32 lanes come together.
 __device__ __forceinline__ void add_result(unsigned long long sum, unsigned long long* result)
 {
-    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(0xffffffffu, sum, distance);
+    sum = lane_0_sum(sum);
     const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (threadIdx.x % 32 == 0 && sum) atomicAdd(result + 1 + warp % SPG_SUMS, sum);
 }

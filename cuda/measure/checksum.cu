@@ -5,7 +5,7 @@
 // Contract the sum over all words i of mix(word + i * odd): mix is a bijection of 64 bits, so that one changed word
 //          always changes the sum, and several do but for a chance of 2^-64. Integer sums have no order.
 // Idea     Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (the mix).
-#include "../common/spg.cuh"
+#include "../common/warp.cuh"
 
 static __device__ unsigned long long mix(unsigned long long word)
 {
@@ -28,6 +28,6 @@ SPG_KERNEL spg_checksum(const unsigned char* __restrict__ data, long long bytes,
             last |= static_cast<unsigned long long>(data[8 * count + b]) << (8 * b);
         own += mix(last + (count + 1) * odd);
     }
-    for (int offset = 16; offset > 0; offset /= 2) own += __shfl_down_sync(0xffffffffu, own, offset);
+    own = lane_0_sum(own);
     if (threadIdx.x % 32 == 0) atomicAdd(sum, own);
 }

@@ -13,6 +13,7 @@
 // Idea     Page and others, 1999; the division of work by Greathouse and Daga, SC 2014, and Merrill and Garland, PPoPP
 //          2016.
 #include "../spmv/adaptive.cuh"
+#include "cached.cuh"
 #include "power.cuh"
 
 struct in_edges {

@@ -14,6 +14,7 @@
 //          sums with marked ends: Blelloch, Heroux and Zagha, 1993.
 #include "../common/spg.cuh"
 #include "../common/stream.cuh"
+#include "cached.cuh"
 #include "power.cuh"
 
 #define TILE 128
@@ -60,12 +61,6 @@ __device__ __forceinline__ value_t near_or_far(const value_t* hub, index_t hubs,
     const bool near = at < hubs;
     value_t v = hub[near ? at : 0];
     load_cached_unless(near, x + at, v);
-    return v;
-}
-
-__device__ __forceinline__ value_t warp_sum(value_t v)
-{
-    for (int distance = 16; distance > 0; distance /= 2) v += __shfl_xor_sync(SPG_FULL_WARP, v, distance);
     return v;
 }
 

@@ -135,7 +135,7 @@ SPG_KERNEL write_nodes(int n, int leaf, int depth, const unsigned* __restrict__ 
             const unsigned long long family = node.y == 0 ? 0 : codes[node.x] >> (32 - 2 * node.y);
             end = first_not_below(codes, n, node.x, leaf, (family * 4 + q + 1) << shift);
         }
-        const int ends_before = __shfl_up_sync(0xffffffffu, end, 1);
+        const int ends_before = __shfl_up_sync(SPG_FULL_WARP, end, 1);
         if (!active) continue;
         const int begin = q == 0 ? node.x : ends_before, deeper = node.y + 1;
         const bool opened = end - begin > leaf && deeper < depth;

@@ -67,12 +67,12 @@ __device__ __forceinline__ void count_digits(int n, int shift, int passes, const
 __device__ __forceinline__ unsigned lanes_with(unsigned digit)
 {
 #ifdef SPG_HOST
-    return __match_any_sync(0xffffffffu, digit);
+    return __match_any_sync(SPG_FULL_WARP, digit);
 #else
     unsigned peers = 0xffffffffu;
 #pragma unroll
     for (int bit = 0; bit < 8; ++bit) {
-        const unsigned set = __ballot_sync(0xffffffffu, digit >> bit & 1);
+        const unsigned set = __ballot_sync(SPG_FULL_WARP, digit >> bit & 1);
         peers &= digit >> bit & 1 ? set : ~set;
     }
     return peers;

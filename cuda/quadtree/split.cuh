@@ -32,8 +32,8 @@ __device__ __forceinline__ void count_quadrants(const pair_t* __restrict__ in, i
     for (int i = begin + (int)(threadIdx.x - lane); i < end; i += blockDim.x) {
         const bool active = i + lane < end;
         const int q = active ? quadrant(in[i + lane].code, depth) : 0;
-        const unsigned some = __ballot_sync(0xffffffffu, active), right = __ballot_sync(0xffffffffu, q & 1),
-                       upper = __ballot_sync(0xffffffffu, q & 2);
+        const unsigned some = __ballot_sync(SPG_FULL_WARP, active), right = __ballot_sync(SPG_FULL_WARP, q & 1),
+                       upper = __ballot_sync(SPG_FULL_WARP, q & 2);
         mine += __popc((lane & 1 ? right : ~right) & (lane & 2 ? upper : ~upper) & some);
     }
     if (lane < 4 && mine) atomicAdd(counted + lane, mine);
@@ -52,14 +52,14 @@ __device__ __forceinline__ void deal_out(const pair_t* __restrict__ in, int begi
         pair_t pair = {0, 0};
         if (active) pair = in[i + lane];
         const int q = active ? quadrant(pair.code, depth) : 0;
-        const unsigned some = __ballot_sync(0xffffffffu, active), right = __ballot_sync(0xffffffffu, q & 1),
-                       upper = __ballot_sync(0xffffffffu, q & 2);
+        const unsigned some = __ballot_sync(SPG_FULL_WARP, active), right = __ballot_sync(SPG_FULL_WARP, q & 1),
+                       upper = __ballot_sync(SPG_FULL_WARP, q & 2);
         int base = 0;
         if (lane < 4) {
             const int found = __popc((lane & 1 ? right : ~right) & (lane & 2 ? upper : ~upper) & some);
             if (found) base = atomicAdd(cursor + lane, found);
         }
-        base = __shfl_sync(0xffffffffu, base, q);
+        base = __shfl_sync(SPG_FULL_WARP, base, q);
         const unsigned peers = (q & 1 ? right : ~right) & (q & 2 ? upper : ~upper) & some;
         if (active) put(q, base + __popc(peers & ((1u << lane) - 1)), pair);
     }

@@ -28,7 +28,7 @@ __device__ __forceinline__ void refine_cell(const refinement_t& r, unsigned cell
     const int lane = threadIdx.x & 31;
     int at = 0;
     if (lane == 0 && split != 15) at = atomicAdd(r.cell_count, 4 - __popc(split));
-    at = __shfl_sync(0xffffffffu, at, 0);
+    at = __shfl_sync(SPG_FULL_WARP, at, 0);
     if (lane < 4 && !(split >> lane & 1)) r.cells[at + __popc(~split & ((1u << lane) - 1))] = 4 * cell + lane;
     if (lane == 0 && split) {
         SPG_LAUNCH(refine_group, __popc(split), 32, 0, cudaStreamFireAndForget)(r, cell, split);

@@ -78,5 +78,5 @@ __device__ __forceinline__ unsigned children_to_split(const field_t& field, unsi
         }
         split = depth + 1 < SPG_BASE || __dadd_rn(most, -least) > field.tolerance;
     }
-    return __ballot_sync(0xffffffffu, split);
+    return __ballot_sync(SPG_FULL_WARP, split);
 }

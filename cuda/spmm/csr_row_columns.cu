@@ -11,7 +11,6 @@
 #if !defined(SPG_TEAM) || !defined(SPG_WIDTH) || !defined(SPG_BLOCK)
 #error "the host function defines SPG_TEAM, SPG_WIDTH and SPG_BLOCK"
 #endif
-#define SPG_FULL_WARP 0xffffffffu
 
 SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
     csr_row_columns(index_t rows, index_t cols, index_t k, const offset_t* __restrict__ row_ptr,

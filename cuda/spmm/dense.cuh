@@ -15,7 +15,6 @@
 #define SPG_TILE_K (SPG_VEC * SPG_LANES * SPG_VECS)
 // Rows of X on their way at a time: some eight loads a thread, without spilling.
 #define SPG_AHEAD (SPG_VECS >= 8 ? 1 : 8 / SPG_VECS)
-#define SPG_FULL_WARP 0xffffffffu
 
 struct __align__(sizeof(value_t) * SPG_VEC) piece_t {
     value_t v[SPG_VEC];

@@ -12,6 +12,7 @@
 // Arrays   of entries begin on a boundary of 16 bytes. The row-block table is made once per matrix.
 #pragma once
 #include "../common/prefetch.cuh"
+#include "../common/warp.cuh"
 #include "quad.cuh"
 
 // SPG_THREADS: threads on an SM that the compiler leaves registers for. SPG_DEPTH: quads that a thread works on at a
@@ -24,7 +25,6 @@
 #define SPG_LONG (SPG_TILE / 2)
 // Products that one thread adds up before a warp takes the row over.
 #define SPG_PATIENCE 32
-#define FULL_WARP 0xffffffffu
 
 // Place of product i in shared memory. One gap every 32 words keeps rows of 8, 16, 32, ... entries, which
 // neighbouring threads walk in step, out of each other's banks.
@@ -93,12 +93,12 @@ struct row_vector {
 // Sum over all threads of the block, valid in thread 0; scratch [32]. Ends with all threads past reading it.
 __device__ __forceinline__ value_t block_sum(value_t sum, value_t* scratch)
 {
-    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(FULL_WARP, sum, distance);
+    sum = lane_0_sum(sum);
     if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = sum;
     __syncthreads();
     if (threadIdx.x < 32) {
         sum = threadIdx.x < blockDim.x / 32 ? scratch[threadIdx.x] : 0;
-        for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(FULL_WARP, sum, distance);
+        sum = lane_0_sum(sum);
     }
     __syncthreads();
     return sum;
@@ -233,7 +233,7 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
             else if (lane == 0)
                 long_row[atomicAdd(counter, 1u)] = row;
             for (int distance = width / 2; distance > 0; distance /= 2)
-                sum += __shfl_down_sync(FULL_WARP, sum, distance, width);
+                sum += __shfl_down_sync(SPG_FULL_WARP, sum, distance, width);
             if (lane == 0 && mine && patient) y.put(first + row, a.finish(sum), held);
             row += groups;
             from = to = 0;
@@ -249,7 +249,7 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
             const int end = (int)(row_ptr[target + 1] - base);
             value_t sum = 0;
             for (int i = (int)(row_ptr[target] - base) + thread % 32; i < end; i += 32) sum += products[PLACE(i)];
-            for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(FULL_WARP, sum, distance);
+            sum = lane_0_sum(sum);
             if (thread % 32 == 0) y.put(target, a.finish(sum), y.ask(target));
         }
     }

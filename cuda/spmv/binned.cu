@@ -179,7 +179,8 @@ SPG_KERNEL __launch_bounds__(256, SPG_RESIDENT(1536) / 256)
             to = start[r + 1];
             row = row_id[base + r];
         }
-        for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_down_sync(0xFFFFFFFFu, sum, offset, lanes);
+        for (int offset = lanes / 2; offset > 0; offset /= 2)
+            sum += __shfl_down_sync(SPG_FULL_WARP, sum, offset, lanes);
         if (mine) {
             if (target >= 0)
                 y[target] = sum;

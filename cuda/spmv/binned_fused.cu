@@ -22,6 +22,16 @@
 #error "the host function defines SPG_STAGES, SPG_BLOCK and SPG_DEPTH"
 #endif
 
+// A barrier for whole warps of a block, `threads` in all; `team`, 0 to 14, tells it from others of that block.
+__device__ __forceinline__ void team_barrier(int team, int threads)
+{
+#ifdef SPG_HOST
+    spg_named_barrier(team + 1, threads, SPG_HERE);
+#else
+    asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(threads) : "memory");
+#endif
+}
+
 // Loads and copies of what is read once: the L2 gives it up first.
 #ifdef SPG_HOST
 // Why one launch.

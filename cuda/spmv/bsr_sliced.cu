@@ -29,7 +29,6 @@
 constexpr int SIZE = SPG_ROWS * SPG_COLS;
 constexpr int UNIT = 16 / (int)sizeof(value_t);  // elements of 16 bytes
 constexpr int WIDE = SIZE / UNIT, REST = SIZE % UNIT;
-constexpr unsigned FULL_WARP = 0xffffffffu;
 
 struct block_t {
     index_t col;
@@ -65,7 +64,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK)
     if (block_row < block_rows) length = (int)lengths[block_row];
 
     value_t sum[SPG_ROWS] = {};
-    unsigned have = __ballot_sync(FULL_WARP, length > 0);
+    unsigned have = __ballot_sync(SPG_FULL_WARP, length > 0);
     for (int k = 0; have != 0; k += SPG_AHEAD) {
         block_t block[SPG_AHEAD];
 #pragma unroll
@@ -82,7 +81,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK)
                     block[u].at[WIDE * UNIT + e] = spg_stream(rest + run * REST + e * count + place);
             }
             run += count;
-            have = __ballot_sync(FULL_WARP, length > k + u + 1);
+            have = __ballot_sync(SPG_FULL_WARP, length > k + u + 1);
         }
         value_t factor[SPG_AHEAD][SPG_COLS];
 #pragma unroll

@@ -26,7 +26,6 @@
 //          is 6 bytes an element in float32 and 10 in float64; what a block leaves is for L1, which gathers need.
 
 static_assert(BEYOND <= 0xffff, "ends of rows within a tile are kept in 16 bits");
-#define FULL_WARP 0xffffffffu
 
 // The table: entry t is the number of rows that end among the first t * TILE elements of the merged list, where
 // the end of row i is element i + row_ptr[i + 1].
@@ -110,11 +109,11 @@ SPG_KERNEL csr_merge(index_t rows, offset_t nnz, const index_t* __restrict__ til
     }
     // What is left belongs to `row`. Neighbouring threads often are in the same row: add theirs up first.
     for (int distance = 1; distance < 32; distance *= 2) {
-        const int row_below = __shfl_up_sync(FULL_WARP, row, distance);
-        const value_t running_below = __shfl_up_sync(FULL_WARP, running, distance);
+        const int row_below = __shfl_up_sync(SPG_FULL_WARP, row, distance);
+        const value_t running_below = __shfl_up_sync(SPG_FULL_WARP, running, distance);
         if (lane >= distance && row_below == row) running += running_below;
     }
-    const int row_above = __shfl_down_sync(FULL_WARP, row, 1);
+    const int row_above = __shfl_down_sync(SPG_FULL_WARP, row, 1);
     if (lane == 31 || row_above != row) atomicAdd(sums + row, running);
     __syncthreads();
 

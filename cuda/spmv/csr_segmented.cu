@@ -14,6 +14,7 @@
 // Idea     the segmented reduction of Bell and Garland, SC 2009; row numbers from row begins as in load-balancing
 //          search (Baxter, moderngpu, 2013).
 #include "../common/stream.cuh"
+#include "../common/warp.cuh"
 #ifdef SPG_ONE_LAUNCH
 #include "../common/prefetch.cuh"
 #include "../common/scan.cuh"
@@ -27,7 +28,6 @@
 // Where more rows begin in a tile, nearly all are empty: the row of each entry is searched for, instead of looking at
 // all rows. 16 bits hold the numbers of fewer ones.
 #define SPG_WIDE 2048
-#define FULL_WARP 0xffffffffu
 
 #ifdef SPG_ONE_LAUNCH
 // SPG_ONE_LAUNCH is for matrices so small that zeroing y, which is part of the timed run, is a good part of the time. y
@@ -223,7 +223,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
 #pragma unroll
     for (int s = 0; s < SPG_STEPS; ++s) {
         const unsigned number = head[32 * s + lane];
-        const unsigned begins = __ballot_sync(FULL_WARP, number != 0);
+        const unsigned begins = __ballot_sync(SPG_FULL_WARP, number != 0);
 #ifdef SPG_ONE_LAUNCH
         if (s == 0) reaches_in = !(begins & 1);
 #endif
@@ -236,14 +236,14 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
             else if (s > 0)
                 end_of_leading(carried);
         }
-        const unsigned upto = begins & (FULL_WARP >> (31 - lane));
+        const unsigned upto = begins & (SPG_FULL_WARP >> (31 - lane));
         const int since = upto ? 31 - __clz(upto) : 0;  // where the lane's row begins in this step
 #pragma unroll
         for (int distance = 1; distance < 32; distance *= 2) {
-            const value_t sum_below = __shfl_up_sync(FULL_WARP, sum, distance);
+            const value_t sum_below = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
             if (distance <= (int)lane - since) sum += sum_below;
         }
-        unsigned mine = __shfl_sync(FULL_WARP, number, since);
+        unsigned mine = __shfl_sync(SPG_FULL_WARP, number, since);
         if (!upto) mine = carried_number;
         if (lane < 31 && (begins >> (lane + 1) & 1)) {  // the row ends in this lane
             if (mine)
@@ -251,8 +251,8 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
             else
                 end_of_leading(sum);
         }
-        carried_number = __shfl_sync(FULL_WARP, mine, 31);
-        carried = __shfl_sync(FULL_WARP, sum, 31);
+        carried_number = __shfl_sync(SPG_FULL_WARP, mine, 31);
+        carried = __shfl_sync(SPG_FULL_WARP, sum, 31);
     }
 #ifdef SPG_ONE_LAUNCH
     // First what others wait for, then what this tile waits for.
@@ -267,8 +267,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
     if (reaches_in && !(goes_on && carried_number == 0)) {
         // Where the row began a tile may also hold the end of another; only the row's own parts are summed.
         leading += take_parts(parts, came_from / TILE + lane, tile);
-#pragma unroll
-        for (int distance = 16; distance > 0; distance /= 2) leading += __shfl_xor_sync(FULL_WARP, leading, distance);
+        leading = warp_sum(leading);
         if (lane == 0) y[row_0 - 1] = leading;
     }
 #else

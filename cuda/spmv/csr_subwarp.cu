@@ -17,7 +17,6 @@
 #if !defined(SPG_THREADS) || !defined(SPG_ROWS) || !defined(SPG_QUADS) || !defined(SPG_BLOCK) || !defined(SPG_PER_SM)
 #error "the host function defines SPG_THREADS, SPG_ROWS, SPG_QUADS, SPG_BLOCK and SPG_PER_SM"
 #endif
-#define FULL_WARP 0xffffffffu
 
 constexpr unsigned TEAMS = 32 / SPG_THREADS;
 constexpr unsigned SPAN = 4 * SPG_THREADS;  // entries that a team reads together
@@ -28,7 +27,8 @@ constexpr int KEPT = (SPG_ROWS + SPG_THREADS - 1) / SPG_THREADS;
 __device__ __forceinline__ value_t team_sum(value_t sum)
 {
 #pragma unroll
-    for (int distance = SPG_THREADS / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(FULL_WARP, sum, distance);
+    for (int distance = SPG_THREADS / 2; distance > 0; distance /= 2)
+        sum += __shfl_xor_sync(SPG_FULL_WARP, sum, distance);
     return sum;
 }
 
@@ -93,7 +93,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_RESIDENT(SPG_PER_SM) / SPG_BLOCK)
     }
     // Longer rows, and the matrix's last entries, of which a whole quad would be read beyond the arrays. The row
     // offsets are read again: kept, they would take registers from the loads above.
-    if (__any_sync(FULL_WARP, more))
+    if (__any_sync(SPG_FULL_WARP, more))
 #pragma unroll 1
         for (unsigned j = 0; j < SPG_ROWS; ++j) {
             const unsigned row = first + j * TEAMS;

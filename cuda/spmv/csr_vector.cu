@@ -6,7 +6,7 @@
 // Loses    on short rows, where most lanes idle and five shuffles are paid for a handful of products; on hubs,
 //          whose single warp the whole grid waits for. The textbook baseline for long rows.
 // Idea     Bell and Garland, SC 2009 ("vector" kernel), with shuffles in place of shared memory.
-#include "../common/spg.cuh"
+#include "../common/warp.cuh"
 
 SPG_KERNEL csr_vector(index_t rows, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
                       const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y)
@@ -21,6 +21,6 @@ SPG_KERNEL csr_vector(index_t rows, const offset_t* __restrict__ row_ptr, const 
     val += begin;
     value_t sum = 0;
     for (unsigned k = lane; k < length; k += 32) sum += val[k] * x[col[k]];
-    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(0xffffffffu, sum, distance);
+    sum = lane_0_sum(sum);
     if (lane == 0) y[row] = sum;
 }

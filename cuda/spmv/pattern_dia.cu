@@ -23,7 +23,6 @@
 #else
 #define BOUNDS  // up to 512 threads have registers enough, whatever it takes
 #endif
-#define SPG_FULL_WARP 0xffffffffu
 
 // Bit b of lane a becomes bit a of lane b. Halves of the matrix are exchanged, halves of those, and so on.
 __device__ __forceinline__ unsigned turned(unsigned word, unsigned lane)

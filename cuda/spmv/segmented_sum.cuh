@@ -3,8 +3,6 @@
 #pragma once
 #include "values.cuh"
 
-#define SPG_FULL_WARP 0xffffffffu
-
 // SPG_BATCH: steps whose entries are loaded together, and then all of their x. More are better where x comes from L1;
 // where it does not, more warps are.
 #ifndef SPG_BATCH

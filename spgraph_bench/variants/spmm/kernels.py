@@ -11,6 +11,7 @@ import numpy as np
 from spgraph_bench.device.base import Buffer
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.grids import BLOCK
 
 __all__ = ["Pieces", "pieces"]
 
@@ -121,6 +122,34 @@ def _row_major(job: Job, **defines: int) -> _RowMajor:
         return dataclasses.replace(made, reset=reset)
 
     return _RowMajor(x, y, launch)
+
+
+@variant(
+    "spmm",
+    "csr-scalar",
+    format="csr",
+    source="spmm/csr_scalar.cu",
+    tunables=BLOCK,
+    about="a thread per element of Y: the textbook baseline",
+)
+def csr_scalar(job: Job) -> Launch:
+    """Y's elements in the order they are stored."""
+    a, arrays, block, k = job.packed, job.arrays, job.params["block"], int(job.options["k"])
+    return job.launch(
+        job.kernel("spmm_csr_scalar").bind(
+            _blocks(a.rows * k, block),
+            block,
+            np.int32(a.rows),
+            np.int32(a.cols),
+            np.int32(k),
+            np.int32(job.options["layout"] == "column"),
+            arrays["row_ptr"],
+            arrays["col"],
+            arrays["val"],
+            job.buffers["x"],
+            job.buffers["y"],
+        )
+    )
 
 
 @variant(
