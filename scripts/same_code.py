@@ -147,8 +147,10 @@ class Tree:
         return sections(target.read_bytes())
 
 
-def same(old: Tree, new: Tree, before: Call, after: Call, taken: Mapping[str, set[str]]) -> bool:
+def same(old: Tree, new: Tree, before: Call, after: Call | None, taken: Mapping[str, set[str]]) -> bool:
     """Whether two kernels are the same, with those that only other kernels launch."""
+    if after is None:
+        return False
     if old.preprocessed(*before[:2]) == new.preprocessed(*after[:2]):
         return True
     a, b = old.kernels(*before[:2]), new.kernels(*after[:2])
@@ -156,14 +158,16 @@ def same(old: Tree, new: Tree, before: Call, after: Call, taken: Mapping[str, se
     return before[2] in a and after[2] in b and a[before[2]] == b[after[2]] and all(a[n] == b[n] for n in children)
 
 
-def pairs(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Call, Call]]:
-    """Kernels that the same case took in both trees; raises SystemExit where it took others."""
+def pairs(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Call, Call | None]]:
+    """Kernels that the same case took in both trees, in order. Where it takes more or fewer now, they are paired by
+    source and name, and those that are not taken any more with None."""
     for case in before["calls"].keys() & after["calls"].keys():
-        one, other = before["calls"][case], after["calls"][case]
-        if len(one) != len(other):
-            raise SystemExit(f"{case} takes {len(one)} kernels before and {len(other)} after: nothing to compare")
-        for a, b in zip(one, other, strict=True):
-            yield tuple_of(a), tuple_of(b)
+        one, other = ([tuple_of(call) for call in tree["calls"][case]] for tree in (before, after))
+        if len(one) == len(other):
+            yield from zip(one, other, strict=True)
+        else:
+            now = {(source, name): (source, defines, name) for source, defines, name in other}
+            yield from ((call, now.get((call[0], call[2]))) for call in one)
 
 
 def tuple_of(call: Any) -> Call:
@@ -193,7 +197,8 @@ def main() -> int:
         parser.error("BEFORE is missing")
     before, after = (in_tree(root, given.usual) for root in (given.before.resolve(), ROOT))
     changed = {s for s, tokens in before["tokens"].items() if after["tokens"].get(s, tokens) != tokens}
-    compared = sorted({p for p in pairs(before, after) if p[0][0] in changed and given.source in p[0][0]})
+    found = {p for p in pairs(before, after) if p[0][0] in changed and given.source in p[0][0]}
+    compared = sorted(found, key=repr)
     taken: dict[str, set[str]] = defaultdict(set)
     for source, _, name in (a for a, _ in compared):
         taken[source].add(name)

@@ -15,6 +15,7 @@
 //          vertices); persistent threads as in bfs/persistent.cu.
 #pragma once
 #include "../common/ordered.cuh"
+#include "along.cuh"
 
 // Dangling vertices have no out-edge. Their rank is spread evenly (SPREAD), kept by themselves (KEEP) or lost (LOSE);
 // with SPG_JUMP it goes where the walk jumps to, in a module of its own: pull-hubs in double precision has no register
@@ -29,18 +30,6 @@
 //          bits, differ from run to run.
 
 enum { LOSE = 0, SPREAD = 1, KEEP = 2 };
-
-// What `give` brings along edge e.
-__device__ __forceinline__ value_t along(value_t give, const value_t* __restrict__ chance, long long e)
-{
-#ifdef SPG_WEIGHTED
-    return give * chance[e];
-#else
-    (void)chance;
-    (void)e;
-    return give;
-#endif
-}
 
 struct power_iteration {
     index_t n;
@@ -120,9 +109,9 @@ struct power_iteration {
         trace[2 * k + 1] = moved;
     }
 
-    // The start: x gets what each vertex gives along an edge (null where it is not needed), v's at place[v] (null: at
-    // v), and sums are set to 0 (null: none).
-    __device__ __forceinline__ void begin(value_t* x, double* sums, const index_t* place = nullptr)
+    // The start, without what dangling vertices give: x gets what each vertex gives along an edge (null where nobody
+    // wants it), v's at place[v] (null: at v), and sums are set to 0 (null: none).
+    __device__ __forceinline__ void enter(value_t* x, double* sums, const index_t* place = nullptr)
     {
         change = loose = 0;
         const long long threads = (long long)gridDim.x * blockDim.x;
@@ -135,6 +124,12 @@ struct power_iteration {
         }
         add_up(6);
         if (blockIdx.x == 0 && threadIdx.x < 2) totals[threadIdx.x] = 0;  // of iteration 0, by a thread each
+    }
+
+    // The start as a whole, in a kernel that does all iterations.
+    __device__ __forceinline__ void begin(value_t* x, double* sums, const index_t* place = nullptr)
+    {
+        enter(x, sums, place);
         grid_barrier(barrier);
         share_out(totals[7]);
         if (blockIdx.x == 0 && threadIdx.x == 0) note(0, 0);

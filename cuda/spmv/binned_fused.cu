@@ -15,22 +15,13 @@
 //          chunks, and two teams that hand them over by counters, are spgraph's.
 #include "quad.cuh"
 #include "../common/ordered.cuh"
+#include "../common/teams.cuh"
 
 // SPG_STAGES: quads that a multiplying thread has in flight, less one; SPG_DEPTH: those that an adding thread loads at
 // once.
 #if !defined(SPG_STAGES) || !defined(SPG_BLOCK) || !defined(SPG_DEPTH)
 #error "the host function defines SPG_STAGES, SPG_BLOCK and SPG_DEPTH"
 #endif
-
-// A barrier for whole warps of a block, `threads` in all; `team`, 0 to 14, tells it from others of that block.
-__device__ __forceinline__ void team_barrier(int team, int threads)
-{
-#ifdef SPG_HOST
-    spg_named_barrier(team + 1, threads, SPG_HERE);
-#else
-    asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(threads) : "memory");
-#endif
-}
 
 // Loads and copies of what is read once: the L2 gives it up first.
 #ifdef SPG_HOST

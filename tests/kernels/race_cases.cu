@@ -1,5 +1,6 @@
 // Races that the detector must find, and ways to order accesses that it must accept.
 #include "../../cuda/common/ordered.cuh"
+#include "../../cuda/common/teams.cuh"
 #include "../../cuda/common/stream.cuh"
 #include <cooperative_groups.h>
 

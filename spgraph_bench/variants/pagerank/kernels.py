@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,15 @@ from spgraph_bench.device.base import Arg, Buffer, Kernel
 from spgraph_bench.errors import SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.pagerank import DANGLING
+from spgraph_bench.timer import perf_counter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.grids import needs_cooperative
+from spgraph_bench.variants.grids import BLOCK, blocks_for, needs_cooperative
 from spgraph_bench.variants.pagerank.cpu import edge_order
 from spgraph_bench.variants.spmv.csr_balanced import ADAPTIVE, tile_of
 
 __all__ = ["Chunks"]
 
 _TRACED = 1 << 16
-_GRID = {
-    "block": Parameter(0, "threads per block; 0: 512, on the host device 128", (0, 32, 64, 128, 256, 512, 1024)),
-    "blocks_per_multiprocessor": Parameter(0, "blocks that a multiprocessor gets; 0: as many as fit", between=(0, 64)),
-}
 
 
 class _Power:
@@ -168,13 +165,9 @@ class _Power:
             emulated = self.device.kind == "host"
             return [{"ms": None if emulated else float(ms[k]), "change": float(pairs[k + 1, 1])} for k in range(done)]
 
-        def reset() -> None:
-            for buffer in {id(b): b for b in (self.rank, self.result)}.values():
-                self.device.fill(buffer, 0xFF)
-
         return Launch(
             run=bound(None, 0),
-            reset=reset,
+            reset=self._reset,
             output=lambda: self.device.download(self.result),
             preprocess_ms=self.preprocess_ms + preprocess_ms,
             extra_bytes=self.extra_bytes,
@@ -183,11 +176,68 @@ class _Power:
             steps=steps,
         )
 
-    def plain(self, kernel: Kernel, items: int, own: Sequence[Arg]) -> Launch:
-        """A launch with the tunables of _GRID; `items`: threads that have something to do."""
-        block = int(self.job.params["block"]) or (128 if self.device.kind == "host" else 512)
-        each = int(self.job.params["blocks_per_multiprocessor"])
-        return self.launch(kernel, block, -(-items // block), own, each=each)
+    def by_host(self, add_up: Callable[[Buffer, Buffer], Callable[[], None]]) -> Launch:
+        """Iterations that the host launches: `add_up` gives the launch of the mode's own kernel, from what each
+        vertex gives and the sums, and iterate.cu does the rest. The host reads the change after each."""
+        job, device, block = self.job, self.device, int(self.job.params["block"])
+        x, sums = self.empty(self.n, job.dtype), self.empty(self.n, np.float64)
+        args, grid = self._args(None, 0), blocks_for(self.n, block)
+        most, tolerance = int(job.options["max_iterations"]), float(job.options["tolerance"])
+
+        def kernel(name: str, *own: Arg) -> Callable[[], None]:
+            return job.kernel(name, "pagerank/iterate.cu", **self.defines).bind(grid, block, *args, *own)
+
+        begin, step = kernel("power_begin", x, sums), add_up(x, sums)
+        renew = [kernel("power_renew", np.int32(k), x, sums) for k in range(4)]  # 3 stands for 0 later on
+        end = None if self.new_id is None else kernel("power_end")
+        outcome: dict[str, Any] = {"iterations": 0, "change": 0.0}
+
+        def iterations() -> Iterator[float]:
+            """The change of each, once it is done; after the last one ranks are where they belong."""
+            device.fill(self.totals, 0)
+            begin()
+            for k in range(most):
+                step()
+                renew[k if k < 4 else (k - 1) % 3 + 1]()
+                change = float(device.download(self.totals)[2 * (k % 3)])
+                outcome.update(iterations=k + 1, change=change)
+                last = change <= tolerance or k + 1 == most
+                if last and end is not None:
+                    end()
+                yield change
+                if last:
+                    return
+
+        def run() -> None:
+            for _ in iterations():
+                pass
+
+        def steps() -> Sequence[Mapping[str, Any]]:
+            found: list[Mapping[str, Any]] = []
+            device.synchronize()
+            since = perf_counter()
+            for change in iterations():
+                now = perf_counter()
+                ms = None if device.kind == "host" else (now - since) * 1e3
+                found.append({"ms": ms, "change": change})
+                since = now
+            return found
+
+        return Launch(
+            run=run,
+            reset=self._reset,
+            output=lambda: device.download(self.result),
+            gated=False,
+            preprocess_ms=self.preprocess_ms,
+            extra_bytes=self.extra_bytes,
+            keep=(self, x, sums),
+            facts=lambda: dict(outcome),
+            steps=steps,
+        )
+
+    def _reset(self) -> None:
+        for buffer in {id(b): b for b in (self.rank, self.result)}.values():
+            self.device.fill(buffer, 0xFF)
 
 
 _PULL = ADAPTIVE | {"depth": Parameter(1, "quads of edges that a thread has in flight", (1, 2, 4), macro="SPG_DEPTH")}
@@ -362,15 +412,18 @@ def pull_hubs(job: Job) -> Launch:
     "pull-naive",
     format="adjacency",
     source="pagerank/pull_naive.cu",
-    tunables=_GRID,
-    missing=needs_cooperative,
-    about="in-edges gathered, a thread per vertex",
+    tunables=BLOCK,
+    about="in-edges gathered, a thread per vertex, two launches an iteration",
 )
 def pull_naive(job: Job) -> Launch:
-    power, a = _Power(job), job.arrays
-    x = [power.empty(power.n, job.dtype) for _ in range(2)]
+    power, a, block = _Power(job), job.arrays, job.params["block"]
     kernel = job.kernel("pagerank_pull_naive", **power.defines)
-    return power.plain(kernel, power.n, (a["col_ptr"], a["row"], *x, power.chance))
+
+    def add_up(x: Buffer, sums: Buffer) -> Callable[[], None]:
+        own = (np.int32(power.n), a["col_ptr"], a["row"], x, sums, power.chance)
+        return kernel.bind(blocks_for(power.n, block), block, *own)
+
+    return power.by_host(add_up)
 
 
 @variant(
@@ -378,15 +431,18 @@ def pull_naive(job: Job) -> Launch:
     "push",
     format="pattern-csr",
     source="pagerank/push.cu",
-    tunables=_GRID,
-    missing=needs_cooperative,
-    about="out-edges scattered, a warp per vertex, an atomic per edge",
+    tunables=BLOCK,
+    about="out-edges scattered, a warp per vertex, an atomic per edge, two launches an iteration",
 )
 def push(job: Job) -> Launch:
-    power, a = _Power(job), job.arrays
-    sums = power.empty(power.n, np.float64)
+    power, a, block = _Power(job), job.arrays, job.params["block"]
     kernel = job.kernel("pagerank_push", **power.defines)
-    return power.plain(kernel, 32 * power.n, (a["row_ptr"], a["col"], sums, power.chance))
+
+    def add_up(x: Buffer, sums: Buffer) -> Callable[[], None]:
+        own = (np.int32(power.n), a["row_ptr"], a["col"], x, sums, power.chance)
+        return kernel.bind(blocks_for(32 * power.n, block), block, *own)
+
+    return power.by_host(add_up)
 
 
 @variant(
@@ -394,12 +450,15 @@ def push(job: Job) -> Launch:
     "edge",
     format="pattern-coo",
     source="pagerank/edge.cu",
-    tunables=_GRID,
-    missing=needs_cooperative,
-    about="a thread and an atomic per edge",
+    tunables=BLOCK,
+    about="a thread and an atomic per edge, two launches an iteration",
 )
 def edge(job: Job) -> Launch:
-    power, a = _Power(job), job.arrays
-    x, sums = power.empty(power.n, job.dtype), power.empty(power.n, np.float64)
-    own = (job.packed.offsets.type(power.m), a["row"], a["col"], x, sums, power.chance)
-    return power.plain(job.kernel("pagerank_edge", **power.defines), max(power.n, power.m), own)
+    power, a, block = _Power(job), job.arrays, job.params["block"]
+    kernel = job.kernel("pagerank_edge", **power.defines)
+
+    def add_up(x: Buffer, sums: Buffer) -> Callable[[], None]:
+        own = (job.packed.offsets.type(power.m), a["row"], a["col"], x, sums, power.chance)
+        return kernel.bind(blocks_for(power.m, block), block, *own)
+
+    return power.by_host(add_up)
