@@ -1,7 +1,7 @@
 // pull-naive: PageRank; a thread per vertex adds up what its in-edges bring.
 //
-// Layout   in_ptr offset_t [n + 1], in int32 [m]: in-edges; x value_t [n]: what each vertex gives along an edge, its rank
-//          / its out-degree; sums double [n]. chance value_t [m]: with weights the edge's part of its source's.
+// Layout   in_ptr offset_t [n + 1], in int32 [m]: in-edges; x value_t [n]: what each vertex gives along an edge, its
+//          rank / its out-degree; sums double [n]. chance value_t [m]: with weights the edge's part of its source's.
 // Mapping  thread v walks through in-edges in_ptr[v] to in_ptr[v + 1] - 1, one after the other. The sum is double: a
 //          hub's hundred thousand floats, added one after the other, would lose three digits. iterate.cu does the rest.
 // Wins     on graphs of few and equal in-edges (grids).
