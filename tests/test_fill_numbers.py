@@ -33,7 +33,9 @@ numbers: Any = _script("fill_numbers")
 reference: Any = _script("reference")
 PLAN = reference.plan()
 PAGES = [
-    p for p in numbers.documents() if p.name not in ("notebook.md", "measuring.md", "records.md", "architecture.md")
+    p
+    for p in numbers.documents()
+    if p.name not in ("notebook.md", "measuring.md", "records.md", "architecture.md", "corrections.md")
 ]
 
 
