@@ -58,7 +58,7 @@ def battery() -> dict[str, CSR]:
     i = np.arange(n)
     two = np.concatenate((i, i[:-1]))
     draw = np.random.default_rng(7)
-    found = {
+    result = {
         # Nothing, or next to nothing.
         "0x0": csr(0, 0, [], []),
         "0x5": csr(0, 5, [], []),
@@ -107,14 +107,14 @@ def battery() -> dict[str, CSR]:
         "all-negative": csr(n, n, np.tile(i, 3), np.concatenate((i, (i + 9) % n, (i + 40) % n)), -1.5),
     }
     for size in (31, 32, 33, 255, 256, 257, 1023, 1024, 1025):
-        found[f"random-{size}"] = _random(size, size, min(1.0, 6 / size), size)
+        result[f"random-{size}"] = _random(size, size, min(1.0, 6 / size), size)
     spread = random_rows([1, 2, 3, 40, 0, 100] * 12, 150, 10)
     odd = spread.value_array().copy()
     odd[::41], odd[7::53], odd[11::97] = np.nan, np.inf, -np.inf
-    found["nan-and-inf"] = _with_values(spread, odd)
-    found["denormals"] = _with_values(spread, draw.choice([3e-310, -5e-324, 1e-40, 1e-45, -2e-39], spread.nnz))
+    result["nan-and-inf"] = _with_values(spread, odd)
+    result["denormals"] = _with_values(spread, draw.choice([3e-310, -5e-324, 1e-40, 1e-45, -2e-39], spread.nnz))
     # Sums of a row pass the largest float32 (and, in three rows, would pass it only in some orders).
     large = np.where(np.arange(spread.nnz) % 7 == 0, -3e38, 3e38)
     large[:6] = 1e300
-    found["overflow"] = _with_values(spread, large)
-    return found
+    result["overflow"] = _with_values(spread, large)
+    return result

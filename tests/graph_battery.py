@@ -21,11 +21,11 @@ def _both(n: int, u: npt.ArrayLike, v: npt.ArrayLike) -> CSR:
 
 
 def _grid_graph(rows: int, cols: int) -> CSR:
-    at = np.arange(rows * cols).reshape(rows, cols)
+    position = np.arange(rows * cols).reshape(rows, cols)
     return _both(
         rows * cols,
-        np.concatenate((at[:, :-1].ravel(), at[:-1].ravel())),
-        np.concatenate((at[:, 1:].ravel(), at[1:].ravel())),
+        np.concatenate((position[:, :-1].ravel(), position[:-1].ravel())),
+        np.concatenate((position[:, 1:].ravel(), position[1:].ravel())),
     )
 
 

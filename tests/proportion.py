@@ -42,7 +42,7 @@ def pairwise(choices: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any]) 
     if len(names) == 1:
         return [{names[0]: value} for value in choices[names[0]] if value != defaults[names[0]]]
     left = {((a, x), (b, y)) for a, b in combinations(names, 2) for x, y in product(choices[a], choices[b])}
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
     while left:
         setting: dict[str, Any] = dict(min(left, key=str))
         for name in names:
@@ -55,7 +55,7 @@ def pairwise(choices: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any]) 
             ]
             setting[name] = choices[name][gains.index(max(gains))]
         left -= set(combinations(sorted(setting.items()), 2))
-        found.append({name: value for name, value in setting.items() if value != defaults[name]})
+        collected.append({name: value for name, value in setting.items() if value != defaults[name]})
     if FULL:
-        found += [{name: value} for name in names for value in choices[name] if value != defaults[name]]
-    return [setting for i, setting in enumerate(found) if setting and setting not in found[:i]]
+        collected += [{name: value} for name in names for value in choices[name] if value != defaults[name]]
+    return [setting for i, setting in enumerate(collected) if setting and setting not in collected[:i]]

@@ -56,11 +56,11 @@ def test_csv_says_what_has_no_value(tmp_path: Path) -> None:
     assert path.read_text().splitlines()[1:] == ["5,0", "70,inf", "4000000000,nan"]
 
 
-@pytest.mark.parametrize(("first", "said"), [(0, "vertex i - 1"), (1, "vertex i\n")])
-def test_mtx_is_a_vector_with_a_row_per_vertex(tmp_path: Path, first: int, said: str) -> None:
+@pytest.mark.parametrize(("first", "message"), [(0, "vertex i - 1"), (1, "vertex i\n")])
+def test_mtx_is_a_vector_with_a_row_per_vertex(tmp_path: Path, first: int, message: str) -> None:
     path = tmp_path / "far.mtx"
     save_answer(path, np.arange(4) + first, {"distance": np.array([0.5, np.inf, 0.0, 2.0])}, "recipe\xe9 x")
-    assert said in path.read_text()
+    assert message in path.read_text()
     back = mmread(path)
     assert back.shape == (4, 1)
     assert back.row.tolist() == [0, 2, 3]

@@ -52,19 +52,19 @@ def test_read(tmp_path: Path) -> None:
 
 
 def test_bench_on_the_host() -> None:
-    said: list[str] = []
+    messages: list[str] = []
     seen = []
     results = bench(
         sp.eye_array(20, format="csr"),
         variants=["csr-scalar", "scipy"],
         device="host",
         in_process=True,
-        progress=said.append,
+        progress=messages.append,
         on_record=seen.append,
     )
     assert {r.variant: r.status for r in results} == {"csr-scalar": "ok", "scipy": "ok"}
     assert list(results) == seen
-    assert said
+    assert messages
     assert results.best()["variant"] == "scipy"
     with pytest.raises(NothingRanError):
         results.best(variant="csr-scalar")

@@ -44,11 +44,11 @@ def _exact(a: CSR, source: int) -> np.ndarray:
     for v in order:
         for w in after[v]:
             count[w] += count[v]
-    found = np.zeros(a.rows)
+    result = np.zeros(a.rows)
     for v in reversed(order):
-        found[v] = sum(count[v] / count[w] * (1 + found[w]) for w in after[v])
-    found[source] = 0
-    return found
+        result[v] = sum(count[v] / count[w] * (1 + result[w]) for w in after[v])
+    result[source] = 0
+    return result
 
 
 @pytest.mark.parametrize("name", graphs())
@@ -89,7 +89,7 @@ NONE = int(np.flatnonzero(ONE.dependency == 0)[3])
 
 
 @pytest.mark.parametrize(
-    ("vertex", "value", "said"),
+    ("vertex", "value", "message"),
     [
         (SOME, ONE.dependency[SOME] * (1 + 1e-9), "1 of 600 dependencies wrong"),
         (SOME, 0.0, f"the worst is of vertex {SOME}: 0.0, expected"),
@@ -99,12 +99,12 @@ NONE = int(np.flatnonzero(ONE.dependency == 0)[3])
         (SOME, -ONE.dependency[SOME], "1 of 600"),
     ],
 )
-def test_a_wrong_dependency_is_found(vertex: int, value: float, said: str) -> None:
+def test_a_wrong_dependency_is_found(vertex: int, value: float, message: str) -> None:
     broken = ONE.dependency.copy()
     broken[vertex] = value
     result = check_dependencies(broken, ONE.dependency, ONE.tolerance)
     assert not result.ok
-    assert said in result.message
+    assert message in result.message
 
 
 def test_right_dependencies_pass_and_others_of_another_kind_do_not() -> None:

@@ -155,6 +155,6 @@ def test_limits_are_bounds() -> None:
     for variant in CHILDREN:
         assert variant.limits
         sizes = Sizes(EMPTY, inputs, {"needed": needed}, {"piece": 150, "most_curves": 200}, {})
-        found = variant.limits(sizes)
-        assert found.pending_launches == 150
-        assert found.heap_bytes == 0 or found.heap_bytes > 8 * needed.sum()
+        result = variant.limits(sizes)
+        assert result.pending_launches == 150
+        assert result.heap_bytes == 0 or result.heap_bytes > 8 * needed.sum()

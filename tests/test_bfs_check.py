@@ -65,19 +65,19 @@ def test_the_oracle_is_what_networkx_finds(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("vertex", "value", "said"),
+    ("vertex", "value", "message"),
     [
         (700, 51, "1 of 713 levels wrong, the first is of vertex 700: 51, expected 40"),
         (40, -1, "vertex 40: unreached, expected 10"),
         (0, -2139062144, "vertex 0: -2,139,062,144, expected 0"),
     ],
 )
-def test_a_wrong_level_is_found(vertex: int, value: int, said: str) -> None:
+def test_a_wrong_level_is_found(vertex: int, value: int, message: str) -> None:
     broken = LEVELS.copy()
     broken[vertex] = value
     result = check_levels(broken, LEVELS)
     assert not result.ok
-    assert said in result.message
+    assert message in result.message
 
 
 def test_an_unreached_vertex_marked_reached_is_found() -> None:
@@ -108,7 +108,7 @@ def test_right_trees_pass_on_every_graph() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"v1": 2, "v2": 1}, "rules 1 and 2"),  # a cycle
         ({"v5": 5}, "rules 1 and 2"),  # its own parent
@@ -119,10 +119,10 @@ def test_right_trees_pass_on_every_graph() -> None:
         ({"v712": 370}, "rules 1 and 2"),
     ],
 )
-def test_a_broken_tree_is_found(changes: dict[str, int], said: str) -> None:
+def test_a_broken_tree_is_found(changes: dict[str, int], message: str) -> None:
     result = _corrupt(**changes)
     assert not result.ok
-    assert said in result.message
+    assert message in result.message
 
 
 def test_a_tree_edge_that_does_not_exist_is_found() -> None:
@@ -172,7 +172,7 @@ def test_directed_sources_have_out_edges() -> None:
 
 
 @pytest.mark.parametrize(
-    ("a", "options", "error", "said"),
+    ("a", "options", "error", "message"),
     [
         (csr(0, 0, [], []), {}, InputError, "0 x 0\n  remedy: take a graph of one vertex or more"),
         (csr(0, 0, [], []), {"source": 0}, InputError, "no vertex to start from"),
@@ -181,8 +181,8 @@ def test_directed_sources_have_out_edges() -> None:
         (csr(3, 3, [1], [2]), {"source": 3}, UsageError, "there is no vertex 3"),
     ],
 )
-def test_impossible_sources(a, options, error, said) -> None:
-    with pytest.raises(error, match=said):
+def test_impossible_sources(a, options, error, message) -> None:
+    with pytest.raises(error, match=message):
         draw_sources(_graph(a), 1, **options)
 
 
@@ -322,16 +322,16 @@ def test_a_trace_of_a_small_graph_says_who_found_whom() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"),
+    ("mode", "message"),
     [
         ("auto", "at most 1,024 vertices and 4,096 edges are done by one block; pull where the frontier's edges grow"),
         ("direction", "pull where the frontier's edges grow and, times alpha 4,"),
     ],
 )
-def test_a_trace_says_why(mode: str, said: str) -> None:
+def test_a_trace_says_why(mode: str, message: str) -> None:
     params = {n: p.default for n, p in get_variant("bfs", mode).tunables.items()}
     record = dataclasses.replace(_traced(2, mode), params=params)
-    assert said in " ".join(render_trace(record, 100, False).split())
+    assert message in " ".join(render_trace(record, 100, False).split())
     assert "why" not in render_trace(dataclasses.replace(record, params={}), 100, False)
 
 
@@ -373,12 +373,12 @@ def test_a_table_of_a_gpu_says_why_it_has_no_atomics() -> None:
     from spgraph_bench.report import render
 
     rows = [_record("frontier", (4.0, 8.0) * 6), _record("frontier-private", (1.0, 2.0) * 6)]
-    said = " ".join(render(rows).split())
-    assert "atomics are not counted on a GPU (--device host counts them exactly)" in said
+    printed = " ".join(render(rows).split())
+    assert "atomics are not counted on a GPU (--device host counts them exactly)" in printed
     counted = [dataclasses.replace(r, counters={"global_atomics": 492}) for r in rows]
-    said = " ".join(render(counted).split())
-    assert "not counted on a GPU" not in said
-    assert "492" in said
+    printed = " ".join(render(counted).split())
+    assert "not counted on a GPU" not in printed
+    assert "492" in printed
 
 
 # ---- the command line ------------------------------------------------------------------------------------
@@ -427,15 +427,15 @@ def test_the_other_modes_are_watched_from_the_first_source_only(
     assert all(len(r["trace"]) == len(first["trace"]) for r in watched if r["trace"])
     # A vertex that was named is the one source of all.
     assert run([*ALL_MODES, "--mode", "auto", "--source", "5", "--json"]) == 0
-    found = [r for r in map(json.loads, capsys.readouterr().out.splitlines()) if r["status"] == "ok"]
-    assert {tuple(case["source"] for case in r["cases"]) for r in found} == {(5,)}
+    data = [r for r in map(json.loads, capsys.readouterr().out.splitlines()) if r["status"] == "ok"]
+    assert {tuple(case["source"] for case in r["cases"]) for r in data} == {(5,)}
 
 
 def test_modes_that_cannot_be_watched_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(list(ALL_MODES)) == 0
-    said = capsys.readouterr().out
-    assert "cannot be watched level by level: tail-launch" in said
-    assert "other modes watched; which is fastest shows on a GPU" in said
+    printed = capsys.readouterr().out
+    assert "cannot be watched level by level: tail-launch" in printed
+    assert "other modes watched; which is fastest shows on a GPU" in printed
 
 
 def test_of_all_modes_those_that_go_wrong_are_told(
@@ -457,10 +457,10 @@ def test_of_all_modes_those_that_go_wrong_are_told(
 
     monkeypatch.setattr(runner, "run", spoilt)
     assert run(list(ALL_MODES)) == 1
-    said = capsys.readouterr().out
-    assert "wrong: edge: vertex 3 is not at level 9\n" in said
-    assert "failed: pull: out of luck\n" in said
-    assert "watched level by level: tail-launch\n" in said
+    printed = capsys.readouterr().out
+    assert "wrong: edge: vertex 3 is not at level 9\n" in printed
+    assert "failed: pull: out of luck\n" in printed
+    assert "watched level by level: tail-launch\n" in printed
 
 
 @pytest.mark.slow
@@ -483,13 +483,13 @@ def test_all_modes_interrupted_show_what_is_finished(
 
     monkeypatch.setattr(runner, "run", interrupted)
     assert run([*ALL_MODES, "--mode", "pull"]) == 130
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert calls[0] == ["pull"]
     assert "edge" in calls[1]
     assert "pull" not in calls[1]
-    assert "checked from 4 sources: 4 validated, 4 compared with a plain search" in said.out
-    assert "levels of pull from vertex" in said.out
-    assert said.err.endswith("interrupted\n")
+    assert "checked from 4 sources: 4 validated, 4 compared with a plain search" in printed.out
+    assert "levels of pull from vertex" in printed.out
+    assert printed.err.endswith("interrupted\n")
 
 
 @pytest.mark.slow
@@ -527,7 +527,7 @@ def test_bench_bfs_on_a_directed_graph_with_parents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--mode", "pul"), "Did you mean pull?"),
         (("--source", "9", "--sources", "2"), "--source names the vertex"),
@@ -540,10 +540,10 @@ def test_bench_bfs_on_a_directed_graph_with_parents() -> None:
         (("--param", "alhpa=2"), "alpha"),
     ],
 )
-def test_usage_errors(args: tuple[str, ...], said: str) -> None:
+def test_usage_errors(args: tuple[str, ...], message: str) -> None:
     done = spgraph("bfs", "grid:n=5", "--device", "host", "--no-save", *args)
     assert done.returncode == 2, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.slow
@@ -619,18 +619,18 @@ def test_tuning_shows_a_column_for_each_tunable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _tune(monkeypatch, tmp_path, _Tuning(_tuned_ms)) == 0
-    said = capsys.readouterr()
-    head, names, _, *rows = said.out.splitlines()
+    printed = capsys.readouterr()
+    head, names, _, *rows = printed.out.splitlines()
     assert head == "auto: settings tried"
     assert names.split() == ["alpha", "beta", "vertices", "edges", "probes", "bitmap", "ms", "regret"]
     assert rows[0].split()[:9] == ["4", "200", "1024", "4096", "8", "1", "2.000", "100%", "default"]
     assert [row.split()[:2] for row in rows if row.endswith(" best")] == [["2", "200"]]
     assert rows[-1] == "vertices, edges, bitmap: small_vertices, small_edges, shared_bitmap"
     assert all(len(row) <= 100 for row in rows)
-    assert len(rows) == 1 + len({tuple(p[k] for k in sorted(p)) for p in _settings(said.out)})
-    assert "saved for this graph and GPU" in said.err
-    (kept,) = (tmp_path / "tuned").glob("*.json")
-    assert json.loads(kept.read_text())["auto"]["alpha"] == 2
+    assert len(rows) == 1 + len({tuple(p[k] for k in sorted(p)) for p in _settings(printed.out)})
+    assert "saved for this graph and GPU" in printed.err
+    (file,) = (tmp_path / "tuned").glob("*.json")
+    assert json.loads(file.read_text())["auto"]["alpha"] == 2
 
 
 def _settings(out: str) -> list[dict[str, str]]:
@@ -645,11 +645,11 @@ def test_tuning_interrupted_shows_what_was_tried_and_keeps_nothing(
     stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _tune(monkeypatch, tmp_path, _Tuning(_tuned_ms, stop)) == 130
-    said = capsys.readouterr()
-    assert said.out.startswith("auto: settings tried") if stop else not said.out
-    assert len(_settings(said.out) if stop else []) == stop
-    assert "tuning was interrupted and nothing saved: auto keeps its old settings" in said.err
-    assert said.err.endswith("interrupted\n")
+    printed = capsys.readouterr()
+    assert printed.out.startswith("auto: settings tried") if stop else not printed.out
+    assert len(_settings(printed.out) if stop else []) == stop
+    assert "tuning was interrupted and nothing saved: auto keeps its old settings" in printed.err
+    assert printed.err.endswith("interrupted\n")
     assert not list(tmp_path.rglob("*.json"))
 
 

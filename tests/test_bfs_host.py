@@ -204,14 +204,14 @@ def test_private_queues_save_atomics_exactly() -> None:
     found, frontier-private one stretch for each block that found any, and one each time its queue was full."""
     device = open_device("host")
     try:
-        found = 5000  # all leaves, by the one block that has the hub
+        result = 5000  # all leaves, by the one block that has the hub
         plain = _counters(device, "frontier", "hub-of-5000")
         private = _counters(device, "frontier-private", "hub-of-5000")
-        assert plain["global_atomics"] == 2 * found
-        assert private["global_atomics"] == found + 3  # 2,048 places: full twice
-        assert private["shared_atomics"] == found  # one thread finds them all, a step each
-        assert (plain["claims"], plain["reservations"]) == (found, found)
-        assert (private["claims"], private["reservations"]) == (found, 3)
+        assert plain["global_atomics"] == 2 * result
+        assert private["global_atomics"] == result + 3  # 2,048 places: full twice
+        assert private["shared_atomics"] == result  # one thread finds them all, a step each
+        assert (plain["claims"], plain["reservations"]) == (result, result)
+        assert (private["claims"], private["reservations"]) == (result, 3)
         # Where everything fits: fewer by the mean number of vertices that a block finds, here 40.
         plain = _counters(device, "frontier", "star-of-chains", block=64)
         private = _counters(device, "frontier-private", "star-of-chains", block=64)

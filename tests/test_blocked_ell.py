@@ -21,10 +21,10 @@ FORM = get_format("blocked-ell")
 def _without_zeros(a: CSR) -> CSR:
     if a.values is None:
         return a
-    kept = a.values != 0
-    row = np.repeat(np.arange(a.rows), a.row_lengths())[kept]
+    mask = a.values != 0
+    row = np.repeat(np.arange(a.rows), a.row_lengths())[mask]
     row_ptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=a.rows)))).astype(np.int64)
-    return CSR(a.rows, a.cols, row_ptr, a.col_idx[kept], a.values[kept])
+    return CSR(a.rows, a.cols, row_ptr, a.col_idx[mask], a.values[mask])
 
 
 def test_layout() -> None:
@@ -68,15 +68,15 @@ def test_round_trip_in_half_precision(name: str, side: int | str, monkeypatch: p
     density=st.floats(0, 0.2),
 )
 def test_slots_are_filled_from_the_left(rows: int, cols: int, seed: int, side: int, density: float) -> None:
-    at = np.flatnonzero(np.random.default_rng(seed).random(rows * cols) < density)
-    packed = FORM.pack(csr(rows, cols, at // cols, at % cols), ell_block=side)
+    position = np.flatnonzero(np.random.default_rng(seed).random(rows * cols) < density)
+    packed = FORM.pack(csr(rows, cols, position // cols, position % cols), ell_block=side)
     for blocks, values in zip(packed.block_col, packed.block_val, strict=True):
         there = blocks[blocks >= 0]
         assert (np.diff(there) > 0).all()
         assert (blocks[len(there) :] == -1).all()
         assert (values[: len(there)] != 0).any(axis=(1, 2)).all()  # no block is empty
         assert not values[len(there) :].any()
-    if len(at):
+    if len(position):
         assert (packed.block_col[:, -1] >= 0).any()  # no slot is empty everywhere
 
 

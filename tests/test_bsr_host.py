@@ -53,9 +53,9 @@ def _scattered(r: int, c: int, seed: int = 3) -> CSR:
 @pytest.mark.parametrize("size", SIZES)
 def test_size_is_found(size: tuple[int, int]) -> None:
     a = _scattered(*size)
-    found = choose_block_size(a)
-    assert (found.rows, found.cols) == size
-    assert found.fills(a.nnz)
+    chosen = choose_block_size(a)
+    assert (chosen.rows, chosen.cols) == size
+    assert chosen.fills(a.nnz)
     assert get_format("bsr").refuse(row_stats(a), None) is None
 
 
@@ -85,8 +85,8 @@ def test_what_a_sample_says_of_no_size_is_counted(monkeypatch: pytest.MonkeyPatc
     a = _blocks([(i, i) for i in range(300)], 3, 3, 900, 900)
     monkeypatch.setattr(bsr, "SAMPLE", 200)
     monkeypatch.setattr(bsr, "_likely", lambda csr, sizes: ((8, 8),))
-    found = choose_block_size(a)
-    assert (found.rows, found.cols) == (3, 3)
+    size = choose_block_size(a)
+    assert (size.rows, size.cols) == (3, 3)
     assert get_format("bsr").refuse(row_stats(a), None) is None
     assert get_format("bsr").refuse(row_stats(battery()["random-1024"]), None) is not None
 
@@ -94,9 +94,9 @@ def test_what_a_sample_says_of_no_size_is_counted(monkeypatch: pytest.MonkeyPatc
 def test_a_larger_block_has_to_be_worth_it() -> None:
     """On a band of 27 blocks of 7 x 7 save 1 % against 2 x 4, in float32."""
     band = make("banded:n=4000").csr
-    found = choose_block_size(band)
-    assert (found.rows, found.cols) == (2, 4)
-    assert choose_block_size(band, "7x7").bytes(4) < found.bytes(4)
+    size = choose_block_size(band)
+    assert (size.rows, size.cols) == (2, 4)
+    assert choose_block_size(band, "7x7").bytes(4) < size.bytes(4)
 
 
 def _places(a: CSR, r: int, c: int) -> tuple[list[int], list[int]]:
@@ -165,8 +165,8 @@ def test_sliced_layout_is_what_its_docstring_says() -> None:
                     assert sliced.base[first // 32] + sliced.block_col[s + place] == plain.block_col[block]
                     flat = plain.block_val[block].reshape(-1)
                     for q in range(wide):
-                        at = (s * wide + q * n + place) * w
-                        assert sliced.wide_val[at : at + w].tolist() == flat[q * w : (q + 1) * w].tolist()
+                        position = (s * wide + q * n + place) * w
+                        assert sliced.wide_val[position : position + w].tolist() == flat[q * w : (q + 1) * w].tolist()
                     for e in range(rest):
                         assert sliced.rest_val[s * rest + e * n + place] == flat[wide * w + e]
                 s += n

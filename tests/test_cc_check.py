@@ -44,7 +44,7 @@ def _broken(changes: dict[int, int]):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         # one vertex on its own
         (
@@ -65,10 +65,10 @@ def _broken(changes: dict[int, int]):
         ({399: -2139062144}, "vertex 399: -2,139,062,144, but"),
     ],
 )
-def test_a_corrupted_partition_is_found(changes: dict[int, int], said: str) -> None:
+def test_a_corrupted_partition_is_found(changes: dict[int, int], message: str) -> None:
     result = _broken(changes)
     assert not result.ok
-    assert said in result.message
+    assert message in result.message
 
 
 def test_right_labels_pass_and_others_of_another_kind_do_not() -> None:

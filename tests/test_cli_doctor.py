@@ -177,8 +177,8 @@ def _doctor(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
     return status, json.loads(capsys.readouterr().out)
 
 
-def _check(found: dict[str, Any], name: str) -> dict[str, Any]:
-    (check,) = (c for c in found["checks"] if c["name"] == name)
+def _check(report: dict[str, Any], name: str) -> dict[str, Any]:
+    (check,) = (c for c in report["checks"] if c["name"] == name)
     return dict(check)
 
 
@@ -190,12 +190,12 @@ def python_is_complete(machine: Machine) -> Machine:
 
 def test_doctor_on_a_complete_machine(python_is_complete: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     _usable(python_is_complete)
-    status, found = _doctor(capsys)
+    status, report = _doctor(capsys)
     assert status == 0
-    assert found["devices"]["cuda"] is True
-    assert "sm_90" in _check(found, "cuda:0")["found"]
-    assert _check(found, "cuda-bindings")["remedy"] == "pip install 'cuda-bindings==13.*'"
-    assert all(c["remedy"] for c in found["checks"] if c["state"] != "ok")
+    assert report["devices"]["cuda"] is True
+    assert "sm_90" in _check(report, "cuda:0")["found"]
+    assert _check(report, "cuda-bindings")["remedy"] == "pip install 'cuda-bindings==13.*'"
+    assert all(c["remedy"] for c in report["checks"] if c["state"] != "ok")
 
 
 @pytest.mark.parametrize("body", ["exit 0", "echo 12.2; exit 1"])
@@ -206,24 +206,24 @@ def test_what_tells_no_version_is_no_compiler(
     compiler.write_text(f"#!/bin/sh\n{body}\n")
     compiler.chmod(0o755)
     python_is_complete.patch.setenv("CXX", str(compiler))
-    status, found = _doctor(capsys)
+    status, report = _doctor(capsys)
     assert status == 3
-    assert found["devices"]["host"] is False
-    check = _check(found, "C++ compiler")
+    assert report["devices"]["host"] is False
+    check = _check(report, "C++ compiler")
     assert f"{compiler} does not report its version" in check["found"]
     assert check["remedy"] == "unset CXX"
 
 
 def test_doctor_without_gpu_and_compiler_is_3(python_is_complete: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     python_is_complete.patch.setenv("CXX", "no-such-compiler")
-    status, found = _doctor(capsys)
+    status, report = _doctor(capsys)
     assert status == 3
-    assert found["devices"] == {"cuda": False, "host": False}
-    assert _check(found, "C++ compiler")["remedy"] == "unset CXX"
+    assert report["devices"] == {"cuda": False, "host": False}
+    assert _check(report, "C++ compiler")["remedy"] == "unset CXX"
     python_is_complete.patch.delenv("CXX")
     python_is_complete.patch.setenv("PATH", "/nowhere")
-    _, found = _doctor(capsys)
-    assert "install g++" in _check(found, "C++ compiler")["remedy"]
+    _, report = _doctor(capsys)
+    assert "install g++" in _check(report, "C++ compiler")["remedy"]
     assert run(["doctor"]) == 3
     assert "Devices that work here: none" in capsys.readouterr().out
 
@@ -234,11 +234,11 @@ def test_doctor_sees_a_driver_older_than_the_rest(
     _usable(python_is_complete)
     python_is_complete.driver("12.4")
     python_is_complete.packages |= {"cuda-bindings": "13.0.1", "nvmath-python": "1.0"}
-    _, found = _doctor(capsys)
-    bindings = _check(found, "cuda-bindings")
+    _, report = _doctor(capsys)
+    bindings = _check(report, "cuda-bindings")
     assert bindings["state"] == "optional"
     assert bindings["remedy"] == "pip install 'cuda-bindings==12.*'"
-    assert "newer than the driver" in _check(found, "nvcc")["found"]
+    assert "newer than the driver" in _check(report, "nvcc")["found"]
 
 
 def test_doctor_with_a_cache_that_cannot_be_written(
@@ -246,8 +246,8 @@ def test_doctor_with_a_cache_that_cannot_be_written(
 ) -> None:
     (tmp_path / "file").touch()
     python_is_complete.patch.setenv("SPGRAPH_CACHE", str(tmp_path / "file"))
-    _, found = _doctor(capsys)
-    check = _check(found, "cache folder")
+    _, report = _doctor(capsys)
+    check = _check(report, "cache folder")
     assert check["state"] == "optional"
     assert "SPGRAPH_CACHE" in check["remedy"]
 
@@ -256,8 +256,8 @@ def test_nvidia_smi_and_proc_are_understood(monkeypatch: pytest.MonkeyPatch, tmp
     row = "0, NVIDIA H200, GPU-aaaa, 143771, 9.0, 580.65.06\n"
     banner = "| NVIDIA-SMI 580.65.06   Driver Version: 580.65.06   CUDA Version: 13.0 |"
     monkeypatch.setattr(probe, "_run", lambda *command, **more: row if len(command) > 1 else banner)
-    found = probe._from_nvidia_smi()
-    assert found == Driver("580.65.06", "13.0", (Gpu("NVIDIA H200", "GPU-aaaa", 143771 * 1024**2, "sm_90", 0),))
+    result = probe._from_nvidia_smi()
+    assert result == Driver("580.65.06", "13.0", (Gpu("NVIDIA H200", "GPU-aaaa", 143771 * 1024**2, "sm_90", 0),))
     (tmp_path / "gpus" / "0000:01:00.0").mkdir(parents=True)
     (tmp_path / "gpus" / "0000:01:00.0" / "information").write_text("Model: \t NVIDIA H200\nIRQ: 1\n")
     (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Rel\n")
@@ -280,9 +280,9 @@ def test_probing_does_not_import_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_peers_on_the_cpu_are_listed(machine: Machine) -> None:
     machine.patch.setattr(doctor.platform, "machine", lambda: "x86_64")
     machine.packages["mkl"] = "2026.0"
-    found = {check.name: (check.state, check.remedy) for check in doctor.checks()}
-    assert found["mkl"] == ("ok", "")
-    assert found["python-graphblas"] == ("optional", "pip install python-graphblas")
+    result = {check.name: (check.state, check.remedy) for check in doctor.checks()}
+    assert result["mkl"] == ("ok", "")
+    assert result["python-graphblas"] == ("optional", "pip install python-graphblas")
     machine.patch.setattr(doctor.platform, "machine", lambda: "aarch64")
     assert "mkl" not in {check.name for check in doctor.checks()}
     machine.patch.setattr(doctor.sys, "version_info", (3, 14, 0))

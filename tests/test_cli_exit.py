@@ -47,10 +47,10 @@ def _records(out: str) -> dict[str, Any]:
 
 def test_0_all_well_and_a_skip_is_well(tmp_path: Path) -> None:
     status, out, _ = _spgraph(*BENCH, "--variant", "csr-*", "--variant", "cusparse-*", "--json", cwd=tmp_path)
-    found = {name: record["status"] for name, record in _records(out).items()}
+    records = {name: record["status"] for name, record in _records(out).items()}
     assert status == 0
-    assert found["csr-scalar"] == "ok"
-    assert found["cusparse-csr-1"] == "skipped"
+    assert records["csr-scalar"] == "ok"
+    assert records["cusparse-csr-1"] == "skipped"
     assert not list(tmp_path.iterdir()), "--no-save kept something"
 
 
@@ -77,11 +77,11 @@ def test_1_a_variant_that_never_returns_and_the_run_goes_on(tmp_path: Path) -> N
         cwd=tmp_path,
         SPGRAPH_PLUGINS=str(PLUGIN),
     )
-    found = _records(out)
+    records = _records(out)
     assert status == 1
-    assert found["faulty-hang"]["status"] == "failed"
-    assert "no answer in 2" in found["faulty-hang"]["reason"]
-    assert found["csr-scalar"]["status"] == "ok"
+    assert records["faulty-hang"]["status"] == "failed"
+    assert "no answer in 2" in records["faulty-hang"]["reason"]
+    assert records["csr-scalar"]["status"] == "ok"
 
 
 def test_1_nothing_ran(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_1_nothing_ran(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("bench", "spmv", "no-such-file.mtx"), "no such file"),
         (("bench", "spmw"), "Did you mean spmv?"),
@@ -110,10 +110,10 @@ def test_1_nothing_ran(tmp_path: Path) -> None:
         (("generate", "rmta:scale=4", "-o", "x.mtx"), "did you mean rmat"),
     ],
 )
-def test_2_usage_and_input(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_2_usage_and_input(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     status, out, err = _spgraph(*args, cwd=tmp_path)
     assert status == 2, err
-    assert said in err
+    assert message in err
     assert out == ""
     assert re.fullmatch(r"(no .*\n)?error: .*\n  remedy: .*\n", err)  # a cause and a remedy, a line each
 
@@ -225,8 +225,8 @@ def test_2_a_disk_that_fills_up_costs_the_file_and_not_the_table(tmp_path: Path)
     assert _shell(f"{command} --no-save", tmp_path).returncode == 0
     done = _shell(f"ulimit -f 4; {command}", tmp_path)
     assert done.returncode == 2, done.stderr
-    for said in ("csr-scalar", "csr-vector", "float64"):
-        assert said in done.stdout
+    for message in ("csr-scalar", "csr-vector", "float64"):
+        assert message in done.stdout
     assert "going on without keeping records" in done.stderr
     assert "error: results/" in done.stderr
     (file,) = (tmp_path / "results").glob("*.jsonl")
@@ -346,9 +346,9 @@ def _opened_by(parent: int, folder: Path) -> bool:
 )
 def test_2_numbers_that_mean_nothing(param: str, mode: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bfs", "rmat:scale=4", "--device", "host", "--no-save", "--mode", mode, "--param", param]) == 2
-    said = capsys.readouterr().err
-    assert param.partition("=")[0] in said
-    assert "remedy: " in said
+    printed = capsys.readouterr().err
+    assert param.partition("=")[0] in printed
+    assert "remedy: " in printed
 
 
 @pytest.mark.parametrize(
@@ -396,13 +396,13 @@ def test_hyb_k_has_an_option_of_its_own(capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(capsys.readouterr().out)["params"]["slots"] == 2
     assert run([*line, "--variant", "hyb", "--hyb-k", "median"]) == 0
     assert json.loads(capsys.readouterr().out)["params"]["slots"] == 1
-    for wrong, said in (
+    for wrong, message in (
         (["--variant", "hyb", "--hyb-k", "x"], "hyb_k"),
         (["--variant", "hyb", "--hyb-k", "2", "--param", "hyb_k=3"], "hyb_k is given twice"),
         (["--variant", "ell", "--hyb-k", "2"], "no parameter is called 'hyb_k'"),
     ):
         assert run([*line, *wrong]) == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 def test_2_a_plugin_that_exits(tmp_path: Path) -> None:
@@ -461,8 +461,8 @@ def test_2_a_package_that_is_missing(package: str, tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
         timeout=60,
     )
-    said = f"error: the package {package} is missing\n  remedy: pip install {package}\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    printed = f"error: the package {package} is missing\n  remedy: pip install {package}\n"
+    assert (done.returncode, done.stderr) == (2, printed)
 
 
 @pytest.mark.slow

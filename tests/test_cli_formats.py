@@ -118,28 +118,28 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
 def test_json_with_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["formats", "arrow:n=40", "--traced", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["schema"] == "spgraph-formats-1"
-    by_name = {row["format"]: row for row in found["formats"]}
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "spgraph-formats-1"
+    by_name = {row["format"]: row for row in data["formats"]}
     atomic = next(t for t in by_name["coo"]["traced"] if t["kernel"] == "coo-atomic")
     assert atomic["atomics"] == by_name["coo"]["walks"][0]["atomics"] == 118
     assert by_name["pattern-csr"]["kernels"] == []
     assert by_name["pattern-csr"]["traced"] == []
-    assert "In the trace" in found["advice"]
+    assert "In the trace" in data["advice"]
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["absent.mtx"], "no such file"),
         (["rmat:scale=5", "--base", "1"], "do not apply"),
         (["--dtype", "int8"], "int8"),
     ],
 )
-def test_errors(args: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["formats", *args]) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) <= 2
 
 

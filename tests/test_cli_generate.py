@@ -36,11 +36,11 @@ def _generate(*args: str) -> int:
 def test_reading_back_gives_the_same_matrix(text: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"made{suffix}"
     assert _generate(text, "-o", str(path)) == 0
-    expected, found = recipes.make(text), read(str(path))
-    assert found.sha256 == expected.sha256
-    assert found.weighted == expected.weighted
+    expected, result = recipes.make(text), read(str(path))
+    assert result.sha256 == expected.sha256
+    assert result.weighted == expected.weighted
     if suffix != ".npz":  # it has no place for the symmetry
-        assert found.symmetry == expected.symmetry
+        assert result.symmetry == expected.symmetry
         opened = gzip.open if suffix.endswith(".gz") else open
         with opened(path, "rt") as file:
             assert expected.source.text in file.read()
@@ -54,9 +54,9 @@ def test_reading_back_gives_the_same_matrix(text: str, suffix: str, tmp_path: Pa
 def test_gap_lists(text: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"made{suffix}"
     assert _generate(text, "-o", str(path)) == 0
-    found = read(str(path))
-    assert found.sha256 == recipes.make(text).sha256
-    assert found.source.format.startswith("gap")
+    result = read(str(path))
+    assert result.sha256 == recipes.make(text).sha256
+    assert result.source.format.startswith("gap")
 
 
 @pytest.mark.parametrize("text", ["dense:rows=3,cols=7", "dense:rows=7,cols=3,values=ones", "chain:n=1"])
@@ -86,10 +86,10 @@ def test_what_cannot_be_written_leaves_no_file(
     text: str, suffix: str, cause: str, remedy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _generate(text, "-o", str(tmp_path / f"made{suffix}")) == 2
-    said = capsys.readouterr()
-    assert cause in said.err
-    assert remedy in said.err
-    assert said.out == ""
+    printed = capsys.readouterr()
+    assert cause in printed.err
+    assert remedy in printed.err
+    assert printed.out == ""
     assert list(tmp_path.iterdir()) == []
 
 
@@ -185,7 +185,7 @@ def test_list_names_every_recipe_and_parameter(capsys: pytest.CaptureFixture[str
         assert all(f"  {name} " in out for name in recipe.parameters)
 
 
-@pytest.mark.parametrize(("args", "said"), [((), "no recipe given"), (("chain",), "add -o FILE, e.g. -o chain.mtx")])
-def test_incomplete_commands(args: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("args", "message"), [((), "no recipe given"), (("chain",), "add -o FILE, e.g. -o chain.mtx")])
+def test_incomplete_commands(args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _generate(*args) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

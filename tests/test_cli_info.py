@@ -48,19 +48,19 @@ def test_a_file_without_a_banner_is_warned_of_once(
 
 
 def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    found = _json(capsys, "blocks:n=8,block=3")
+    data = _json(capsys, "blocks:n=8,block=3")
     matrix = recipes.make("blocks:n=8,block=3")
-    assert found["schema"] == "spgraph-info-1"
-    assert found["matrix"]["name"] == "blocks-8-3"
-    assert found["matrix"]["sha256"] == matrix.sha256
-    assert found["matrix"]["source"]["text"] == "blocks:n=8,block=3,values=random,seed=1"
-    assert (found["rows"]["rows"], found["rows"]["nnz"]) == (192, 9 * (5 * 64 - 4 * 8))
-    assert found["structure"]["symmetry"] == {"pattern": 1.0, "value": 1.0, "skew": 0.0}
-    assert found["structure"]["block_size"] == 3
-    assert found["structure"]["columns"]["max"] == 15
-    assert found["findings"] == []
-    assert found["dense"] == {"bytes": {"float32": 192 * 192 * 4, "float64": 192 * 192 * 8}, "bitmap_bytes": 4608}
-    assert [f["format"] for f in found["formats"]] == list(formats())
+    assert data["schema"] == "spgraph-info-1"
+    assert data["matrix"]["name"] == "blocks-8-3"
+    assert data["matrix"]["sha256"] == matrix.sha256
+    assert data["matrix"]["source"]["text"] == "blocks:n=8,block=3,values=random,seed=1"
+    assert (data["rows"]["rows"], data["rows"]["nnz"]) == (192, 9 * (5 * 64 - 4 * 8))
+    assert data["structure"]["symmetry"] == {"pattern": 1.0, "value": 1.0, "skew": 0.0}
+    assert data["structure"]["block_size"] == 3
+    assert data["structure"]["columns"]["max"] == 15
+    assert data["findings"] == []
+    assert data["dense"] == {"bytes": {"float32": 192 * 192 * 4, "float64": 192 * 192 * 8}, "bitmap_bytes": 4608}
+    assert [f["format"] for f in data["formats"]] == list(formats())
 
 
 @pytest.mark.parametrize("text", ["rmat:scale=7", "grid:n=5", "dense:rows=3,cols=50"])
@@ -86,14 +86,14 @@ def test_text_is_plain_and_fits(capsys: pytest.CaptureFixture[str]) -> None:
         assert max(map(len, out.splitlines())) <= 100
         assert "\x1b" not in out
         assert out.isascii()
-        for said in ("Entries per row", "bandwidth", "block fill", "Bytes in each format", "dense bitmap", "+---"):
-            assert said in out, (text, said)
+        for message in ("Entries per row", "bandwidth", "block fill", "Bytes in each format", "dense bitmap", "+---"):
+            assert message in out, (text, message)
         assert all(f"  {name} " in out for name in formats())
 
 
 def test_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
     out = _text(capsys, "poisson2d:n=20,values=stencil")
-    for said in (
+    for message in (
         "poisson2d:n=20,values=stencil,seed=1 (recipe)",
         "400 x 400, 1,920 entries, density 0.012",
         "weighted; declared symmetric",
@@ -104,15 +104,15 @@ def test_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
         "-1 to 4, 2 distinct",
         "0 stored zeros, 1,520 negative, 0 NaN or infinite",
     ):
-        assert said in out
+        assert message in out
 
 
 def test_a_matrix_without_entries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "empty.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n3 5 0\n")
-    found = _json(capsys, str(path))
-    assert found["structure"]["symmetry"] is None
-    assert found["structure"]["values"]["min"] is None
+    data = _json(capsys, str(path))
+    assert data["structure"]["symmetry"] is None
+    assert data["structure"]["values"]["min"] is None
     out = _text(capsys, str(path))
     assert "3 x 5, 0 entries" in out
     assert "not square" in out
@@ -129,10 +129,10 @@ def test_findings_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     path = tmp_path / "list.txt"
     path.write_text("Source Target\n3 4\n4 5\n9 3\n")
     assert run(["info", str(path)]) == 0
-    said = capsys.readouterr()
-    assert "Notes on the input" in said.out
-    assert "line 1: 'Source Target'" in said.out or "line 1: Source Target" in said.out
-    assert f"warning: {path}" in said.err
+    printed = capsys.readouterr()
+    assert "Notes on the input" in printed.out
+    assert "line 1: 'Source Target'" in printed.out or "line 1: Source Target" in printed.out
+    assert f"warning: {path}" in printed.err
     assert _json(capsys, str(path))["findings"][0]["line"] == 1
     assert "Notes on the input" not in _text(capsys, "chain:n=4")
 
@@ -147,22 +147,22 @@ def test_names_from_outside_cannot_command_the_terminal(tmp_path: Path, capsys: 
 
 def test_without_an_argument_a_recipe_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["info", "--json"]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["matrix"]["name"] == "rmat16"
-    assert "using the recipe rmat:scale=16" in said.err
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["matrix"]["name"] == "rmat16"
+    assert "using the recipe rmat:scale=16" in printed.err
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("absent.mtx",), "absent.mtx"),
         (("rmat:scale=99",), "scale cannot be '99': it is not in 1..30"),
         (("chain:n=5", "--plot", "a.doc"), "end the name in .png, .svg, .pdf"),
     ],
 )
-def test_errors(args: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors(args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["info", *args]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_plot_without_matplotlib_names_the_extra(
@@ -195,8 +195,8 @@ def test_density_grid_counts_every_nonzero_in_its_cell(rows: int, cols: int) -> 
     row, col = rows - 1, cols // 2
     one = np.zeros(rows + 1, np.int64)
     one[row + 1 :] = 1
-    at = np.argwhere(density_grid(one, np.array([col]), rows, cols))
-    assert at.tolist() == [[row * down // rows, col * across // cols]]
+    position = np.argwhere(density_grid(one, np.array([col]), rows, cols))
+    assert position.tolist() == [[row * down // rows, col * across // cols]]
 
 
 def test_share_says_all_and_none_only_where_it_is() -> None:

@@ -29,11 +29,11 @@ def _json(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
 
 
 def test_list_names_all(capsys: pytest.CaptureFixture[str]) -> None:
-    found = _json(capsys, "list")
-    assert list(found) == ["problems", "formats", "variants", "recipes", "readers", "configs"]
-    assert [f["name"] for f in found["formats"]] == list(formats())
-    assert {(v["problem"], v["name"]) for v in found["variants"]} == {(v.problem, v.name) for v in variants()}
-    assert all(row["about"] for rows in found.values() for row in rows)
+    data = _json(capsys, "list")
+    assert list(data) == ["problems", "formats", "variants", "recipes", "readers", "configs"]
+    assert [f["name"] for f in data["formats"]] == list(formats())
+    assert {(v["problem"], v["name"]) for v in data["variants"]} == {(v.problem, v.name) for v in variants()}
+    assert all(row["about"] for rows in data.values() for row in rows)
 
 
 def test_list_in_plain_text_fits_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,10 +54,10 @@ def test_list_has_a_table_of_variants_for_each_problem(capsys: pytest.CaptureFix
     assert len(out.splitlines()) < 3 * len(variants()), "columns beside `about` take too much room"
 
 
-@pytest.mark.parametrize(("name", "said"), [("scipi", "did you mean scipy or csc"), ("qqq", "list variants")])
-def test_show_what_is_no_variant(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("name", "message"), [("scipi", "did you mean scipy or csc"), ("qqq", "list variants")])
+def test_show_what_is_no_variant(name: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["show", name]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_list_one_kind(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,12 +65,12 @@ def test_list_one_kind(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_formats_whose_fill_spreads_inf_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    found = _json(capsys, "list", "formats")["formats"]
-    assert [f["name"] for f in found if f["nonfinite"]] == ["dia", "bsr", "bsr-sliced", "blocked-ell"]
-    for variant, said in (("dia", True), ("bsr-sliced", True), ("blocked-ell", True), ("ell", False)):
+    data = _json(capsys, "list", "formats")["formats"]
+    assert [f["name"] for f in data if f["nonfinite"]] == ["dia", "bsr", "bsr-sliced", "blocked-ell"]
+    for variant, message in (("dia", True), ("bsr-sliced", True), ("blocked-ell", True), ("ell", False)):
         problem = "spmm" if variant == "blocked-ell" else "spmv"
         assert run(["show", variant, "--problem", problem]) == 0
-        assert ("nonfinite: no" in capsys.readouterr().out) == said
+        assert ("nonfinite: no" in capsys.readouterr().out) == message
 
 
 @pytest.mark.parametrize("variant", variants(), ids=lambda v: f"{v.problem}-{v.name}")

@@ -74,7 +74,7 @@ def test_help_is_fast() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["ben"], "Did you mean bench?"),
         (["zzz"], "No such command 'zzz'."),
@@ -85,10 +85,10 @@ def test_help_is_fast() -> None:
         (["show", "csr-vector", "--problem", "nope"], "no problem is called 'nope'"),
     ],
 )
-def test_usage_is_status_2(args: list[str], said: str) -> None:
+def test_usage_is_status_2(args: list[str], message: str) -> None:
     done = spgraph(*args)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
 
@@ -101,7 +101,7 @@ def _wrapped(cause: BaseException) -> Exception:
 
 
 @pytest.mark.parametrize(
-    ("exception", "status", "said"),
+    ("exception", "status", "message"),
     [
         (
             errors.InputError("bad index", place="a.mtx:7", remedy="--base 1"),
@@ -124,12 +124,12 @@ def _wrapped(cause: BaseException) -> Exception:
     ],
 )
 def test_exceptions_become_statuses(
-    exception: BaseException, status: int, said: str, broken: Any, capsys: pytest.CaptureFixture[str]
+    exception: BaseException, status: int, message: str, broken: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken(exception)
     assert run(["list"]) == status
     captured = capsys.readouterr()
-    assert captured.err.startswith(said)
+    assert captured.err.startswith(message)
     assert captured.out == ""
 
 
@@ -138,11 +138,11 @@ def test_internal_error_is_two_lines_and_keeps_the_traceback(
 ) -> None:
     broken(ZeroDivisionError("first line\nsecond line"))
     assert run(["list"]) == 4
-    said = capsys.readouterr().err
-    assert said.startswith("internal error: ZeroDivisionError: first line (traceback in ")
-    assert said.count("\n") == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("internal error: ZeroDivisionError: first line (traceback in ")
+    assert printed.count("\n") == 2
     (saved,) = (tmp_path / "cache" / "tracebacks").iterdir()
-    assert str(saved) in said
+    assert str(saved) in printed
     assert "in failing" in saved.read_text()
 
 
@@ -156,9 +156,9 @@ def test_internal_error_with_a_cache_that_cannot_be_written(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert run(["list"]) == 4
     assert f"traceback in {tmp_path}" in capsys.readouterr().err
-    (kept,) = tmp_path.glob("spgraph-*")
-    assert kept.stat().st_mode & 0o777 == 0o700
-    assert [p.stat().st_mode & 0o777 for p in kept.iterdir()] == [0o600]
+    (path,) = tmp_path.glob("spgraph-*")
+    assert path.stat().st_mode & 0o777 == 0o700
+    assert [p.stat().st_mode & 0o777 for p in path.iterdir()] == [0o600]
 
 
 def test_status_of_the_command_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,14 +229,14 @@ def test_only_options_that_work_are_offered() -> None:
 
     bench = group.get_command(click.Context(group), "bench")
     assert isinstance(bench, click.Group)
-    found = {name: _options(bench.get_command(click.Context(bench), name)) for name in problems()}
+    result = {name: _options(bench.get_command(click.Context(bench), name)) for name in problems()}
     own = {name: {f"--{o.replace('_', '-')}" for o in p.options} for name, p in problems().items()}
-    for name, flags in found.items():
+    for name, flags in result.items():
         assert own[name] <= flags
         assert not (set().union(*own.values()) - own[name] - {"--source"}) & flags
-    assert found["spmv"] & OPTIONAL == OPTIONAL - {"--ids", "--pending-launches", "--heap"}
-    assert found["launch"] & OPTIONAL == {"--variant", "--pending-launches", "--heap"}
-    assert found["bfs"] & OPTIONAL == {
+    assert result["spmv"] & OPTIONAL == OPTIONAL - {"--ids", "--pending-launches", "--heap"}
+    assert result["launch"] & OPTIONAL == {"--variant", "--pending-launches", "--heap"}
+    assert result["bfs"] & OPTIONAL == {
         "--variant",
         "--format",
         "--force-format",

@@ -120,7 +120,7 @@ def test_every_option_arrives(parsed: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["--device", "gpu"], "'gpu' is not one of auto, host, cuda, cuda:N"),
         (["--device", "cuda:-1"], "not one of"),
@@ -136,11 +136,11 @@ def test_every_option_arrives(parsed: Any) -> None:
         (["--base", "2"], "'0', '1'"),
     ],
 )
-def test_wrong_values_are_usage(parsed: Any, args: list[str], said: str) -> None:
+def test_wrong_values_are_usage(parsed: Any, args: list[str], message: str) -> None:
     result = parsed(*args)
     assert isinstance(result, Result), "it was accepted"
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
 
 
 def test_file(tmp_path: Path) -> None:

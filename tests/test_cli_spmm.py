@@ -28,30 +28,30 @@ BENCH = ("--device", "host", "--no-save", "--time-limit", "0.1", "--in-process")
 def _records(*args: str) -> dict[str, Any]:
     done = spgraph("bench", "spmm", *args, *BENCH, "--json")
     assert done.returncode == 0, done.stderr
-    return {found["variant"]: found for found in map(json.loads, done.stdout.splitlines())}
+    return {data["variant"]: data for data in map(json.loads, done.stdout.splitlines())}
 
 
 def test_options_stand_in_the_records() -> None:
-    found = _records("rmat:scale=5", "--k", "7", "--layout", "column", "--variant", "csr-*", "--variant", "scipy")
-    assert {r["status"] for r in found.values()} == {"ok"}
-    for kept in found.values():
-        assert kept["options"] == {"k": 7, "layout": "column"}
-        assert kept["operations"] == 2 * kept["matrix"]["nnz"] * 7
-    assert found["csr-row"]["params"]["width"] == 8
+    records = _records("rmat:scale=5", "--k", "7", "--layout", "column", "--variant", "csr-*", "--variant", "scipy")
+    assert {r["status"] for r in records.values()} == {"ok"}
+    for entry in records.values():
+        assert entry["options"] == {"k": 7, "layout": "column"}
+        assert entry["operations"] == 2 * entry["matrix"]["nnz"] * 7
+    assert records["csr-row"]["params"]["width"] == 8
 
 
 def test_defaults_are_kept_too_and_skipped_rows_have_them() -> None:
-    found = _records("rmat:scale=5", "--variant", "ell", "--variant", "blocked-ell")
-    assert found["ell"]["options"] == {"k": 32, "layout": "row"}
-    assert found["blocked-ell"]["status"] == "skipped"
-    assert found["blocked-ell"]["reason"] == "blocked-ell has no float32, only float16"
-    assert found["blocked-ell"]["options"] == {"k": 32, "layout": "row"}
+    records = _records("rmat:scale=5", "--variant", "ell", "--variant", "blocked-ell")
+    assert records["ell"]["options"] == {"k": 32, "layout": "row"}
+    assert records["blocked-ell"]["status"] == "skipped"
+    assert records["blocked-ell"]["reason"] == "blocked-ell has no float32, only float16"
+    assert records["blocked-ell"]["options"] == {"k": 32, "layout": "row"}
 
 
 def test_half_precision_runs_where_a_variant_has_it() -> None:
-    found = _records("blocks:n=6", "--k", "16", "--dtype", "float16")
-    assert found["blocked-ell"]["status"] == "ok"
-    assert {r["status"] for name, r in found.items() if name != "blocked-ell"} == {"skipped"}
+    records = _records("blocks:n=6", "--k", "16", "--dtype", "float16")
+    assert records["blocked-ell"]["status"] == "ok"
+    assert {r["status"] for name, r in records.items() if name != "blocked-ell"} == {"skipped"}
 
 
 def test_the_table_says_the_options() -> None:
@@ -62,7 +62,7 @@ def test_the_table_says_the_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said", "remedy"),
+    ("args", "message", "remedy"),
     [
         (["spmm", "--k", "0"], "'--k': cannot be '0'", "from 1 to 512."),
         (["spmm", "--k", "513"], "'--k': cannot be '513'", "from 1 to 512"),
@@ -73,10 +73,10 @@ def test_the_table_says_the_options() -> None:
         (["spmm", "--param", "ell_block=8", "--dtype", "float16"], "blocked-ell: ell_block cannot be '8'", "16, 32"),
     ],
 )
-def test_what_cannot_be_is_usage(args: list[str], said: str, remedy: str) -> None:
+def test_what_cannot_be_is_usage(args: list[str], message: str, remedy: str) -> None:
     done = spgraph("bench", *args, "rmat:scale=4", *BENCH)
     assert done.returncode == 2, done.stdout
-    assert said in done.stderr
+    assert message in done.stderr
     assert remedy in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -84,8 +84,8 @@ def test_what_cannot_be_is_usage(args: list[str], said: str, remedy: str) -> Non
 def test_help_offers_them_without_slowing_the_start() -> None:
     shown = spgraph("bench", "spmm", "--help").stdout
     assert "--k 1..512" in shown
-    said = " ".join(shown.split())
-    assert "Columns of X and Y [default: 32]" in said
+    printed = " ".join(shown.split())
+    assert "Columns of X and Y [default: 32]" in printed
     assert "--depth" not in shown
     code = "import spgraph_bench.cli.bench, sys; sys.exit('spgraph_bench.problems' in sys.modules)"
     root = str(Path(__file__).resolve().parent.parent)
@@ -117,13 +117,13 @@ def test_room_for_x_and_y_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     service.load(task, payload)
     cell = Cell("csr-row", "float32")
     dense, stored = 2 * 300 * 100 * 4, 301 * 4 + 898 * 8
-    for free, said in (
+    for free, expected in (
         (dense - 1, "inputs and outputs need 240 kB; device has 240 kB"),
         (dense + stored - 1, "csr needs 8.39 kB; device has 8.39 kB free"),
     ):
         monkeypatch.setattr(service.device, "free_bytes", lambda free=free: free)
         outcome = service.check(cell)
-        assert (outcome.status, outcome.reason) == ("skipped", said)
+        assert (outcome.status, outcome.reason) == ("skipped", expected)
     monkeypatch.setattr(service.device, "free_bytes", lambda: dense + stored)
     assert service.check(cell).status == "ok"
     service.close()
@@ -135,5 +135,5 @@ def test_room_for_x_and_y_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_emulated_has_no_time_of_preprocessing_either(problem: str, variants: tuple[str, ...]) -> None:
     chosen = [word for name in variants for word in ("--variant", name)]
     done = spgraph("bench", problem, "rmat:scale=5", *chosen, *BENCH, "--json")
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {r["variant"]: r["times"]["preprocess_ms"] for r in found} == dict.fromkeys(variants, 0.0)
+    data = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {r["variant"]: r["times"]["preprocess_ms"] for r in data} == dict.fromkeys(variants, 0.0)

@@ -85,12 +85,12 @@ def test_five_percent_are_found(spread: float) -> None:
     """At the default sample size: 20 samples, or as many as bring the interval of the median within 1 %."""
     draw = np.random.default_rng(2)
     trials, count = 500, 20 if spread < 0.01 else 40
-    found = sum(
+    result = sum(
         _verdict([_record(_noisy(draw, count, spread))], [_record(1.05 * np.array(_noisy(draw, count, spread)))])
         == "slower"
         for _ in range(trials)
     )
-    assert found >= 0.99 * trials
+    assert result >= 0.99 * trials
 
 
 def test_searches_are_compared_source_by_source() -> None:

@@ -54,21 +54,21 @@ def test_all_pairs_of_formats(weighted: bool, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("os.fsync", lambda file: None)
     graph = _graph(weighted)
     first = {suffix: _again(graph, tmp_path / f"a{suffix}") for suffix in sorted(HOLD[weighted])}
-    for suffix, found in first.items():
-        assert found.source.format == writers.WRITERS[suffix].reader
-        assert found.weighted == weighted
-    for (one, found), other in itertools.product(first.items(), sorted(HOLD[weighted])):
-        assert found.sha256 == graph.sha256, one
-        assert _again(found, tmp_path / f"b{other}").sha256 == graph.sha256, (one, other)
+    for suffix, entry in first.items():
+        assert entry.source.format == writers.WRITERS[suffix].reader
+        assert entry.weighted == weighted
+    for (one, entry), other in itertools.product(first.items(), sorted(HOLD[weighted])):
+        assert entry.sha256 == graph.sha256, one
+        assert _again(entry, tmp_path / f"b{other}").sha256 == graph.sha256, (one, other)
 
 
 @pytest.mark.parametrize("kind", [".mtx", ".npz", ".mat", ".rb", ".txt", ".wel", ".net", ".graphml", ".gml"])
 def test_values_at_the_ends_of_their_range(kind: str, tmp_path: Path) -> None:
     n = len(EXTREMES)
     matrix = _matrix([*range(n)], [*range(1, n), 0], EXTREMES, (n, n))
-    found = _again(matrix, tmp_path / f"a{kind}")
-    assert np.array_equal(found.csr.values, matrix.csr.values)  # type: ignore[arg-type]
-    assert found.sha256 == matrix.sha256  # -0.0 among them
+    result = _again(matrix, tmp_path / f"a{kind}")
+    assert np.array_equal(result.csr.values, matrix.csr.values)  # type: ignore[arg-type]
+    assert result.sha256 == matrix.sha256  # -0.0 among them
 
 
 @pytest.mark.parametrize("kind", writers.SUFFIXES)
@@ -77,11 +77,11 @@ def test_what_is_no_number_is_kept_or_refused(kind: str, value: float, tmp_path:
     matrix = _matrix([0, 1], [1, 0], [value, value], (2, 2))
     path = tmp_path / f"a{kind}"
     try:
-        found = _again(matrix, path)
+        result = _again(matrix, path)
     except UsageError:
         assert not path.exists()
     else:
-        assert found.csr.equals(matrix.csr)
+        assert result.csr.equals(matrix.csr)
 
 
 @pytest.mark.parametrize("kind", [".mtx", ".npz", ".mat", ".rb"])
@@ -97,10 +97,10 @@ def test_matrices_that_are_no_graphs(kind: str, symmetry: str, tmp_path: Path) -
         with pytest.raises(UsageError, match="without entries"):
             writers.save(made, tmp_path / "a.rb")
         return
-    found = _again(made, tmp_path / f"a{kind}")
-    assert found.csr.equals(made.csr)
+    result = _again(made, tmp_path / f"a{kind}")
+    assert result.csr.equals(made.csr)
     if kind in (".mtx", ".rb") and symmetry == "skew-symmetric":
-        assert found.symmetry == symmetry
+        assert result.symmetry == symmetry
 
 
 @pytest.mark.parametrize("kind", sorted(set(writers.SUFFIXES) - {".mtx", ".npz", ".mat", ".rb"}))
@@ -138,13 +138,13 @@ def test_names_are_kept_or_written_beside(tmp_path: Path, capsys: pytest.Capture
 def test_what_a_format_does_not_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "a.mtx"
     writers.save(_graph(False), source)
-    for kind, said in ((".npz", "is symmetric: both triangles"), (".gr", "all are 1"), (".rb", "")):
+    for kind, message in ((".npz", "is symmetric: both triangles"), (".gr", "all are 1"), (".rb", "")):
         assert run(["convert", str(source), str(tmp_path / f"b{kind}")]) == 0
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("body", "out", "said", "options"),
+    ("body", "out", "message", "options"),
     [
         ("real general\n2 2 1\n1 2 1.5", ".graph", "add --symmetrize", ["--symmetrize", "--values", "ones"]),
         ("real symmetric\n2 2 2\n1 1 1\n2 1 3", ".graph", "--drop-diagonal", ["--drop-diagonal"]),
@@ -158,14 +158,14 @@ def test_what_a_format_does_not_say(tmp_path: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_what_cannot_be_written_says_what_helps(
-    body: str, out: str, said: str, options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    body: str, out: str, message: str, options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And with those options it can."""
     (tmp_path / "a.mtx").write_text(f"%%MatrixMarket matrix coordinate {body}\n")
     made = tmp_path / f"b{out}"
     assert run(["convert", str(tmp_path / "a.mtx"), str(made)]) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) == 2
     assert not made.exists()
     assert run(["convert", str(tmp_path / "a.mtx"), str(made), *options]) == 0
@@ -173,7 +173,7 @@ def test_what_cannot_be_written_says_what_helps(
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["a.mtx"], "Missing argument 'OUT'"),
         (["absent.mtx", "b.mtx"], "no such file"),
@@ -186,14 +186,14 @@ def test_what_cannot_be_written_says_what_helps(
     ],
 )
 def test_wrong_command_lines(
-    args: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    args: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.mtx").touch()
     writers.save(_graph(False), tmp_path / "a.mtx")
     assert run(["convert", *args]) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) <= 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.mtx", "empty.mtx"]
 

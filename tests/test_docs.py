@@ -45,8 +45,8 @@ def _console(text: str) -> list[str]:
 
 def _spgraph_lines() -> list[str]:
     lines = [line for path in DOCUMENTS for line in _console(path.read_text(encoding="utf-8"))]
-    found = [re.sub(r"\s*[>|].*", "", line) for line in lines if line.startswith("spgraph ")]
-    return [line for line in found if line.split()[1:3] != ["bench", "rowsum"]]  # an example's own
+    result = [re.sub(r"\s*[>|].*", "", line) for line in lines if line.startswith("spgraph ")]
+    return [line for line in result if line.split()[1:3] != ["bench", "rowsum"]]  # an example's own
 
 
 def _parse(name: str, args: Sequence[str]) -> None:
@@ -125,9 +125,9 @@ def test_kernel_files_open_with_their_contract(path: Path) -> None:
     contract, _ = opening_comment(path.read_text(encoding="utf-8"))
     own = {v.source for v in variants()}
     rivals = ["Wins", "Loses", "Idea"] if f"{path.parent.name}/{path.name}" in own else []
-    found = re.findall(r"^([A-Z]\w+) +\S", contract, re.MULTILINE)
+    matches = re.findall(r"^([A-Z]\w+) +\S", contract, re.MULTILINE)
     wanted = ["Layout", "Mapping", *rivals]
-    assert [label for label in found if label in wanted] == wanted
+    assert [label for label in matches if label in wanted] == wanted
     assert re.match(r"[\w-]+(\.cu)?(, [\w-]+)*: \S", contract), "the first line says what it computes"
 
 
@@ -307,8 +307,8 @@ def test_examples_pass_the_linter(extended: Path) -> None:
     }
     plugin = _outside(extended / "outside").relative_to(extended)
     lint = _in(extended, sys.executable, "-m", "ruff", "check", "--output-format=concise", *names, str(plugin))
-    found = re.findall(r"^(\S+?):(\d+):\d+: .*", lint.stdout, re.MULTILINE)
-    assert not [f"{file}:{line}" for file, line in found if int(line) > appended.get(file, 0)], lint.stdout
+    matches = re.findall(r"^(\S+?):(\d+):\d+: .*", lint.stdout, re.MULTILINE)
+    assert not [f"{file}:{line}" for file, line in matches if int(line) > appended.get(file, 0)], lint.stdout
     new = [name for name in names if name not in appended]
     form = _in(extended, sys.executable, "-m", "ruff", "format", "--diff", *new, str(plugin))
     assert form.returncode == 0, form.stdout

@@ -40,10 +40,10 @@ def texts(raw: RawEntries | Matrix) -> str:
 
 def chosen(text: bytes, name: str) -> str | None:
     try:
-        found = choose(Input(text, name, name), readers())
+        result = choose(Input(text, name, name), readers())
     except InputError:
         return None
-    return next(key for key, reader in readers().items() if reader is found)
+    return next(key for key, reader in readers().items() if reader is result)
 
 
 # Real files ---------------------------------------------------------------------------------------------
@@ -237,9 +237,9 @@ def test_times_in_the_third_column_are_left_out_with_a_note() -> None:
     raw = parse(text)
     assert raw.values is None
     assert [(f.line, f.warning) for f in raw.findings if "times" in f.text] == [(1, True)]
-    kept = parse(text, weight_column=3)
-    assert kept.values is not None
-    assert kept.values[0] == 1082040961
+    saved = parse(text, weight_column=3)
+    assert saved.values is not None
+    assert saved.values[0] == 1082040961
     milliseconds = re.sub(r"\n", "000\n", text)
     assert parse(milliseconds).values is None
     assert parse("source,target,timestamp\n1,2,3\n2,3,5\n").values is None  # the title says it
@@ -380,8 +380,8 @@ def test_konect_starting_at_zero() -> None:
 def test_konect_counts_that_differ_are_said() -> None:
     raw = parse("% sym unweighted\n% 9 2 2\n1 2\n3 2\n")
     assert raw.rows == 3
-    said = [(f.text, f.line) for f in raw.findings if "promises" in f.text]
-    assert said == [
+    printed = [(f.text, f.line) for f in raw.findings if "promises" in f.text]
+    assert printed == [
         ("the header promises 2 x 2 vertices, the ids need 3 x 3", 2),
         ("the header promises 9 edges, the file holds 2", 2),
     ]

@@ -32,10 +32,10 @@ def with_small_values(csr: CSR, kind: np.dtype, draw: int, most: int) -> sp.csr_
 def test_ranges_leave_room_for_the_longest_row() -> None:
     assert choose_ranges(5, KINDS[0]) == Ranges(64, 64)
     for longest in (1, 39_551, 100_000, 5_000_000, 1 << 24):
-        found = choose_ranges(longest, KINDS[0])
-        assert isinstance(found, Ranges)
-        assert longest * found.values * found.x <= 1 << 24
-        assert min(found.values, found.x) >= 1
+        result = choose_ranges(longest, KINDS[0])
+        assert isinstance(result, Ranges)
+        assert longest * result.values * result.x <= 1 << 24
+        assert min(result.values, result.x) >= 1
     assert choose_ranges((1 << 24) + 1, KINDS[0]) == (
         "a row of 16,777,217 nonzeros: float32 counts exactly to 16,777,216 only"
     )
@@ -45,11 +45,11 @@ def test_ranges_leave_room_for_the_longest_row() -> None:
 def test_small_values_are_a_function_of_bits_that_keeps_zeros() -> None:
     for kind in (*KINDS, np.dtype(np.float16)):
         values = np.array([0.0, -0.0, 1.5, 1.5, -1.5, np.inf, np.nan], kind)
-        found = small_values(values, key_of(0), 9)
-        assert found.dtype == kind
-        assert (found[:2] == 0).all()
-        assert found[2] == found[3]
-        assert ((found[2:] >= 1) & (found[2:] <= 9)).all()
+        result = small_values(values, key_of(0), 9)
+        assert result.dtype == kind
+        assert (result[:2] == 0).all()
+        assert result[2] == result[3]
+        assert ((result[2:] >= 1) & (result[2:] <= 9)).all()
     many = small_values(np.random.default_rng(1).random(50_000), key_of(1), 4)
     assert (np.bincount(many.astype(int))[1:] > 12_000).all()
 
@@ -80,23 +80,23 @@ def test_values_in_every_format_are_those_of_the_matrix(name: str, one: bool) ->
 def test_right_sums_pass_and_every_kind_of_fault_is_found(problem: str, kind: np.dtype) -> None:
     csr = matrix()
     for draw in range(2):
-        found = get_problem(problem).exact(csr, kind, draw)
-        assert not isinstance(found, str)
-        a = with_small_values(csr, kind, draw, found.ranges.values)
-        x = found.inputs["x"].astype(np.float64)
+        result = get_problem(problem).exact(csr, kind, draw)
+        assert not isinstance(result, str)
+        a = with_small_values(csr, kind, draw, result.ranges.values)
+        x = result.inputs["x"].astype(np.float64)
         turned = problem == "spmv-transposed"
 
         def product(m: sp.csr_array, turned: bool = turned, x: np.ndarray = x) -> np.ndarray:
             return np.asarray((m.T if turned else m) @ x)
 
-        assert found.compare(product(a).astype(kind)) == ""
+        assert result.compare(product(a).astype(kind)) == ""
         for spoil in (0.0, 2.0):  # dropped, doubled
             wrong = a.copy()
             wrong.data[17] *= spoil
-            assert "sums of integers differ" in found.compare(product(wrong).astype(kind))
+            assert "sums of integers differ" in result.compare(product(wrong).astype(kind))
         unwritten = product(a).astype(kind)
         unwritten.flat[5] = np.nan
-        assert found.compare(unwritten)
+        assert result.compare(unwritten)
 
 
 def test_a_misplaced_entry_is_missed_as_rarely_as_stated() -> None:
@@ -111,14 +111,14 @@ def test_a_misplaced_entry_is_missed_as_rarely_as_stated() -> None:
 def test_columns_of_x_differ_and_half_precision_has_its_limit() -> None:
     csr, half = matrix(), np.dtype(np.float16)
     for k in (1, 32, 512):
-        found = get_problem("spmm", {"k": k}).exact(csr, half, 0)
-        assert not isinstance(found, str)
-        assert len(np.unique(found.inputs["x"].T, axis=0)) == k
-    a = with_small_values(csr, half, 0, found.ranges.values)
-    y = a @ found.inputs["x"].astype(np.float64)
-    assert found.compare(y.astype(np.float32)) == ""
+        result = get_problem("spmm", {"k": k}).exact(csr, half, 0)
+        assert not isinstance(result, str)
+        assert len(np.unique(result.inputs["x"].T, axis=0)) == k
+    a = with_small_values(csr, half, 0, result.ranges.values)
+    y = a @ result.inputs["x"].astype(np.float64)
+    assert result.compare(y.astype(np.float32)) == ""
     with pytest.raises(SkipError, match="counts exactly to 2,048"):
-        found.compare(y.astype(np.float16))
+        result.compare(y.astype(np.float16))
 
 
 def test_row_sums_of_a_pattern_and_of_empty_rows() -> None:
@@ -144,9 +144,9 @@ def test_the_checksum_kernel_sees_every_byte(size: int) -> None:
         return int(device.download(out)[0])
 
     seen = {total(data)}
-    for at in range(0, size, 97):
+    for position in range(0, size, 97):
         changed = data.copy()
-        changed[at] ^= 1
+        changed[position] ^= 1
         seen.add(total(changed))
         assert checksum(device, device.upload(changed)) != checksum(device, device.upload(data))
     assert len(seen) == 1 + len(range(0, size, 97))

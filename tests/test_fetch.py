@@ -166,7 +166,7 @@ def test_a_cut_connection_goes_on_where_it_ended(server: Server, tmp_path: Path)
     patience = Patience(0.4, attempts=10, pause_s=0)
     assert fetching.fetch("HB/1138_bus", tmp_path, patience=patience).read_bytes() == DATA
     ranges = [headers.get("Range") for _, headers in server.seen]
-    assert ranges == [None, *(f"bytes={at}-" for at in range(50_000, len(DATA), 50_000))]
+    assert ranges == [None, *(f"bytes={position}-" for position in range(50_000, len(DATA), 50_000))]
 
 
 def test_an_interrupted_call_is_resumed_by_the_next(server: Server, tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def _raw(data: bytes) -> Callable[[Handler], bool]:
 
 
 @pytest.mark.parametrize(
-    ("trick", "said"),
+    ("trick", "message"),
     [
         (_page, "sent a web page instead of the file"),
         (_given(b"plain text, no archive" * 20), "is not a gz file"),
@@ -299,10 +299,10 @@ def _raw(data: bytes) -> Callable[[Handler], bool]:
         (_raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), "cannot talk to|ended|sent nothing"),
     ],
 )
-def test_what_servers_do_wrong(trick: Callable[[Handler], bool], said: str, server: Server, tmp_path: Path) -> None:
+def test_what_servers_do_wrong(trick: Callable[[Handler], bool], message: str, server: Server, tmp_path: Path) -> None:
     """One error in words with the URL as its place; nothing that looks like the file is left."""
     server.trick = trick
-    with pytest.raises(InputError, match=said) as error:
+    with pytest.raises(InputError, match=message) as error:
         fetching.fetch("HB/1138_bus", tmp_path, patience=Patience(0.4, attempts=2, pause_s=0))
     assert error.value.place == f"{server.url}/MM/HB/1138_bus.tar.gz"
     assert error.value.remedy
@@ -440,7 +440,7 @@ def test_by_filter(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ([], "fetch what?"),
         (["HB/1138_bus", "--rows", "1.."], "do not go with a name"),
@@ -460,12 +460,12 @@ def test_by_filter(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_wrong_command_lines(
-    args: list[str], said: str, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    args: list[str], message: str, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
     assert run(["fetch", *args]) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) <= 3
 
 

@@ -127,11 +127,11 @@ _NOT_OURS = ("Gunrock", "GAPBS", "figures that others got")
 def test_no_measured_time_stands_outside_of_the_places(path: Path) -> None:
     """Those of others, with their names, may; so may what is printed in an example."""
     text = re.sub(r"^```.*?^```", "", numbers.PLACE.sub("", path.read_text(encoding="utf-8")), flags=re.S | re.M)
-    found = []
+    collected = []
     for paragraph in text.split("\n\n"):
         if not any(name in paragraph for name in _NOT_OURS):
-            found += _TIME.findall(paragraph)
-    assert not found
+            collected += _TIME.findall(paragraph)
+    assert not collected
 
 
 # ---- scripts/reference.py ---------------------------------------------------------------------------------
@@ -181,8 +181,8 @@ def test_a_run_is_kept_when_it_is_whole_and_of_this_code(tmp_path: Path) -> None
     [r] = [r for r in PLAN if r.name == "spmv-rmat18"]
     old = to_json_lines([_record(environment={"code": "0" * 64})])
     assert not reference.up_to_date(r.path(tmp_path))
-    said, _ = reference.keep(r, 130, old, tmp_path)
-    assert "not kept" in said
+    printed, _ = reference.keep(r, 130, old, tmp_path)
+    assert "not kept" in printed
     assert not r.path(tmp_path).exists()
     reference.keep(r, 0, old, tmp_path)
     assert r.path(tmp_path).exists()
@@ -219,9 +219,9 @@ def test_matrices_are_made_beforehand_once(tmp_path: Path) -> None:
 
 def test_modules_for_a_matrix_are_planned_without_a_gpu() -> None:
     [r] = [r for r in PLAN if r.name == "spmv-poisson2d-300"]
-    found = reference.planned(dataclasses.replace(r, like="poisson2d:n=160"), None, "sm_90")
-    diagonals = [defines["SPG_DIAGS"] for source, defines in found if "SPG_DIAGS" in defines]
+    result = reference.planned(dataclasses.replace(r, like="poisson2d:n=160"), None, "sm_90")
+    diagonals = [defines["SPG_DIAGS"] for source, defines in result if "SPG_DIAGS" in defines]
     assert diagonals == ["D(-160)D(-1)D(0)D(1)D(160)"] * 2  # float32 and float64
-    assert any(source == "spmv/csr_subwarp.cu" and "SPG_THREADS" in defines for source, defines in found)
+    assert any(source == "spmv/csr_subwarp.cu" and "SPG_THREADS" in defines for source, defines in result)
     [bfs] = [r for r in PLAN if r.name == "bfs-rmat20"]
     assert reference.planned(bfs, None, "sm_90") == []

@@ -49,10 +49,10 @@ def _with_values_formats() -> list[Format]:
 def _without_zeros(a: CSR) -> CSR:
     if a.values is None:
         return a
-    kept = a.values != 0
-    row = np.repeat(np.arange(a.rows), a.row_lengths())[kept]
+    mask = a.values != 0
+    row = np.repeat(np.arange(a.rows), a.row_lengths())[mask]
     row_ptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=a.rows)))).astype(np.int64)
-    return CSR(a.rows, a.cols, row_ptr, a.col_idx[kept], a.values[kept])
+    return CSR(a.rows, a.cols, row_ptr, a.col_idx[mask], a.values[mask])
 
 
 def _check_round_trip(form: Format, a: CSR) -> None:
@@ -105,11 +105,11 @@ def test_round_trip(form: Format, name: str) -> None:
 def matrices(draw: st.DrawFn) -> CSR:
     rows, cols = draw(st.integers(0, 12)), draw(st.integers(0, 12))
     cells = draw(st.sets(st.integers(0, max(rows * cols - 1, 0)), max_size=40)) if rows * cols else set()
-    at = np.array(sorted(cells), dtype=np.int64)
+    position = np.array(sorted(cells), dtype=np.int64)
     values = None
     if draw(st.booleans()):
-        values = draw(st.lists(st.floats(), min_size=len(at), max_size=len(at)))
-    return csr(rows, cols, at // max(cols, 1), at % max(cols, 1), values)
+        values = draw(st.lists(st.floats(), min_size=len(position), max_size=len(position)))
+    return csr(rows, cols, position // max(cols, 1), position % max(cols, 1), values)
 
 
 @settings(max_examples=60, deadline=None)
@@ -258,8 +258,8 @@ def test_dia_of_groups_of_rows() -> None:
     ],
 )
 def test_dia_groups_rows_where_that_leaves_fewer_diagonals(a: CSR, group: int, diagonals: int) -> None:
-    found, diag = choose_group(a, None, row_stats(a).diagonals)
-    assert (found, len(diag)) == (group, diagonals)
+    result, diag = choose_group(a, None, row_stats(a).diagonals)
+    assert (result, len(diag)) == (group, diagonals)
     packed = get_format("dia").pack(a)
     assert (packed.group, packed.diagonals) == (group, diagonals)
     assert packed.stored_bytes == get_format("dia").predict_bytes(row_stats(a))
@@ -269,8 +269,8 @@ def test_dia_is_judged_with_its_rows_grouped() -> None:
     dia, a = get_format("dia"), _block_diagonals(3, (0,), 90, 90)
     assert dia.refuse(row_stats(a), None) is None
     rows = _block_diagonals(8, (0,), 800, 800)
-    kept = np.arange(rows.nnz) % 8 < 5  # 5 of 8 in each row: 0.62 of 8 diagonals, 0.42 of 12
-    thin = csr(800, 800, np.repeat(np.arange(800), 5), rows.col_idx[kept], np.ones(kept.sum()))
+    mask = np.arange(rows.nnz) % 8 < 5  # 5 of 8 in each row: 0.62 of 8 diagonals, 0.42 of 12
+    thin = csr(800, 800, np.repeat(np.arange(800), 5), rows.col_idx[mask], np.ones(mask.sum()))
     assert dia.refuse(row_stats(thin), None) is None
     assert "DIA would be 0.42 full" in str(dia.refuse(row_stats(thin), None, group=1))
     for bad in (0, 9, "many", "1.5"):
@@ -472,9 +472,9 @@ def test_ell_index_passes_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
         def reshape(self, _: int) -> Sink:
             return self
 
-        def __setitem__(self, at: np.ndarray, value: object) -> None:
-            if at.size:
-                seen.append(int(at.max()))
+        def __setitem__(self, position: np.ndarray, value: object) -> None:
+            if position.size:
+                seen.append(int(position.max()))
 
     monkeypatch.setattr(ell.np, "full", lambda *_: Sink())
     monkeypatch.setattr(ell.np, "zeros", lambda *_: Sink())

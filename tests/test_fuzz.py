@@ -34,8 +34,8 @@ def test_inputs_are_the_same_everywhere_and_differ(fuzzer: ModuleType) -> None:
 def test_what_is_sound_is_read(fuzzer: ModuleType, tmp_path: Path) -> None:
     later = {"colour.col", "net.net", "graph.gml", "graph.graphml", "complex.mtx", "complex0.mat", "complex1.mat"}
     for name, content in fuzzer.sound_files().items():
-        kind, said = fuzzer.outcome(tmp_path, name, content, by_command=False)
-        assert kind == "read" or name in later, f"{name}: {said}"
+        kind, printed = fuzzer.outcome(tmp_path, name, content, by_command=False)
+        assert kind == "read" or name in later, f"{name}: {printed}"
 
 
 @pytest.mark.parametrize(

@@ -241,8 +241,8 @@ def test_trees_of_the_wrong_size() -> None:
 
 def test_fields_are_flat_away_from_their_fronts() -> None:
     front = np.array([[0.5, 0.5, 0.04, 100.0, 2.0]])  # radius 0.2, a band of 0.01 in squared distance
-    at = np.array([0.5, 0.5 + 0.2, 0.95])
-    np.testing.assert_allclose(field_values(front, at, np.full(3, 0.5)), [-2, 0, 2], atol=1e-12)
+    position = np.array([0.5, 0.5 + 0.2, 0.95])
+    np.testing.assert_allclose(field_values(front, position, np.full(3, 0.5)), [-2, 0, 2], atol=1e-12)
 
 
 @pytest.mark.parametrize(("tolerance", "depth"), [(0.05, 5), (1e9, 8), (1e-9, 4)])
@@ -293,9 +293,9 @@ def test_problems_are_generated_ones(name: str) -> None:
     for key in inputs:
         np.testing.assert_array_equal(inputs[key], again[key])
         assert (inputs[key] != other[key]).any()
-    said = problem_of(name, problem.host_defaults).describe_inputs(inputs)
-    assert said
-    assert "\n" not in said
+    printed = problem_of(name, problem.host_defaults).describe_inputs(inputs)
+    assert printed
+    assert "\n" not in printed
 
 
 @pytest.mark.parametrize(

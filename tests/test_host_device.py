@@ -576,9 +576,9 @@ print(outcome("early_return", i(32), y))
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(out) == 11
     assert out[0] == out[4] == out[6] == out[10] == "fine"
-    for at, mark in ((1, 4), (2, 4), (3, 4), (5, 11), (7, 17)):
-        assert out[at].startswith(f"{line(mark)} "), out[at]
-        assert "heap-buffer-overflow" in out[at] or "use-after-poison" in out[at]
+    for position, mark in ((1, 4), (2, 4), (3, 4), (5, 11), (7, 17)):
+        assert out[position].startswith(f"{line(mark)} "), out[position]
+        assert "heap-buffer-overflow" in out[position] or "use-after-poison" in out[position]
     assert "a read of 4 bytes by thread (31,0,0) of block (0,0,0)" in out[1]
     assert "a write of 4 bytes" in out[7]
     assert "never reached __syncthreads()" in out[8]

@@ -18,12 +18,12 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 def _layers(text: str) -> dict[str, int]:
     """The layer of each package and module, from the table of docs/architecture.md."""
-    found: dict[str, int] = {}
+    collected: dict[str, int] = {}
     for number, names in re.findall(r"^\| (\d+) \| ([^|]+) \|", text, re.MULTILINE):
         for name in re.findall(r"`(\w+)`", names):
-            assert name not in found, f"{name} is in two layers"
-            found[name] = int(number)
-    return found
+            assert name not in collected, f"{name} is in two layers"
+            collected[name] = int(number)
+    return collected
 
 
 LAYERS = _layers(ARCHITECTURE.read_text(encoding="utf-8"))
@@ -107,12 +107,12 @@ def test_a_planted_violation_is_found(unit: str, name: str) -> None:
 
 def _violations() -> list[tuple[str, str]]:
     """For each unit one of a later layer, the nearest, and one of its own layer, where there is one."""
-    found = []
+    collected = []
     for unit, layer in LAYERS.items():
         later = [u for u, n in LAYERS.items() if n > layer]
         beside = [u for u, n in LAYERS.items() if n == layer and u != unit]
-        found += [(unit, other) for other in (*later[:1], *beside[:1])]
-    return found
+        collected += [(unit, other) for other in (*later[:1], *beside[:1])]
+    return collected
 
 
 @pytest.mark.parametrize(("unit", "other"), _violations())
@@ -134,7 +134,7 @@ def _cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    collected: list[list[str]] = []
 
     def visit(node: str) -> None:
         number[node] = low[node] = len(number)
@@ -149,12 +149,12 @@ def _cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
             together = stack[stack.index(node) :]
             del stack[stack.index(node) :]
             if len(together) > 1:
-                found.append(sorted(together))
+                collected.append(sorted(together))
 
     for node in edges:
         if node not in number:
             visit(node)
-    return found
+    return collected
 
 
 def test_no_circle() -> None:

@@ -28,12 +28,12 @@ TYPES = {"SPG_VALUE": "float", "SPG_OFFSET": "int"}
 def own_defaults(text: str) -> list[str]:
     """The macros that `text` defines where the compiler was given no such one."""
     guard = re.compile(r"^[ \t]*#[ \t]*(?:ifndef[ \t]+|if[ \t]+!defined[ \t(]+)(SPG_\w+)", re.M)
-    found = []
+    collected = []
     for match in guard.finditer(text):
         inside = text[match.end() :].partition("#endif")[0]
         if re.search(rf"^[ \t]*#[ \t]*define[ \t]+{match[1]}\b", inside, re.M):
-            found.append(match[1])
-    return found
+            collected.append(match[1])
+    return collected
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: f"{p.parent.name}/{p.name}")
@@ -63,7 +63,7 @@ def test_a_macro_is_one_of_its_kernels_source(variant: Variant, tunable: Paramet
 
 
 @pytest.mark.parametrize(
-    ("source", "defines", "said"),
+    ("source", "defines", "message"),
     [
         ("spmv/ell.cu", TYPES, "SPG_AHEAD"),
         ("spmv/csr_adaptive.cu", {**TYPES, "SPG_BLOCK": "128", "SPG_TILE": "512", "SPG_DEPTH": "2"}, "SPG_THREADS"),
@@ -71,10 +71,10 @@ def test_a_macro_is_one_of_its_kernels_source(variant: Variant, tunable: Paramet
         ("spmv/csr_scalar.cu", {"SPG_OFFSET": "int"}, "value_t"),
     ],
 )
-def test_a_kernel_compiled_without_a_macro_is_an_error(source: str, defines: dict[str, str], said: str) -> None:
+def test_a_kernel_compiled_without_a_macro_is_an_error(source: str, defines: dict[str, str], message: str) -> None:
     with pytest.raises(CompileError) as caught:
         open_device("host").compile(source, defines)
-    assert said in caught.value.cause
+    assert message in caught.value.cause
     assert str(caught.value.place).startswith(("spmv/", "common/"))
 
 

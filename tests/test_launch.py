@@ -54,10 +54,10 @@ def bench(*args: str, plugin: bool = False) -> tuple[dict[str, Record], subproce
         env=environment,
     )
     assert "Traceback" not in done.stderr
-    found = {}
+    collected = {}
     if "--json" in args:
-        found = {r.variant: r for r in (Record.from_json(json.loads(x)) for x in done.stdout.splitlines())}
-    return found, done
+        collected = {r.variant: r for r in (Record.from_json(json.loads(x)) for x in done.stdout.splitlines())}
+    return collected, done
 
 
 # ---- order -----------------------------------------------------------------------------------------------
@@ -82,10 +82,10 @@ def _counts_of(seed: int, *args: str) -> dict[str, int]:
 def test_the_seed_of_the_command_line_varies_the_order() -> None:
     """The same search from the same vertex: only the order differs, and so how many claims fail."""
     graph = ("bfs", "rmat:scale=8,symmetrize=1", "--source", "3")
-    found = [_counts_of(seed, *graph, "--mode", "child-launch", "--param", "hub_from=4") for seed in (1, 2, 7, 7)]
-    assert len({each["global_atomics"] for each in found}) == 3
-    assert {each["child_launches"] for each in found} == {183}
-    assert found[2] == found[3]
+    result = [_counts_of(seed, *graph, "--mode", "child-launch", "--param", "hub_from=4") for seed in (1, 2, 7, 7)]
+    assert len({each["global_atomics"] for each in result}) == 3
+    assert {each["child_launches"] for each in result} == {183}
+    assert result[2] == result[3]
     _counts_of(7, "bench", "quadtree", "--variant", "child-launch")
 
 
@@ -94,7 +94,7 @@ def test_the_seed_of_the_command_line_varies_the_order() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_pool_that_is_too_small_fails_that_variant_and_the_run_goes_on(device: str) -> None:
-    found, done = bench(
+    records, done = bench(
         "launch",
         "--device",
         device,
@@ -113,51 +113,51 @@ def test_a_pool_that_is_too_small_fails_that_variant_and_the_run_goes_on(device:
         "inline",
     )
     assert done.returncode == 1
-    lost = found["fire-and-forget"]
+    lost = records["fire-and-forget"]
     assert lost.status == "failed"
-    said = re.fullmatch(
+    printed = re.fullmatch(
         r"([\d,]+) of 10,000 child launches were refused \(pending-launch pool 2,048; needs about 10,000: "
         r"--pending-launches\)",
         lost.reason,
     )
-    assert said
+    assert printed
     assert lost.children
-    assert lost.children["refused"] == int(said[1].replace(",", "")) > 0
+    assert lost.children["refused"] == int(printed[1].replace(",", "")) > 0
     assert lost.children["launched"] + lost.children["refused"] == 10_000
     assert not lost.samples
     assert lost.limits["pending_launches"] == 2048
-    assert found["tail"].status == found["inline"].status == "ok"
-    assert found["inline"].children is None
+    assert records["tail"].status == records["inline"].status == "ok"
+    assert records["inline"].children is None
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_pool_is_set_from_the_bound(device: str) -> None:
-    found, done = bench(
+    records, done = bench(
         "launch", "--device", device, "--json", "--launches", "3k", "--items", "0", "--variant", "fire-and-forget"
     )
     assert done.returncode == 0, done.stderr
-    assert found["fire-and-forget"].status == "ok"
-    assert found["fire-and-forget"].limits == {"pending_launches": 3000, "malloc_heap_bytes": 8 << 20}
+    assert records["fire-and-forget"].status == "ok"
+    assert records["fire-and-forget"].limits == {"pending_launches": 3000, "malloc_heap_bytes": 8 << 20}
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_heap_that_is_too_small_fails_that_variant(device: str) -> None:
     args = f"launch --device {device} --json --launches 1k --items 0 --variant allo* --variant inl*".split()
-    found, done = bench(*args, "--heap", "40k", plugin=True)
+    records, done = bench(*args, "--heap", "40k", plugin=True)
     assert done.returncode == 1
-    lost = found["allocating"]
+    lost = records["allocating"]
     assert lost.status == "failed"
     assert re.search(
         r"[\d,]+ of [\d,]+ allocations on the device failed \(heap 40 kB; needs about 2.1 GB: --heap\)", lost.reason
     )
     assert lost.children
     assert lost.children["allocations_failed"] > 0
-    assert found["inline"].status == "ok"
-    found, done = bench(*args, plugin=True)
+    assert records["inline"].status == "ok"
+    records, done = bench(*args, plugin=True)
     assert done.returncode == 0, done.stderr
-    assert found["allocating"].status == "ok"
-    assert found["allocating"].limits["malloc_heap_bytes"] == 1000 * 2 * (1 << 20)
-    assert found["allocating"].children == {
+    assert records["allocating"].status == "ok"
+    assert records["allocating"].limits["malloc_heap_bytes"] == 1000 * 2 * (1 << 20)
+    assert records["allocating"].children == {
         "launched": 0,
         "refused": 0,
         "failed": 0,
@@ -175,22 +175,24 @@ def test_a_pool_that_the_gpu_does_not_have_is_refused_with_figures() -> None:
             "launch", "--device", "cuda", "--variant", "tail", "--items", "0", "--pending-launches", launches
         )
         assert done.returncode == 2
-        said = re.sub(r"\s+", " ", done.stderr)
-        assert re.search(r"a pool of 2,000,000(,000)? waiting launches (takes [\d.]+ |is more than the [\d,]+ )", said)
+        printed = re.sub(r"\s+", " ", done.stderr)
+        assert re.search(
+            r"a pool of 2,000,000(,000)? waiting launches (takes [\d.]+ |is more than the [\d,]+ )", printed
+        )
 
 
 @pytest.mark.gpu
 @pytest.mark.gpu_alone
 def test_the_break_even_is_measured_where_children_were_launched() -> None:
     args = ("launch", "--device", "cuda", "--json", "--items", "64", "--launches", "1000")
-    found, done = bench(*args, "--variant", "fire-and-forget", "--variant", "inline")
+    records, done = bench(*args, "--variant", "fire-and-forget", "--variant", "inline")
     assert done.returncode == 0, done.stderr
-    for one in found.values():
+    for one in records.values():
         assert [each["children"] for each in one.break_even] == [1, 10, 100, 1000]
         assert all(0 < each["low_us"] <= each["us"] <= each["high_us"] for each in one.break_even)
         assert all(each["child_us"] > 0 for each in one.break_even)
-    found, done = bench(*args, "--variant", "inline")
-    assert found["inline"].break_even == ()
+    records, done = bench(*args, "--variant", "inline")
+    assert records["inline"].break_even == ()
 
 
 class HostClock:
@@ -237,7 +239,7 @@ def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
 
 
 def test_a_hang_below_the_bound_is_told_with_its_likely_cause() -> None:
-    found, done = bench(
+    records, done = bench(
         "launch",
         "--device",
         "host",
@@ -257,8 +259,8 @@ def test_a_hang_below_the_bound_is_told_with_its_likely_cause() -> None:
         plugin=True,
     )
     assert done.returncode == 1
-    assert found["inline"].status == "ok"
-    assert found["hanging"].reason == (
+    assert records["inline"].status == "ok"
+    assert records["hanging"].reason == (
         "no answer in 2 s; the pool of 2,048 waiting launches is below its bound of 5,000: --pending-launches"
     )
 
@@ -412,8 +414,8 @@ def _spans(*pairs: tuple[float, float], width: float = 0.0) -> list[tuple[Interv
 
 def test_the_crossing_is_where_lines_meet() -> None:
     # Doing it takes 0.01, 0.02, 0.04 ms, launching 0.03 always: they meet at 0.03, of which 0.004 is not work.
-    at = crossing(_spans((0.01, 0.03), (0.02, 0.03), (0.04, 0.03)), 0.004)
-    assert at == pytest.approx((26.0, 26.0, 26.0))
+    position = crossing(_spans((0.01, 0.03), (0.02, 0.03), (0.04, 0.03)), 0.004)
+    assert position == pytest.approx((26.0, 26.0, 26.0))
     wide = crossing(_spans((0.01, 0.03), (0.02, 0.03), (0.04, 0.03), width=0.001), 0.004)
     assert wide is not None
     assert wide[0] == pytest.approx(26.0)
@@ -427,9 +429,9 @@ def test_there_may_be_no_crossing() -> None:
     # Faster from the first size on: the break-even is unknown.
     assert crossing(_spans((0.04, 0.03), (0.05, 0.03)), 0.0) is None
     # The last crossing counts where noise makes several.
-    at = crossing(_spans((0.01, 0.03), (0.031, 0.03), (0.029, 0.03), (0.05, 0.03)), 0.0)
-    assert at is not None
-    assert at[0] == pytest.approx(30.0)
+    position = crossing(_spans((0.01, 0.03), (0.031, 0.03), (0.029, 0.03), (0.05, 0.03)), 0.0)
+    assert position is not None
+    assert position[0] == pytest.approx(30.0)
 
 
 class FakeGpu:
@@ -456,12 +458,12 @@ def test_break_even_is_found_where_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     gpu = FakeGpu(30e-6, 0.28e-3, 0.018)
     monkeypatch.setattr(break_even, "_prepared", gpu.prepared)
     told: list[str] = []
-    found = break_even.measure_break_even(None, gpu, 10_000, told.append)  # type: ignore[arg-type]
-    assert [each["children"] for each in found] == [1, 10, 100, 1000, 10_000]
+    result = break_even.measure_break_even(None, gpu, 10_000, told.append)  # type: ignore[arg-type]
+    assert [each["children"] for each in result] == [1, 10, 100, 1000, 10_000]
     # A task pays from where it takes a thread as long as the launches: 18 us, or 0.28 us times their number.
-    assert [each["us"] for each in found] == pytest.approx([18.0, 18.0, 28.0, 280.0, 2800.0], rel=0.01)
-    assert all(each["low_us"] <= each["us"] <= each["high_us"] for each in found)
-    assert found[4]["child_us"] == pytest.approx(0.28, rel=0.01)
+    assert [each["us"] for each in result] == pytest.approx([18.0, 18.0, 28.0, 280.0, 2800.0], rel=0.01)
+    assert all(each["low_us"] <= each["us"] <= each["high_us"] for each in result)
+    assert result[4]["child_us"] == pytest.approx(0.28, rel=0.01)
     assert gpu.samples < 5000
     assert len(told) == 5
 
@@ -469,8 +471,8 @@ def test_break_even_is_found_where_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_break_even_ends_where_launches_never_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = FakeGpu(30e-6, 1.0, 0.018)  # 1 ms a launch: 1,000 of them take longer than any task
     monkeypatch.setattr(break_even, "_prepared", gpu.prepared)
-    found = break_even.measure_break_even(None, gpu, 2048, lambda text: None)  # type: ignore[arg-type]
-    assert [each["children"] for each in found] == [1, 10]
+    result = break_even.measure_break_even(None, gpu, 2048, lambda text: None)  # type: ignore[arg-type]
+    assert [each["children"] for each in result] == [1, 10]
     assert gpu.samples < 3000
 
 
@@ -490,22 +492,22 @@ MEASURED = (
 
 
 def test_break_even_between_the_numbers_measured() -> None:
-    at = break_even_at(MEASURED, 10)
-    assert at is not None
-    assert at["us"] == pytest.approx(16.0)  # half way in both logarithms
+    position = break_even_at(MEASURED, 10)
+    assert position is not None
+    assert position["us"] == pytest.approx(16.0)  # half way in both logarithms
     assert break_even_at(MEASURED, 1) == pytest.approx({"us": 8.0, "low_us": 7.9, "high_us": 8.2})
     assert break_even_at(MEASURED, 10**6) == {"us": 2700.0, "low_us": 2600.0, "high_us": 2800.0}
     assert break_even_at((), 5) is None
 
 
 def _timed(name: str, ms: float, children: int = 0, spread: float = 0.01, **more: Any) -> Timed:
-    kept = record(
+    saved = record(
         name,
         children={"launched": children, "refused": 0, "failed": 0} if children else None,
         break_even=MEASURED,
         **more,
     )
-    return Timed(name, kept, ms, ms * (1 - spread), ms * (1 + spread))
+    return Timed(name, saved, ms, ms * (1 - spread), ms * (1 + spread))
 
 
 def test_the_verdict_says_what_to_use() -> None:
@@ -521,8 +523,8 @@ def test_the_verdict_says_what_to_use() -> None:
     # A chain of tail launches is another matter, and none where there are children too.
     chain = _timed("tail-launch", 0.5, 100)
     chain.record.children["bound"] = 2  # type: ignore[index]
-    said = child_verdict([chain, _timed("persistent", 0.25)])
-    assert said.startswith("100 tail launches, one after another, 5.00 us each with their work; here: no, use ")
+    printed = child_verdict([chain, _timed("persistent", 0.25)])
+    assert printed.startswith("100 tail launches, one after another, 5.00 us each with their work; here: no, use ")
     assert child_verdict([chain, _timed("child-launch", 3.1, 100), _timed("flattened", 1.0)]).endswith("(3.10x)")
     # Records from before the bound was kept: a chain is known by its name.
     old = [_timed("tail-launch", 0.5, 100), _timed("child-launch", 3.1, 100), _timed("flattened", 1.0)]

@@ -63,8 +63,8 @@ def _exact(device: Device, prepared: Prepared, launches: int = 300, items: int =
         device.synchronize()
         result, _ = problem.check_case(case, prepared.launch.output(), EMPTY, inputs, oracle)
         assert result.ok, f"{inputs['tasks'][case]} tasks of {inputs['items'][case]} items: {result.message}"
-    if (found := children_of(prepared.job)) is not None:
-        assert (found.refused, found.failed) == (0, 0)
+    if (children := children_of(prepared.job)) is not None:
+        assert (children.refused, children.failed) == (0, 0)
 
 
 @pytest.mark.parametrize("mechanism", variants("launch"), ids=lambda v: v.name)
@@ -87,11 +87,11 @@ def test_every_launch_is_counted(device: Device, name: str) -> None:
     device.reset_counters()
     prepared.launch.run()
     device.synchronize()
-    found = children_of(prepared.job)
-    assert found is not None
-    assert found.words() == {"launched": 100 - (name == "tail"), "refused": 0, "failed": 0}
+    children = children_of(prepared.job)
+    assert children is not None
+    assert children.words() == {"launched": 100 - (name == "tail"), "refused": 0, "failed": 0}
     counted = device.counters()
-    assert counted is None or counted["child_launches"] == found.launched
+    assert counted is None or counted["child_launches"] == children.launched
 
 
 def test_the_check_of_counts_can_fail() -> None:
@@ -118,17 +118,17 @@ def _sum_of_squares(kernel: str, seed: int, count: int = 12) -> int:
     values = device.upload(np.full(count, -1000, np.int32))
     total, children = device.upload(np.zeros(1, np.int32)), device.upload(np.zeros(6, np.uint64))
     device.compile(LUCK).kernel(kernel)(1, 1, np.int32(count), values, total, children)
-    found = int(device.download(total)[0])
+    result = int(device.download(total)[0])
     assert (device.download(values) == np.arange(count) ** 2).all()
     assert device.download(children).tolist()[1:] == [0] * 5
     device.close()
-    return found
+    return result
 
 
 @pytest.mark.parametrize("kernel", ["reads_children", "later_child_adds_up"])
 def test_a_kernel_that_depends_on_luck_fails_in_some_order(kernel: str) -> None:
-    found = [_sum_of_squares(kernel, seed) for seed in ORDERS]
-    assert any(total != 506 for total in found)
+    result = [_sum_of_squares(kernel, seed) for seed in ORDERS]
+    assert any(total != 506 for total in result)
 
 
 @pytest.mark.parametrize("kernel", ["tail_adds_up", "stream_adds_up"])
@@ -138,8 +138,8 @@ def test_tails_and_streams_keep_their_order_in_every_one(kernel: str) -> None:
 
 def test_a_later_child_may_even_run_first() -> None:
     """The order is varied enough that an error of this kind is found by nearly any seed."""
-    found = [_sum_of_squares("later_child_adds_up", seed) for seed in ORDERS]
-    assert len(set(found)) > 5
+    result = [_sum_of_squares("later_child_adds_up", seed) for seed in ORDERS]
+    assert len(set(result)) > 5
 
 
 def test_a_tail_waits_for_grandchildren() -> None:
@@ -189,9 +189,9 @@ def test_searches_lose_no_child_in_any_order(mode: str, params: dict[str, Any], 
     for seed in some(ORDERS, 6):
         device: Any = open_device("host", seed=seed)
         device.set_limit("pending_launches", max(1, _bound(mode, name, **params)))
-        found = children_of(_search(device, mode, name, f"seed {seed}", **params).job)
-        assert found is not None
-        assert (found.refused, found.failed) == (0, 0)
+        children = children_of(_search(device, mode, name, f"seed {seed}", **params).job)
+        assert children is not None
+        assert (children.refused, children.failed) == (0, 0)
         device.close()
 
 
@@ -203,11 +203,11 @@ def test_hubs_of_any_degree(device: Device, hub_from: int, name: str) -> None:
         pytest.skip("more children than the pool takes that the other tests share")
     if device.kind == "host":
         device.set_limit("pending_launches", max(2048, _bound("child-launch", name, hub_from=hub_from)))
-    found = children_of(_search(device, "child-launch", name, hub_from=hub_from).job)
-    assert found is not None
+    children = children_of(_search(device, "child-launch", name, hub_from=hub_from).job)
+    assert children is not None
     reached = [np.flatnonzero(_levels(name, source) >= 0) for source in sources]
     hubs = sum(int((a.row_lengths()[r] >= hub_from).sum()) for r in reached)
-    assert (found.launched, found.refused, found.failed) == (hubs, 0, 0)
+    assert (children.launched, children.refused, children.failed) == (hubs, 0, 0)
 
 
 def test_a_pool_below_the_bound_is_found_out() -> None:
@@ -228,9 +228,9 @@ def test_a_pool_below_the_bound_is_found_out() -> None:
     prepared.launch.reset()
     prepared.launch.run()
     device.synchronize()
-    found = children_of(prepared.job)
-    assert found is not None
-    assert found.refused > 0
+    children = children_of(prepared.job)
+    assert children is not None
+    assert children.refused > 0
     with pytest.raises(ChildrenLostError, match=r"of 5,001 child launches were refused \(pending-launch pool 100;"):
-        found.must_be_whole({"pending_launches": bound}, {"pending_launches": 100})
+        children.must_be_whole({"pending_launches": bound}, {"pending_launches": 100})
     device.close()

@@ -137,8 +137,8 @@ def test_inputs_and_oracle_take_what_they_say(name: str, matrix: Matrix) -> None
         return inputs, problem.oracle(matrix, inputs, dtype, **options)
 
     make()  # what is imported and kept on the first call
-    said = run_bytes(name, matrix.csr, filled_options(problem, options))
-    assert 0.05 * said < _peak(make) < said
+    printed = run_bytes(name, matrix.csr, filled_options(problem, options))
+    assert 0.05 * printed < _peak(make) < printed
 
 
 def test_a_worker_that_the_kernel_ended_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,8 +250,8 @@ def test_a_compiler_that_does_not_answer(tmp_path: Path, script: str, why: str) 
     ],
 )
 def test_first_error(log: str, expected: tuple[str | None, int | None, str] | None) -> None:
-    found = modules.first_error(log)
-    assert (found and (found.file, found.line, found.text)) == expected
+    result = modules.first_error(log)
+    assert (result and (result.file, result.line, result.text)) == expected
 
 
 def test_run_compiler_names_a_full_disk(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ def test_a_mutant_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
 
 def test_what_ended_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def verdict(code: str) -> str:
-        said: str = SCRIPT._verdict([sys.executable, "-c", code], tmp_path, {}, {1})
-        return said
+        printed: str = SCRIPT._verdict([sys.executable, "-c", code], tmp_path, {}, {1})
+        return printed
 
     assert verdict("raise SystemExit(1)") == "found"
     assert verdict("pass") == "not found"

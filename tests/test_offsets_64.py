@@ -32,8 +32,8 @@ def _packed(rows: int) -> tuple[Packed, np.ndarray, np.ndarray]:
     value = (1 + row % 7).astype(np.float32)
     nnz = rows * WIDTH
     col, val = np.empty(nnz, np.int32), np.empty(nnz, np.float32)
-    for at in range(0, rows, 4096):
-        part = slice(at, min(at + 4096, rows))
+    for position in range(0, rows, 4096):
+        part = slice(position, min(position + 4096, rows))
         entries = slice(part.start * WIDTH, part.stop * WIDTH)
         col[entries].reshape(-1, WIDTH)[:] = first[part, None] + np.arange(WIDTH)
         val[entries].reshape(-1, WIDTH)[:] = value[part, None]

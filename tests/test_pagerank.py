@@ -90,10 +90,10 @@ def test_keeping_dangling_rank_is_a_loop_and_losing_it_is_not() -> None:
     assert len(loose) > 5
     row = np.concatenate((np.repeat(np.arange(A.rows), A.row_lengths()), loose))
     looped = csr(A.rows, A.rows, row, np.concatenate((A.col_idx, loose)), None)
-    kept, _, _ = power_iteration(A, dangling="self", tolerance=1e-12)
-    assert np.allclose(kept, power_iteration(looped, tolerance=1e-12)[0], atol=1e-14)
+    saved, _, _ = power_iteration(A, dangling="self", tolerance=1e-12)
+    assert np.allclose(saved, power_iteration(looped, tolerance=1e-12)[0], atol=1e-14)
     lost, _, _ = power_iteration(A, dangling="none", tolerance=1e-12)
-    assert kept.sum() == pytest.approx(1, abs=1e-12)
+    assert saved.sum() == pytest.approx(1, abs=1e-12)
     assert 0.15 < lost.sum() < 0.999
 
 
@@ -208,7 +208,7 @@ def test_a_personalisation_by_names_that_may_have_spaces(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("5\n71 1\n", "seeds.txt:2: there is no vertex 71"),
         ("5 -1\n", "seeds.txt:1: '5 -1' is not a vertex with a weight"),
@@ -226,12 +226,12 @@ def test_a_personalisation_by_names_that_may_have_spaces(tmp_path: Path) -> None
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_a_bad_personalisation_names_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_personalisation_names_its_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "seeds.txt"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
         read_personalization(path, _called(5, 6, 70))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_device_is_no_personalisation() -> None:
@@ -281,17 +281,17 @@ def test_the_command_names_the_top_and_writes_all_by_the_ids_of_the_file(tmp_pat
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    said = " ".join(done.stdout.split())
-    assert "converged after" in said
-    assert "2 vertices of seeds.txt" in said
-    assert "steps step change" in said
+    printed = " ".join(done.stdout.split())
+    assert "converged after" in printed
+    assert "2 vertices of seeds.txt" in printed
+    assert "steps step change" in printed
     head, *lines = (tmp_path / "r.csv").read_text().splitlines()
     got = {int(v): float(r) for v, r in (line.split(",") for line in lines)}
     graph = nx.DiGraph([tuple(map(int, line.split())) for line in edges.splitlines()])
     theirs = nx.pagerank(graph, personalization={12: 1, 100: 1}, tol=1e-12, max_iter=500)
     assert head == "vertex,rank"
     assert got == pytest.approx(theirs, abs=1e-5)
-    assert said.split("vertices of highest rank vertex rank ")[1].split()[1] == "7"
+    assert printed.split("vertices of highest rank vertex rank ")[1].split()[1] == "7"
 
 
 def test_a_personalised_walk_that_dangles_jumps(tmp_path: Path) -> None:
@@ -312,9 +312,9 @@ def test_weights_change_the_default_mode_and_the_header(tmp_path: Path) -> None:
     (tmp_path / "g.wel").write_text("0 1 3\n0 2 1\n1 0 1\n2 0 1\n", encoding="utf-8")
     done = _spgraph("pagerank", "g.wel", "--weighted", "--output", "r.csv", "--in-process", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    said = " ".join(done.stdout.split())
-    assert "edges in proportion to their weights" in said
-    assert "pull-hubs" not in said
+    printed = " ".join(done.stdout.split())
+    assert "edges in proportion to their weights" in printed
+    assert "pull-hubs" not in printed
     ranks = [float(line.split(",")[1]) for line in (tmp_path / "r.csv").read_text().splitlines()[1:]]
     graph = nx.DiGraph()
     graph.add_weighted_edges_from([(0, 1, 3), (0, 2, 1), (1, 0, 1), (2, 0, 1)])
@@ -353,7 +353,7 @@ def test_json_has_the_result_and_errors_come_before_any_work(
 def test_bench_has_every_mode_and_the_rule(tmp_path: Path) -> None:
     done = _spgraph("bench", "pagerank", "chain:n=30", "--tolerance", "1e-4", "--damping", "0.5", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    said = " ".join(done.stdout.split())
-    assert "damping 0.5" in said
-    assert "at most 0.0001, not scaled by n" in said
+    printed = " ".join(done.stdout.split())
+    assert "damping 0.5" in printed
+    assert "at most 0.0001, not scaled by n" in printed
     assert "pull-naive" in done.stdout

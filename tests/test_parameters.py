@@ -81,10 +81,10 @@ def test_exact_numbers_in_every_form(value: int) -> None:
     ],
 )
 def test_values(parameter: Parameter, given_value: Any, value: Any) -> None:
-    found = parameter.parse(given_value)
-    assert found == value
-    assert type(found) is type(value)
-    assert parameter.parse(parameter.text(found)) == found
+    result = parameter.parse(given_value)
+    assert result == value
+    assert type(result) is type(value)
+    assert parameter.parse(parameter.text(result)) == result
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_no_option_reads_numbers_in_a_way_of_its_own() -> None:
 
 
 def _taking(kind: type) -> list[Any]:
-    found = {p.opts[0]: (words, p) for words, p in OPTIONS if isinstance(p.type, kind) and p.opts[0].startswith("-")}
-    return [pytest.param(p, id=f"{' '.join(words)} {name}") for name, (words, p) in sorted(found.items())]
+    result = {p.opts[0]: (words, p) for words, p in OPTIONS if isinstance(p.type, kind) and p.opts[0].startswith("-")}
+    return [pytest.param(p, id=f"{' '.join(words)} {name}") for name, (words, p) in sorted(result.items())]
 
 
 @pytest.mark.parametrize("option", _taking(Positive))

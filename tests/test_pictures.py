@@ -154,7 +154,7 @@ def test_what_is_emulated_has_counts(capsys: pytest.CaptureFixture[str], tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("a.doc", "end the name in .png, .svg, .pdf"),
         ("a", "end the name in"),
@@ -165,14 +165,14 @@ def test_what_is_emulated_has_counts(capsys: pytest.CaptureFixture[str], tmp_pat
 )
 @pytest.mark.parametrize("command", [["bench", "bezier"], ["bfs", "grid:n=5"], ["info", "grid:n=5"]])
 def test_what_cannot_be_drawn_is_told_before_the_run(
-    command: list[str], target: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    command: list[str], target: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     (tmp_path / "folder.svg").mkdir()
     assert run([*command, "--plot", target]) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) <= 2
 
 

@@ -68,8 +68,8 @@ def test_records_and_messages_hold_no_names(home: Path, capsys: pytest.CaptureFi
     bench = ["bench", "spmv", str(file), "--device", "host", "--variant", "csr-scalar", "--json"]
     assert run([*bench, "--results", str(home / "results")]) == 0
     out, err = capsys.readouterr()
-    (kept,) = (home / "results").glob("*.jsonl")
-    for text in (out, err, kept.read_text()):
+    (path,) = (home / "results").glob("*.jsonl")
+    for text in (out, err, path.read_text()):
         assert str(home) not in text
         assert "alice" not in text
     assert json.loads(out)["matrix"]["source"]["text"] == "~/a.mtx"

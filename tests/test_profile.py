@@ -186,8 +186,8 @@ def test_counters_of_ncu_are_read() -> None:
     head = ["ID", "Kernel Name", *NCU]
     rows = [head, ["", "", *("" for _ in NCU)], *(["0", "csr_scalar(int)", *map(str, NCU.values())] for _ in "ab")]
     log = "==PROF== Connected\n" + "\n".join(",".join(f'"{cell}"' for cell in row) for row in rows)
-    found = parse(log)["csr_scalar"]
-    assert (found.launches, found.requests, found.sectors_per_request, found.l1_hit) == (2, 200, 15.8, 60.5)
+    result = parse(log)["csr_scalar"]
+    assert (result.launches, result.requests, result.sectors_per_request, result.l1_hit) == (2, 200, 15.8, 60.5)
     assert parse("==ERROR== ERR_NVGPUCTRPERM") == {}
 
 
@@ -200,8 +200,10 @@ def test_the_comparison_with_ncu_is_a_table_that_can_fail(monkeypatch: pytest.Mo
     spec.loader.exec_module(script)
     measured = {"requests": 100.0, "sectors": 1580.0}
     kernel = {"name": "csr_scalar", "loads": {"requests": 10, "sectors": 160}, "measured": measured}
-    said = {"variant": "csr-scalar", "kernels": [kernel, {**kernel, "measured": None}]}
-    monkeypatch.setattr(script.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, json.dumps(said)))
+    printed = {"variant": "csr-scalar", "kernels": [kernel, {**kernel, "measured": None}]}
+    monkeypatch.setattr(
+        script.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, json.dumps(printed))
+    )
     assert script.main(["csr-scalar"]) == 0
     assert "| csr-scalar | csr_scalar | 16.00 | 15.80 | +1.3% |" in capsys.readouterr().out
     measured["sectors"] = 1400.0

@@ -57,14 +57,14 @@ BATTERIES = {"launch": "test_counts_are_exact"}
 
 def _met(problem: str) -> set[str]:
     """Names of the variants that the battery of `problem` runs, in tests/test_<problem>*_host.py."""
-    found: set[str] = set()
+    collected: set[str] = set()
     for path in Path(__file__).parent.glob(f"test_{problem.replace('-', '_')}*_host.py"):
         test = getattr(importlib.import_module(path.stem), BATTERIES.get(problem, "test_battery"), None)
         for mark in getattr(test, "pytestmark", []):
             cases = mark.args[1] if mark.name == "parametrize" else ()
             values = [v for case in cases for v in getattr(case, "values", (case,))]
-            found |= {v.name for v in values if isinstance(v, Variant) and v.problem == problem}
-    return found
+            collected |= {v.name for v in values if isinstance(v, Variant) and v.problem == problem}
+    return collected
 
 
 @pytest.mark.parametrize("problem", problems())

@@ -29,8 +29,8 @@ def _ask(tree: Path, cache: Path) -> list[object]:
     done = subprocess.run(
         [sys.executable, "-c", ASK], capture_output=True, text=True, cwd=tree, env=environment, check=True
     )
-    found: list[object] = json.loads(done.stdout)
-    return found
+    data: list[object] = json.loads(done.stdout)
+    return data
 
 
 def _git(tree: Path, *arguments: str) -> str:

@@ -89,8 +89,8 @@ def test_in_a_pytest_of_its_own(tmp_path: Path) -> None:
         )
 
     assert pytest_("--spgraph-update").returncode == 0
-    (kept,) = (tmp_path / "baselines").iterdir()
-    assert kept.name == "test_it-4.jsonl"
+    (file,) = (tmp_path / "baselines").iterdir()
+    assert file.name == "test_it-4.jsonl"
     again = pytest_()
     assert again.returncode == 0, again.stdout
 
@@ -103,9 +103,9 @@ def test_the_entry_point_is_declared() -> None:
 def test_recipes_for_pandas_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line of the page, on records."""
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8").split("## Recipes for pandas")[1]
-    found = re.search(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert found is not None
-    code = re.sub(r"^(ok\.plot|plt\.).*\n", "", found[1], flags=re.MULTILINE)  # which need matplotlib
+    match = re.search(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert match is not None
+    code = re.sub(r"^(ok\.plot|plt\.).*\n", "", match[1], flags=re.MULTILINE)  # which need matplotlib
     monkeypatch.chdir(tmp_path)
     hot = make_record("csr-vector", 1.0).samples[0]
     records = [

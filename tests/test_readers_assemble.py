@@ -91,8 +91,8 @@ def test_pattern_stays_a_pattern_and_merges():
 
 def test_zeros_kept_or_dropped_and_counted_in_the_whole_matrix():
     entries = [(0, 0, 0.0), (1, 0, 0.0), (2, 1, 4.0)]
-    kept = build(3, 3, entries, symmetry="symmetric")
-    assert (kept.csr.nnz, kept.policies.explicit_zeros, kept.policies.zeros_dropped) == (5, 3, 0)
+    saved = build(3, 3, entries, symmetry="symmetric")
+    assert (saved.csr.nnz, saved.policies.explicit_zeros, saved.policies.zeros_dropped) == (5, 3, 0)
     dropped = build(3, 3, entries, symmetry="symmetric", drop_zeros=True)
     assert (dropped.csr.nnz, dropped.policies.explicit_zeros, dropped.policies.zeros_dropped) == (2, 0, 3)
     assert dropped.csr.row_ptr.tolist() == [0, 0, 1, 2]
@@ -307,8 +307,8 @@ def test_same_as_scipy_in_any_order(rows, cols, seed, order, index):
     values = rng.integers(-4, 5, n).astype(float)
     if order != "none":
         keys = {"row": (row,), "column": (col,), "both": (col, row)}[order]
-        at = np.lexsort(keys)
-        row, col, values = row[at], col[at], values[at]
+        position = np.lexsort(keys)
+        row, col, values = row[position], col[position], values[position]
     before = row.copy(), col.copy(), values.copy()
     raw = RawEntries(rows, cols, row.astype(index), col.astype(index), values, "test")
     matrix = assemble(raw, ReadOptions(), "x", SOURCE)
@@ -331,8 +331,8 @@ def test_triangles_in_any_order_are_mirrored(size, seed, order, symmetry, form):
     rng = np.random.default_rng(seed)
     a = np.tril(rng.integers(0, 5, (size, size)), -1 if symmetry == "skew-symmetric" else 0).astype(float)
     row, col = np.nonzero(a)
-    at = {"none": rng.permutation(len(row)), "row": np.lexsort((col, row)), "column": np.lexsort((row, col))}
-    row, col = row[at[order]], col[at[order]]
+    position = {"none": rng.permutation(len(row)), "row": np.lexsort((col, row)), "column": np.lexsort((row, col))}
+    row, col = row[position[order]], col[position[order]]
     values = a[row, col]
     if form == "zeros":
         values[::2] = 0
@@ -364,14 +364,14 @@ def test_the_first_of_many_duplicates_in_any_order(seed, order):
     rng = np.random.default_rng(seed)
     row, col = rng.integers(0, 3, 200), rng.integers(0, 30, 200)
     if order != "none":
-        at = np.lexsort({"row": (row,), "column": (col,), "both": (col, row)}[order])
-        row, col = row[at], col[at]
+        position = np.lexsort({"row": (row,), "column": (col,), "both": (col, row)}[order])
+        row, col = row[position], col[position]
     entries = list(zip(row.tolist(), col.tolist(), range(200), strict=True))
     first: dict[tuple[int, int], int] = {}
     for i, j, value in entries:
         first.setdefault((i, j), value)
-    found = build(3, 30, entries, duplicates="first").csr.to_scipy().tocoo()
-    assert dict(zip(zip(found.row.tolist(), found.col.tolist(), strict=True), found.data, strict=True)) == first
+    result = build(3, 30, entries, duplicates="first").csr.to_scipy().tocoo()
+    assert dict(zip(zip(result.row.tolist(), result.col.tolist(), strict=True), result.data, strict=True)) == first
 
 
 def test_the_hash_is_worked_out_when_asked_for(monkeypatch):
@@ -406,11 +406,11 @@ def test_duplicates_follow_the_order_of_the_file(share, duplicates):
     again = rng.permutation(np.flatnonzero(np.isin(row, twice)).repeat(12))
     row, col = np.append(row, row[again]), np.append(col, col[again])
     values = rng.standard_normal(len(row)) * 10.0 ** rng.integers(-9, 9, len(row))
-    found = build(
+    result = build(
         size, size, list(zip(row.tolist(), col.tolist(), values.tolist(), strict=True)), duplicates=duplicates
     ).csr
     expected: dict[tuple[int, int], float] = {}
     for i, j, value in zip(row.tolist(), col.tolist(), values.tolist(), strict=True):
         held = expected.get((i, j))
         expected[i, j] = value if held is None else held if duplicates == "first" else held + value
-    assert found.values.tolist() == [expected[place] for place in sorted(expected)]
+    assert result.values.tolist() == [expected[place] for place in sorted(expected)]

@@ -174,8 +174,8 @@ def test_matlab_levels_and_orders_as_scipy_reads_them(save):
                 continue  # scipy writes no empty one
             file = io.BytesIO()
             sio.savemat(file, {"A": a}, format=level, do_compression=packed)
-            found = read(save(f"{level}.mat", file.getvalue()))
-            assert found.csr.to_scipy().toarray().tolist() == a.toarray().tolist()
+            result = read(save(f"{level}.mat", file.getvalue()))
+            assert result.csr.to_scipy().toarray().tolist() == a.toarray().tolist()
     # Levels 4 and 5 as a big-endian machine writes them.
     table = np.array([[1, 1, 5.0], [3, 2, 7.0], [3, 3, 0.0]])
     four = np.array([1002, 3, 3, 0, 2], ">i4").tobytes() + b"A\0" + table.T.astype(">f8").tobytes()
@@ -212,9 +212,9 @@ def test_no_bit_of_a_matlab_file_ends_the_process(save, packed, monkeypatch):
     file = io.BytesIO()
     sio.savemat(file, {"x": 1.0, "A": A, "s": {"A": A}}, do_compression=packed)
     whole = file.getvalue()
-    for at in range(116, len(whole)):
+    for position in range(116, len(whole)):
         content = bytearray(whole)
-        content[at] ^= 1 << at % 8
+        content[position] ^= 1 << position % 8
         with contextlib.suppress(InputError):
             read(save("a.mat", bytes(content)))
     for size in range(0, len(whole), 7):

@@ -68,8 +68,8 @@ def same(one: Body, other: Body) -> bool:
 
 def values_of(words: list[str]) -> np.ndarray | None:
     body = "".join(f"{k} 1 {word}\n" for k, word in enumerate(words, 1))
-    found = parsed(*opened("real general", f"{len(words)} 1 {len(words)}", body))
-    return None if found is None else found.values
+    result = parsed(*opened("real general", f"{len(words)} 1 {len(words)}", body))
+    return None if result is None else result.values
 
 
 def scipys(words: list[str]) -> np.ndarray:
@@ -92,9 +92,9 @@ numbers = st.one_of(
 @given(st.lists(numbers.filter(lambda w: np.isfinite(float(w))), min_size=1, max_size=20))
 @settings(max_examples=300, deadline=None)
 def test_values_are_scipys_to_the_bit(words):
-    found = values_of(words)
-    assert found is not None
-    assert found.tobytes() == scipys(words).tobytes() == np.array([float(w) for w in words]).tobytes()
+    result = values_of(words)
+    assert result is not None
+    assert result.tobytes() == scipys(words).tobytes() == np.array([float(w) for w in words]).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_values_are_scipys_to_the_bit(words):
     ],
 )
 def test_numbers_that_are_hard_to_round(word):
-    (found,) = values_of([word])
-    assert found.tobytes() == scipys([word])[0].tobytes() == np.float64(word).tobytes()
+    (result,) = values_of([word])
+    assert result.tobytes() == scipys([word])[0].tobytes() == np.float64(word).tobytes()
 
 
 @pytest.mark.parametrize("word", ["1e400", "-1e400", "1" + "0" * 400, "nan", "-nan", "inf", "-inf", "infinity"])
@@ -198,11 +198,11 @@ def test_integers(number):
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
 def test_blanks_and_ends(line, end, count):
     body = "\n".join(line.format(k) for k in range(1, count + 1)) + end
-    found = parsed(*opened("real general", f"{count} 2 {count}", body))
-    assert found.row.tolist() == list(range(count))
-    assert found.col.tolist() == [1] * count
-    assert found.values.tolist() == [0.5] * count
-    assert found.plain
+    result = parsed(*opened("real general", f"{count} 2 {count}", body))
+    assert result.row.tolist() == list(range(count))
+    assert result.col.tolist() == [1] * count
+    assert result.values.tolist() == [0.5] * count
+    assert result.plain
 
 
 @pytest.mark.parametrize("place", [0, 1, 20, 38, 39])
@@ -252,17 +252,17 @@ def test_another_count_than_declared_is_left_to_others(declared):
 
 @pytest.mark.parametrize("kind", ["complex general", "pattern symmetric"])
 def test_fields(kind):
-    found = parsed(*opened(kind, "9 9 2", "1 1\n9 8\n" if kind.startswith("p") else "1 1 1 1\n9 8 1 1\n"))
+    result = parsed(*opened(kind, "9 9 2", "1 1\n9 8\n" if kind.startswith("p") else "1 1 1 1\n9 8 1 1\n"))
     if kind.startswith("c"):
-        assert found is None
+        assert result is None
     else:
-        assert (found.row.tolist(), found.col.tolist(), found.values) == ([0, 8], [0, 7], None)
+        assert (result.row.tolist(), result.col.tolist(), result.values) == ([0, 8], [0, 7], None)
 
 
 def test_the_largest_indices():
     n = 2**31 - 1
-    found = parsed(*opened("pattern general", f"{n} {n} 2", f"{n} 1\n1 {n}\n"))
-    assert (found.row.tolist(), found.col.tolist()) == ([n - 1, 0], [0, n - 1])
+    result = parsed(*opened("pattern general", f"{n} {n} 2", f"{n} 1\n1 {n}\n"))
+    assert (result.row.tolist(), result.col.tolist()) == ([n - 1, 0], [0, n - 1])
     assert parsed(*opened("pattern general", f"{n} {n} 2", f"{n + 1} 1\n1 {n}\n")) is None
 
 
@@ -277,30 +277,30 @@ def test_where_it_answers_the_other_ways_answer_the_same(data, field):
     value = {"real": "1.5e-3", "integer": "-12", "pattern": ""}[field]
     body = "".join(f"{k} {k + 1} {value}\n" for k in range(1, 6))
     for _ in range(data.draw(st.integers(0, 3))):
-        at = data.draw(st.integers(0, len(body) - 1))
+        position = data.draw(st.integers(0, len(body) - 1))
         new = data.draw(st.sampled_from(["", *"0159 .-+eEdDn%,/\n\r\t\0_x", "1.5-10", "nan", "\n\n"]))
-        body = body[:at] + new + body[at + data.draw(st.integers(0, 1)) :]
+        body = body[:position] + new + body[position + data.draw(st.integers(0, 1)) :]
     source, head = opened(f"{field} general", "9 9 5", body)
-    found = parsed(source, head)
-    if found is None:
+    result = parsed(source, head)
+    if result is None:
         return
     by_scipy = _coordinate(source, head, source.data, head.body, text_end(source.data), quiet)
     assert by_scipy is not None
-    assert same(found, by_scipy)
-    assert same(found, read_body(source, read_header(source), quiet))
+    assert same(result, by_scipy)
+    assert same(result, read_body(source, read_header(source), quiet))
 
 
 def test_it_reads_no_byte_beyond_a_piece():
     # Under AddressSanitizer (make test-sanitized) a read or a write beyond these arrays ends the test.
-    found = compiled.library()
+    result = compiled.library()
     for content in (b"1 1 5\n", b"1 1 \n", b"1 1\n", b"1\n", b" \n", b"\n", b"1 1 1e\n", b"1 1 -\n", b"11111111\n"):
         text = np.frombuffer(content, np.uint8).copy()
         row, col, values = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(1)
         for count in (0, 1):
             for field in (b"r", b"i", b"p"):
                 given = (len(text), count, 9, 9, 1, row.ctypes.data, col.ctypes.data, values.ctypes.data, field)
-                assert found.spg_entries(text.ctypes.data, *given) in (0, 1)
-        assert found.spg_lines(text.ctypes.data, len(text)) == 1
+                assert result.spg_entries(text.ctypes.data, *given) in (0, 1)
+        assert result.spg_lines(text.ctypes.data, len(text)) == 1
 
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 4079, 4080, 4081, 100_000])
@@ -355,7 +355,7 @@ def test_where_no_thread_can_be_started_one_does_all(monkeypatch, most):
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         patch.setattr(compiled, "_most_threads", lambda: 4)
-        found = parsed(source, head)
+        result = parsed(source, head)
         started.clear()
         in_threads(done.append, 4)
     assert same(found, read_body(source, read_header(source), quiet))
@@ -426,11 +426,11 @@ def test_entries_are_sorted_by_row_as_scipy_does(given_, mirror, threads):
 @settings(max_examples=200, deadline=None)
 def test_entries_without_an_order_are_sorted_stably(given_):
     rows, cols, row, col, values = given_
-    found = _sorted(rows, cols, row, col, values, _order(row, col))
-    at = np.lexsort((col, row))
-    assert np.array_equal(found.ptr, np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]))
-    assert np.array_equal(found.col, col[at])
-    assert values is None or found.values.tobytes() == values[at].tobytes()
+    result = _sorted(rows, cols, row, col, values, _order(row, col))
+    position = np.lexsort((col, row))
+    assert np.array_equal(result.ptr, np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]))
+    assert np.array_equal(result.col, col[position])
+    assert values is None or result.values.tobytes() == values[position].tobytes()
 
 
 def test_what_is_left_to_scipy(monkeypatch):
@@ -456,8 +456,8 @@ def file_of(folder: Path, body: str, count: int) -> Path:
 def test_a_fault_is_told_as_it_is_without_the_parser(tmp_path, monkeypatch):
     path = file_of(tmp_path, long_body(4999) + "5001 1 2\n", 5000)
     told = []
-    for found in (compiled.library(), None):
-        monkeypatch.setattr(compiled, "library", lambda found=found: found)
+    for report in (compiled.library(), None):
+        monkeypatch.setattr(compiled, "library", lambda report=report: report)
         with pytest.raises(InputError) as caught:
             read(str(path))
         told.append((caught.value.cause, caught.value.place, caught.value.remedy))

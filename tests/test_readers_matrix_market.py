@@ -199,10 +199,10 @@ def test_faults_are_told_with_their_line(content, place, cause):
     ],
 )
 def test_oddities_are_found(content, text_, line, count):
-    found = {f[0]: f[1:] for f in findings(content)}
-    assert text_ in found
-    assert found[text_][1] == count
-    assert line is None or found[text_][0] == line
+    result = {f[0]: f[1:] for f in findings(content)}
+    assert text_ in result
+    assert result[text_][1] == count
+    assert line is None or result[text_][0] == line
 
 
 def test_clean_file_has_no_findings():
@@ -320,9 +320,9 @@ def test_what_scipy_misreads_in_the_middle_of_a_long_file(tmp_path, long_file, v
 def test_blank_lines_in_the_middle_of_a_long_file_are_told_and_counted(tmp_path, long_file):
     lines = [*long_file[:70_000], "\n", " \r\n", *long_file[70_000:79_999], "80000 1 1e400\n", *long_file[80_000:]]
     path = written(tmp_path, "general", lines, 150_000)
-    found = {f.text: (f.line, f.count) for f in read(path).findings}
-    assert found["blank lines"] == (70_003, 2)
-    assert found["infinite values"] == (80_004, 1)
+    result = {f.text: (f.line, f.count) for f in read(path).findings}
+    assert result["blank lines"] == (70_003, 2)
+    assert result["infinite values"] == (80_004, 1)
 
 
 def test_a_long_sound_file_is_read_once(tmp_path, long_file, monkeypatch):
@@ -474,9 +474,9 @@ def test_the_fast_way_says_what_the_slow_way_says(data, field, layout):
         return
     body = "".join(f"{k} {k + 1} {values}\n" if layout == "coordinate" else f"{values}\n" for k in range(1, 5))
     for _ in range(data.draw(st.integers(0, 3))):
-        at = data.draw(st.integers(0, len(body) - 1))
+        position = data.draw(st.integers(0, len(body) - 1))
         new = data.draw(st.sampled_from(["", *"0159 .-+eEdDn%,/\n\r\t\0_x", "1.5-10", "nan", "% c\n", "\n\n"]))
-        body = body[:at] + new + body[at + data.draw(st.integers(0, 1)) :]
+        body = body[:position] + new + body[position + data.draw(st.integers(0, 1)) :]
     content = text(f"{layout} {field} general", ("9 9 4\n" if layout == "coordinate" else "2 2\n") + body)
     source = Input(content, "x.mtx", "x.mtx")
     try:

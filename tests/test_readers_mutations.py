@@ -66,19 +66,19 @@ FILES = {"west0067": 130, "lp_afiro": 130, "gap_4w": 130, "karate": 130, "adder_
 def mutated(rng: np.random.Generator, text: bytes, body: int) -> bytes:
     """`text` with one or two changes behind offset `body`."""
     for _ in range(1 + int(rng.random() < 0.3)):
-        at = int(rng.integers(body, len(text)))
+        position = int(rng.integers(body, len(text)))
         byte = BYTES[int(rng.integers(len(BYTES)))]
         word = WORDS[int(rng.integers(len(WORDS)))]
-        tokens = [m.span() for m in re.finditer(rb"[^\s]+", text[max(body, at - 40) : at + 40])]
-        begin, end = (max(body, at - 40) + x for x in tokens[len(tokens) // 2])
-        line_end = text.find(b"\n", at) + 1 or len(text)
+        tokens = [m.span() for m in re.finditer(rb"[^\s]+", text[max(body, position - 40) : position + 40])]
+        begin, end = (max(body, position - 40) + x for x in tokens[len(tokens) // 2])
+        line_end = text.find(b"\n", position) + 1 or len(text)
         match int(rng.integers(9)):
             case 0:
-                text = text[:at] + bytes([byte]) + text[at + 1 :]
+                text = text[:position] + bytes([byte]) + text[position + 1 :]
             case 1:
-                text = text[:at] + bytes([byte]) + text[at:]
+                text = text[:position] + bytes([byte]) + text[position:]
             case 2:
-                text = text[:at] + text[at + 1 :]
+                text = text[:position] + text[position + 1 :]
             case 3 | 4 | 5:
                 text = text[:begin] + word + text[end:]
             case 6:
@@ -86,7 +86,7 @@ def mutated(rng: np.random.Generator, text: bytes, body: int) -> bytes:
             case 7:
                 text = text[:line_end] + b"% a remark\n\n"[int(rng.integers(2)) * 11 :] + text[line_end:]
             case 8:
-                text = text[:at] + text[line_end:]
+                text = text[:position] + text[line_end:]
     return text.rstrip() + b"\n"  # scipy reads past the end of a text that ends in a blank
 
 
@@ -139,13 +139,13 @@ def is_plain(content: bytes) -> bool:
     size = next(k for k, line in enumerate(lines) if not line.startswith(b"%"))
     rows, cols, count = (int(word) for word in lines[size].split())
     field = lines[0].split()[3].decode()
-    found = [ENTRY[field].fullmatch(line) for line in lines[size + 1 :]]
-    return len(found) == count and all(
+    result = [ENTRY[field].fullmatch(line) for line in lines[size + 1 :]]
+    return len(result) == count and all(
         m is not None
         and 1 <= int(m[1]) <= rows
         and 1 <= int(m[2]) <= cols
         and (field != "integer" or -(2**63) <= int(m[3]) < 2**63)
-        for m in found
+        for m in result
     )
 
 

@@ -145,9 +145,9 @@ def test_no_permission(mtx):
     process = context.Process(target=_as_nobody, args=(str(mtx), result))
     process.start()
     process.join(20)
-    said = result.get()
-    assert "no permission to read it" in said
-    assert "chmod u+r" in said
+    printed = result.get()
+    assert "no permission to read it" in printed
+    assert "chmod u+r" in printed
 
 
 @pytest.mark.parametrize(
@@ -223,10 +223,10 @@ def test_names(file, name):
 
 
 def test_progress_is_reported(mtx):
-    said = []
-    read(str(mtx), progress=lambda what, fraction: said.append((what, fraction)))
-    assert "reading entries" in {what for what, _ in said}
-    assert all(fraction is None or 0 <= fraction <= 1 for _, fraction in said)
+    messages = []
+    read(str(mtx), progress=lambda what, fraction: messages.append((what, fraction)))
+    assert "reading entries" in {what for what, _ in messages}
+    assert all(fraction is None or 0 <= fraction <= 1 for _, fraction in messages)
 
 
 @pytest.fixture
@@ -275,8 +275,8 @@ def test_damaged_cache_is_ignored_and_rewritten(mtx, slow, damage):
     good = read(str(mtx))
     (entry,) = entries()
     whole = entry.read_bytes()
-    at = whole.index(good.csr.values.tobytes())
-    flipped = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+    position = whole.index(good.csr.values.tobytes())
+    flipped = whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :]
     entry.write_bytes(flipped if damage is None else damage)
     assert read(str(mtx)).csr.equals(good.csr)
     assert len(slow) == 2

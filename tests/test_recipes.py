@@ -110,8 +110,8 @@ def test_random_words_are_pinned() -> None:
 def test_result_is_canonical_and_within_its_size(text: str) -> None:
     matrix = recipes.make(text)
     _check_canonical(matrix.csr)
-    found, values = recipes.parse(text)
-    size = base._call(found.size, values)
+    result, values = recipes.parse(text)
+    size = base._call(result.size, values)
     assert matrix.csr.shape == (size.rows, size.cols)
     assert matrix.csr.nnz + matrix.policies.duplicates_found <= size.entries
     assert matrix.weighted == (values["values"] != "none") == (matrix.csr.values is not None)
@@ -200,12 +200,12 @@ def test_quarter_weights_are_products_of_levels() -> None:
 def test_alias_table_has_the_right_probabilities(weights: list[int]) -> None:
     table = AliasTable(weights)
     size, scale = 1 << table.bits, 1 << (64 - table.bits)
-    found = [0] * size
+    result = [0] * size
     for column in range(size):
-        kept = int(table.threshold[column])
-        found[column] += kept
-        found[int(table.alias[column])] += scale - kept
-    for i, count in enumerate(found):
+        saved = int(table.threshold[column])
+        result[column] += saved
+        result[int(table.alias[column])] += scale - saved
+    for i, count in enumerate(result):
         exact = Fraction(weights[i], sum(weights)) if i < len(weights) else 0
         assert abs(Fraction(count, 1 << 64) - exact) <= Fraction(size, 1 << 64)
         assert count == 0 or exact > 0  # what has no weight never comes
@@ -282,8 +282,8 @@ def test_refusal_comes_before_any_allocation(monkeypatch: pytest.MonkeyPatch) ->
     def build(**_: Any) -> None:
         raise AssertionError("must not be called")
 
-    found, _ = recipes.parse("poisson2d:n=30000")
-    monkeypatch.setitem(base._RECIPES._entries, "poisson2d", base.Recipe(**{**found.__dict__, "build": build}))
+    result, _ = recipes.parse("poisson2d:n=30000")
+    monkeypatch.setitem(base._RECIPES._entries, "poisson2d", base.Recipe(**{**result.__dict__, "build": build}))
     monkeypatch.setattr("spgraph_bench.memory.available_memory", lambda: 2**30)
     with pytest.raises(InputError, match=r"900,000,000 rows and .* 4,499,880,000 entries needs 68\.5 GB"):
         recipes.make("poisson2d:n=30000")
@@ -314,11 +314,11 @@ def test_canonical_text_has_all_parameters_in_order() -> None:
 
 @st.composite
 def _texts(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    found = recipes.recipes()[draw(st.sampled_from(recipes.names()))]
-    chosen = draw(st.lists(st.sampled_from(list(found.parameters)), unique=True, min_size=1))
+    result = recipes.recipes()[draw(st.sampled_from(recipes.names()))]
+    chosen = draw(st.lists(st.sampled_from(list(result.parameters)), unique=True, min_size=1))
     given: dict[str, Any] = {}
     for name in chosen:
-        p = found.parameters[name]
+        p = result.parameters[name]
         if p.choices:
             given[name] = draw(st.sampled_from(p.choices))
         elif p.number is Fraction:
@@ -327,30 +327,30 @@ def _texts(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
         else:
             assert p.between is not None
             given[name] = draw(st.integers(*p.between))
-    text = ",".join(f"{name}={found.parameters[name].text(value)}" for name, value in given.items())
-    return f"{found.name}:{text}", given
+    text = ",".join(f"{name}={result.parameters[name].text(value)}" for name, value in given.items())
+    return f"{result.name}:{text}", given
 
 
 @given(_texts())
 @settings(deadline=None)
 def test_text_and_values_are_one_to_one(case: tuple[str, dict[str, Any]]) -> None:
     text, given_values = case
-    found, values = recipes.parse(text)
-    assert list(values) == list(found.parameters)
+    result, values = recipes.parse(text)
+    assert list(values) == list(result.parameters)
     assert {name: values[name] for name in given_values} == given_values
-    again, same = recipes.parse(found.text(values))
-    assert (again, same) == (found, values)
-    assert found.short_name(values)
+    again, same = recipes.parse(result.text(values))
+    assert (again, same) == (result, values)
+    assert result.short_name(values)
 
 
 @given(st.text(max_size=30) | st.text("abcdefgrmatscle0123456789=,:.-_ ", max_size=30).map("rmat:".__add__))
 @settings(deadline=None)
 def test_any_text_parses_or_is_refused(text: str) -> None:
     try:
-        found, values = recipes.parse(text)
+        result, values = recipes.parse(text)
     except InputError:
         return
-    assert recipes.parse(found.text(values)) == (found, values)
+    assert recipes.parse(result.text(values)) == (result, values)
 
 
 def test_registry_refuses_a_name_twice() -> None:
@@ -359,10 +359,10 @@ def test_registry_refuses_a_name_twice() -> None:
 
 
 def test_every_recipe_runs_with_its_defaults_described() -> None:
-    for name, found in recipes.recipes().items():
-        assert found.about
-        assert list(found.parameters)[-2:] == ["values", "seed"]
-        assert all(p.about and p.domain and p.default_text for p in found.parameters.values()), name
+    for name, entry in recipes.recipes().items():
+        assert entry.about
+        assert list(entry.parameters)[-2:] == ["values", "seed"]
+        assert all(p.about and p.domain and p.default_text for p in entry.parameters.values()), name
 
 
 def test_progress_is_reported() -> None:

@@ -53,8 +53,8 @@ def test_a_variation_of_just_the_tolerance_does_not_split(device: Device, varian
     from spgraph_bench.problems.refine import field_values
 
     front = np.array([[0.5, 0.5, 0.5, 0.25, 1.0]])
-    at = np.arange(3) / 16
-    v = field_values(front, at[None, :], at[:, None])
+    position = np.arange(3) / 16
+    v = field_values(front, position[None, :], position[:, None])
     tolerance = float(v.max() - v.min())
     options = {"fronts": 1, "depth": 4, "tolerance": tolerance}
     output, _ = solve(device, prepared(device, variant, options, {"fronts": front}))

@@ -124,13 +124,13 @@ def test_x_and_y_of_spmm_are_reordered_in_both_layouts(
         own = [flag for order in orders for flag in ("--reorder", order)]
         args = ["spmm", source, "--k", "5", "--layout", layout, "--dtype", dtype, "--force-format", *own]
         assert run(["bench", *args, *RUN, "--device", where, "--json"]) == 0
-        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        data = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         # X has different columns and the matrix is not symmetric: one way omitted fails the check.
-        assert {r["status"] for r in found} <= {"ok", "skipped"}, [r["reason"] for r in found]
-        done = {(r["variant"], r["reorder"]) for r in found if r["status"] == "ok"}
+        assert {r["status"] for r in data} <= {"ok", "skipped"}, [r["reason"] for r in data]
+        done = {(r["variant"], r["reorder"]) for r in data if r["status"] == "ok"}
         own_kernels = {v.name for v in variants("spmm") if v.kernel and dtype in v.dtypes}
         assert {(name, order) for name in own_kernels for order in orders} <= done
-        for r in found:
+        for r in data:
             if r["status"] == "ok":
                 assert ("reorder_ms" in r["times"]) == (r["reorder"] != "none")
 
@@ -144,7 +144,7 @@ def test_tables_name_the_order_and_say_where_x_and_y_are(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["bfs", "--reorder", "degree"], "No such option"),
         (["bfs", "--transpose"], "No such option"),
@@ -152,6 +152,6 @@ def test_tables_name_the_order_and_say_where_x_and_y_are(capsys: pytest.CaptureF
         (["spmv", "--transpose", "--variant", "csr-vector"], "csc-vector"),
     ],
 )
-def test_what_cannot_be_is_a_usage_error(args: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_is_a_usage_error(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", args[0], "rmat:scale=5", *args[1:], *RUN]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

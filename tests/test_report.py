@@ -234,10 +234,10 @@ def test_json_has_derived_values(tmp_path: Path, capsys: pytest.CaptureFixture[s
     line = "bench spmv poisson2d:n=4 --device host --variant scipy --variant csr-scalar --json --no-save --in-process"
     assert run(line.split()) == 0
     out = capsys.readouterr().out
-    found = {(data := json.loads(text))["variant"]: data["derived"] for text in out.splitlines()}
-    assert found["csr-scalar"] == {"where": "host"}
-    assert found["scipy"]["where"] == "cpu"
-    assert found["scipy"]["cold"]["rank"] == 1
+    parsed = {(data := json.loads(text))["variant"]: data["derived"] for text in out.splitlines()}
+    assert parsed["csr-scalar"] == {"where": "host"}
+    assert parsed["scipy"]["where"] == "cpu"
+    assert parsed["scipy"]["cold"]["rank"] == 1
     records = tmp_path / "a.jsonl"
     records.write_text(out)
-    assert {r.variant: d for r, d in zip(read_records(records), derived(read_records(records)), strict=True)} == found
+    assert {r.variant: d for r, d in zip(read_records(records), derived(read_records(records)), strict=True)} == parsed

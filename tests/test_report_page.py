@@ -41,24 +41,26 @@ THREE = [
 
 
 def test_profile() -> None:
-    found = profile(tidy(THREE))
-    assert len(found.matrices) == 3
-    assert found.ratios["x"] == (1.0, 2.0, math.inf)
-    assert found.within("y", 1.0) == pytest.approx(1 / 3)
-    assert found.within("y", 1.1) == pytest.approx(2 / 3)
-    assert found.within("lib", 1e9) == 1.0
-    assert found.by_merit()[0] == "y"
-    assert found.steps("x", 10.0) == (
+    result = profile(tidy(THREE))
+    assert len(result.matrices) == 3
+    assert result.ratios["x"] == (1.0, 2.0, math.inf)
+    assert result.within("y", 1.0) == pytest.approx(1 / 3)
+    assert result.within("y", 1.1) == pytest.approx(2 / 3)
+    assert result.within("lib", 1e9) == 1.0
+    assert result.by_merit()[0] == "y"
+    assert result.steps("x", 10.0) == (
         [1.0, 2.0, 10.0],
         [pytest.approx(1 / 3), pytest.approx(2 / 3), pytest.approx(2 / 3)],
     )
 
 
 def test_sentences() -> None:
-    said = summary(tables(THREE))
-    assert said[0] == "8 cells, 1 problem, 3 matrices, on H: 8 ok."
-    assert "is the fastest on 1 of 3 matrices; y is closest to the fastest overall, within 10 % of it on 2" in said[1]
-    assert "spgraph is faster on 2, slower on 1, and the intervals meet on 0" in said[2]
+    printed = summary(tables(THREE))
+    assert printed[0] == "8 cells, 1 problem, 3 matrices, on H: 8 ok."
+    assert (
+        "is the fastest on 1 of 3 matrices; y is closest to the fastest overall, within 10 % of it on 2" in printed[1]
+    )
+    assert "spgraph is faster on 2, slower on 1, and the intervals meet on 0" in printed[2]
     one = summary(tables(THREE[:3]))
     assert one[1].startswith("spmv on a, float32: x is the fastest: 1.002 ms")
     assert "lib's best takes 3.00x the time of spgraph's" in one[1]
@@ -219,11 +221,11 @@ def test_in_a_browser(dark: bool, tmp_path: Path) -> None:
     page = tmp_path / "r.html"
     text = html_bytes(read_records([SPMV, BFS])).decode()
     page.write_text(text.replace("</body>", _PROBE))
-    found, said = _in_browser(page, tmp_path, *(["--blink-settings=preferredColorScheme=0"] if dark else []))
-    assert said == []
-    assert found["charts"] == found["drawn"] >= 5
-    assert (found["dark"], found["ink"]) == (dark, "rgb(230, 233, 237)" if dark else "rgb(27, 31, 36)")
-    for title, (ups, up, downs, down) in found["sorted"].items():
+    result, printed = _in_browser(page, tmp_path, *(["--blink-settings=preferredColorScheme=0"] if dark else []))
+    assert printed == []
+    assert result["charts"] == result["drawn"] >= 5
+    assert (result["dark"], result["ink"]) == (dark, "rgb(230, 233, 237)" if dark else "rgb(27, 31, 36)")
+    for title, (ups, up, downs, down) in result["sorted"].items():
         assert (ups, downs) == ("ascending", "descending"), title
         assert sorted(up) == sorted(down), title
         filled = [[cell for cell in cells if cell != "-"] for cells in (up, down)]
@@ -244,8 +246,8 @@ def test_the_browser_notices_what_a_page_loads(tmp_path: Path) -> None:
     page = tmp_path / "r.html"
     planted = '<img src="https://example.org/a.png">' + _PROBE
     page.write_text(html_bytes(read_records(BFS)).decode().replace("</body>", planted))
-    _, said = _in_browser(page, tmp_path)
-    assert any("Content Security Policy" in line for line in said)
+    _, printed = _in_browser(page, tmp_path)
+    assert any("Content Security Policy" in line for line in printed)
 
 
 def _swept(scale: int, ms: float, **fields: Any) -> Record:
@@ -256,8 +258,12 @@ def _swept(scale: int, ms: float, **fields: Any) -> Record:
 
 def test_sweeps() -> None:
     swept = [_swept(10, 1.0), _swept(14, 4.0), _swept(12, 2.0)]
-    (found,) = sweeps(tables(swept))
-    assert (found.title, found.parameter, list(found.tables)) == ("spmv, rmat, float32, H", "scale", [10.0, 12.0, 14.0])
+    (result,) = sweeps(tables(swept))
+    assert (result.title, result.parameter, list(result.tables)) == (
+        "spmv, rmat, float32, H",
+        "scale",
+        [10.0, 12.0, 14.0],
+    )
     assert sweeps(tables(swept[:2])) == []
     assert sweeps(tables([*swept[:2], _swept(12, 2.0, dtype="float64")])) == []
     by_k = [_swept(10, 1.0, options={"k": k, "layout": "row"}, problem="spmm") for k in (1, 8, 64)]
@@ -271,8 +277,8 @@ def test_a_sweep_has_a_chart() -> None:
 
     swept = [_swept(10, 1.0), _swept(12, 2.0), _swept(14, 4.0)]
     assert "spmv, rmat, float32, H: along scale" in html_bytes(swept).decode()
-    (found,) = sweeps(tables(swept))
-    figure = json.loads(charts.sweep_chart(found, "cold") or "")
+    (result,) = sweeps(tables(swept))
+    figure = json.loads(charts.sweep_chart(result, "cold") or "")
     assert figure["data"][0]["x"] == [10, 12, 14]
     assert figure["data"][0]["y"][0] == pytest.approx(4 * figure["data"][0]["y"][2])
 

@@ -178,18 +178,18 @@ def test_a_full_disk_leaves_whole_records_only(tmp_path: Path, monkeypatch: pyte
 def test_a_line_cut_off_by_a_kill_is_skipped_with_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(to_json_lines([record("a"), record("b")])[:-50])
-    said: list[str] = []
-    assert [r.variant for r in read_records(path, said.append)] == ["a"]
-    assert said == [f"{path}:2: the last line is cut off (the run was killed?), skipped"]
+    messages: list[str] = []
+    assert [r.variant for r in read_records(path, messages.append)] == ["a"]
+    assert messages == [f"{path}:2: the last line is cut off (the run was killed?), skipped"]
 
 
 def test_a_record_cut_inside_a_character_is_skipped_too(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     line = to_json_lines([full_record()]).encode()
     path.write_bytes(line + line[: line.index("ß".encode()) + 1])
-    said: list[str] = []
-    assert len(read_records(path, said.append)) == 1
-    assert len(said) == 1
+    messages: list[str] = []
+    assert len(read_records(path, messages.append)) == 1
+    assert len(messages) == 1
 
 
 GOOD = to_json_lines([record()])
@@ -243,13 +243,13 @@ def test_a_matrix_is_described_with_its_policies_and_findings() -> None:
         policies=Policies(base=1, mirrored=True),
         findings=(Finding("odd", 3, 2),),
     )
-    said = json.loads(json.dumps(describe_matrix(matrix)))
-    assert said["nnz"] == 1
-    assert said["sha256"] == matrix.sha256
-    assert said["source"] == {"kind": "file", "text": "tiny.mtx", "format": "matrix-market"}
-    assert said["policies"]["mirrored"] is True
-    assert said["said"] == ["1-based (format)", "mirrored"]
-    assert said["findings"] == [{"text": "odd", "line": 3, "count": 2, "warning": False}]
+    printed = json.loads(json.dumps(describe_matrix(matrix)))
+    assert printed["nnz"] == 1
+    assert printed["sha256"] == matrix.sha256
+    assert printed["source"] == {"kind": "file", "text": "tiny.mtx", "format": "matrix-market"}
+    assert printed["policies"]["mirrored"] is True
+    assert printed["said"] == ["1-based (format)", "mirrored"]
+    assert printed["findings"] == [{"text": "odd", "line": 3, "count": 2, "warning": False}]
 
 
 def test_a_device_is_described_as_it_is() -> None:
@@ -258,12 +258,12 @@ def test_a_device_is_described_as_it_is() -> None:
 
 
 def test_the_environment_names_versions_but_not_the_machine() -> None:
-    said = describe_environment("13.0.48")
-    assert said["numpy"] == np.__version__
-    assert said["compiler"] == "13.0.48"
-    assert said["cores"] >= 1
-    assert all(said[key] for key in ("spgraph", "python", "scipy", "os", "kernel", "cpu", "machine"))
-    assert socket.gethostname() not in map(str, said.values())
+    printed = describe_environment("13.0.48")
+    assert printed["numpy"] == np.__version__
+    assert printed["compiler"] == "13.0.48"
+    assert printed["cores"] >= 1
+    assert all(printed[key] for key in ("spgraph", "python", "scipy", "os", "kernel", "cpu", "machine"))
+    assert socket.gethostname() not in map(str, printed.values())
 
 
 # -- statistics
@@ -413,8 +413,8 @@ def test_break_even_against_the_best_csr_row(ms: float, convert: float, preproce
             ),
         ]
     )
-    found = {r.record.variant: r.pays_after for r in rows}
-    assert found == {"csr": None, "slow csr": None, "hyb": pays}
+    result = {r.record.variant: r.pays_after for r in rows}
+    assert result == {"csr": None, "slow csr": None, "hyb": pays}
 
 
 def test_break_even_counts_reordering_against_the_own_order() -> None:

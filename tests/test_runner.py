@@ -280,7 +280,7 @@ def test_in_process_gives_the_same_records() -> None:
 
 
 def test_unknown_names_are_usage_errors() -> None:
-    for args, said in (
+    for args, message in (
         (("--variant", "csr-vectr"), "csr-vector"),
         (("--format", "crs"), "csr"),
         (("--param", "blok=3"), "block"),
@@ -289,7 +289,7 @@ def test_unknown_names_are_usage_errors() -> None:
     ):
         done = spgraph("bench", "spmv", "grid:n=5", "--device", "host", *args, plugin=False)
         assert done.returncode == 2, done.stderr
-        assert said in done.stderr
+        assert message in done.stderr
 
 
 def test_a_process_that_waits_is_taken_by_the_next_worker() -> None:

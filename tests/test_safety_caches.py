@@ -167,14 +167,16 @@ def test_every_byte_of_an_entry_may_be_damaged(kept: tuple[Path, Path]) -> None:
     file, entry = kept
     whole = entry.read_bytes()
     key, draw = entry.stem, np.random.default_rng(1)
-    found = 0
+    result = 0
     matrix = read(str(file))
-    for at in range(0, len(whole), 3):
-        entry.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << int(draw.integers(8)))]) + whole[at + 1 :])
+    for position in range(0, len(whole), 3):
+        entry.write_bytes(
+            whole[:position] + bytes([whole[position] ^ (1 << int(draw.integers(8)))]) + whole[position + 1 :]
+        )
         loaded = cache.load(key, "a", matrix.source)
-        found += loaded is not None
+        result += loaded is not None
         assert loaded is None or loaded.csr.equals(matrix.csr)
-    assert found < len(whole) // 3  # what is not looked at may be damaged: dates, attributes
+    assert result < len(whole) // 3  # what is not looked at may be damaged: dates, attributes
     for size in range(0, len(whole), 40):
         entry.write_bytes(whole[:size])
         assert cache.load(key, "a", matrix.source) is None

@@ -28,8 +28,8 @@ def trap(tmp_path: Path) -> Path:
 
 
 def _sprung(trap: Path) -> str:
-    found = trap / "sprung"
-    return found.read_text() if found.exists() else ""
+    result = trap / "sprung"
+    return result.read_text() if result.exists() else ""
 
 
 def _run(trap: Path, *python: str, path: str = str(ROOT)) -> None:

@@ -157,8 +157,8 @@ def test_hot_follows_a_run_of_the_same_launch() -> None:
     assert len(over["a", "hot"].samples.times_ms) == len(over["b", "hot"].samples.times_ms) == 40
     sampled = world.log[6:]
     assert len(sampled) == 2 * (20 + 20 + 20 * 2)
-    kept = [(before, turn) for before, turn in pairwise(sampled) if turn[1] == "hot" and before[0] == turn[0]]
-    assert len(kept) >= 2 * 40
+    saved = [(before, turn) for before, turn in pairwise(sampled) if turn[1] == "hot" and before[0] == turn[0]]
+    assert len(saved) >= 2 * 40
 
 
 def test_each_leaves_the_rotation_when_its_own_rule_is_content() -> None:
@@ -279,8 +279,8 @@ def test_a_bad_answer_voids_all_samples_since_the_last_good_one() -> None:
     rule = StoppingRule(time_limit_s=0.1)
     events = world.sample(entry, rule=rule, watch=gpu)
     samples = ends(events)["a", "cold"].samples
-    kept = [float(n) for n in (*range(3, 43), *range(66, 103))]
-    assert list(samples.times_ms) == kept[: len(samples.times_ms)]
+    saved = [float(n) for n in (*range(3, 43), *range(66, 103))]
+    assert list(samples.times_ms) == saved[: len(samples.times_ms)]
     # Twenty up to 63 ms; then three that began or ended while the last answer was bad.
     assert samples.dropped == {"throttled": 23}
     assert samples.throttle == ("power cap",)
@@ -384,18 +384,18 @@ def test_samples_come_as_they_are_taken() -> None:
 def test_resuming_takes_only_what_is_still_owed() -> None:
     first = World()
     events = first.sample(first.entry("a", cost_s=0.01), should_stop=lambda: len(first.log) > 20)
-    kept = [e for e in events if isinstance(e, Taken)]
+    saved = [e for e in events if isinstance(e, Taken)]
     second = World()
-    again = second.sample(second.entry("a", taken=kept))
+    again = second.sample(second.entry("a", taken=saved))
     over = ends(again)
     assert over["a", "cold"].samples.times_ms == (1.0,) * 20
-    assert len(kept) + sum(isinstance(e, Taken) for e in again) == 40
+    assert len(saved) + sum(isinstance(e, Taken) for e in again) == 40
 
 
 def test_resuming_counts_the_time_already_spent() -> None:
     world = World()
-    kept = [Taken("a", c, Sample(float(i)), 0.5) for i in range(6) for c in ("cold", "hot")]
-    events = world.sample(world.entry("a", taken=kept))
+    saved = [Taken("a", c, Sample(float(i)), 0.5) for i in range(6) for c in ("cold", "hot")]
+    events = world.sample(world.entry("a", taken=saved))
     assert not any(isinstance(e, Taken) for e in events)
     assert ends(events)["a", "cold"].samples.stopped == "time limit"
     assert world.log == []
@@ -657,9 +657,9 @@ def test_hot_before_cold_changes_no_median(megabytes: int) -> None:
     orders: tuple[tuple[sampling.Cache, ...], ...] = (("cold", "hot"), ("hot", "cold"))
     entries = [Entry(str(order), launch, clock, order) for order in orders]
     rule = StoppingRule(precision=0.003, min_samples=100, time_limit_s=5)
-    found = ends(list(sample_interleaved(entries, rule)))
+    result = ends(list(sample_interleaved(entries, rule)))
     for cache in ("cold", "hot"):
-        first, second = (np.median(found[str(o), cache].samples.times_ms) for o in orders)
+        first, second = (np.median(result[str(o), cache].samples.times_ms) for o in orders)
         assert abs(first / second - 1) <= 0.01, (cache, first, second)
     device.close()
 
@@ -699,8 +699,8 @@ def test_lines_that_persist_in_the_l2_are_evicted_too() -> None:
     assert int(status) == 0
     evicted = median()
     clock._reset_persisting = lambda: None  # the error that this test is to see
-    kept = median()
+    saved = median()
     driver.cuCtxSetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0)
     device.close()
-    assert kept < 0.9 * plain
+    assert saved < 0.9 * plain
     assert abs(evicted / plain - 1) < 0.05

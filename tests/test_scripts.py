@@ -103,20 +103,20 @@ def _noted() -> Any:
 
 
 def test_what_is_compiled_for_a_matrix_is_found() -> None:
-    found = {m.source: [dict(n.defines) for n in _noted().compiled if n.source == m.source] for m in _noted().compiled}
-    assert any("SPG_DIAGS" in defines for defines in found["spmv/dia.cu"])
-    assert any("SPG_ONE_LAUNCH" in defines for defines in found["spmv/csr_segmented.cu"])
-    assert {(d["SPG_VALUE"], d["SPG_OFFSET"]) for d in found["spmv/csr_vector.cu"]} == {
+    result = {m.source: [dict(n.defines) for n in _noted().compiled if n.source == m.source] for m in _noted().compiled}
+    assert any("SPG_DIAGS" in defines for defines in result["spmv/dia.cu"])
+    assert any("SPG_ONE_LAUNCH" in defines for defines in result["spmv/csr_segmented.cu"])
+    assert {(d["SPG_VALUE"], d["SPG_OFFSET"]) for d in result["spmv/csr_vector.cu"]} == {
         (value, offset) for value in ("float", "double") for offset in ("int", "long long")
     }
 
 
 def test_extremes_of_tunables_are_found() -> None:
     script: Any = _script("kernel_modules")
-    found = list(script.extremes(get_variant("spmv", "csr-segmented")))
-    assert {"block": 64} in found
-    assert {"block": 512} in found
-    assert {"launches": 1} in found
+    result = list(script.extremes(get_variant("spmv", "csr-segmented")))
+    assert {"block": 64} in result
+    assert {"block": 512} in result
+    assert {"launches": 1} in result
 
 
 def test_compile_all_takes_every_type_and_every_source_to_its_architectures() -> None:
@@ -296,10 +296,10 @@ def test_benchmarks_of_the_host_tell_bad_input_in_two_lines(
     monkeypatch.setenv("SPGRAPH_CACHE", "")  # restored afterwards
     script: Any = _script(name)
     assert script.main(arguments) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: ")
-    assert cause in said
-    assert len(said.splitlines()) <= 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: ")
+    assert cause in printed
+    assert len(printed.splitlines()) <= 2
 
 
 def test_regret_tells_that_a_record_is_missing(
@@ -337,10 +337,10 @@ def test_regret_of_a_mode_that_chooses(capsys: pytest.CaptureFixture[str], monke
     for mode, status in (("auto", 0), ("persistent", 1), ("frontier", 1)):
         monkeypatch.setattr(sys, "argv", ["regret.py", records, "--mode", mode])
         assert regret.main() == status, mode
-    said = capsys.readouterr().out
-    assert "grid-1000" in said
-    assert "one-block" in said
-    assert "not timed" in said
+    printed = capsys.readouterr().out
+    assert "grid-1000" in printed
+    assert "one-block" in printed
+    assert "not timed" in printed
 
 
 def test_durations_of_ncu_are_told_apart_by_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,8 +370,8 @@ def test_durations_of_ncu_are_told_apart_by_the_marker(monkeypatch: pytest.Monke
         return subprocess.CompletedProcess(command, 0, f"said by a library\n{operations}\n", "")
 
     monkeypatch.setattr(script.subprocess, "run", run)
-    found = script.profiled("poisson2d:n=300", "cold", 2, ["csr-scalar"])
-    assert found == {"csr-scalar": ("csr_scalar", pytest.approx(4.344))}
+    result = script.profiled("poisson2d:n=300", "cold", 2, ["csr-scalar"])
+    assert result == {"csr-scalar": ("csr_scalar", pytest.approx(4.344))}
 
 
 def _ncu_log() -> str:
@@ -411,21 +411,21 @@ def test_counters_of_ncu_are_condensed(
     raw, short, again = tmp_path / "raw.csv", tmp_path / "short.csv", tmp_path / "again.csv"
     raw.write_text(_ncu_log())
     assert script.main(["-o", str(short), "--from", str(raw)]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "raw.csv"
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "raw.csv"
     assert re.fullmatch(
         r"dia_fixed +117\.4 +80 +448\.0 +4\.3 +84 +4 +- +52 +4\.4 +- +15"
         r"  lg_throttle 50, long_scoreboard 38, wait 10",
-        said[2],
+        printed[2],
     )
     # Neither arguments nor what is not there; what was issued is not a stall, but part of the time.
-    assert re.fullmatch(r"lib::spmv +2\.0 +6 +1\.5 +- +7 +50 +- +0 +16\.0 +- +50  long_scoreboard 75", said[3])
-    assert len(said) == 4, "an empty kernel tells nothing"
+    assert re.fullmatch(r"lib::spmv +2\.0 +6 +1\.5 +- +7 +50 +- +0 +16\.0 +- +50  long_scoreboard 75", printed[3])
+    assert len(printed) == 4, "an empty kernel tells nothing"
     assert "10.0.0.7" not in short.read_text()
     # Its own file is read, too.
     assert script.main(["-o", str(again), "--from", str(short)]) == 0
     assert again.read_text() == short.read_text()
-    assert capsys.readouterr().out.splitlines()[2:] == said[2:]
+    assert capsys.readouterr().out.splitlines()[2:] == printed[2:]
 
 
 def test_counters_without_ncu_or_without_kernels(
@@ -456,9 +456,9 @@ def test_counters_without_ncu_or_without_kernels(
     words = ["spmv", "x.mtx", "--variant", "csr*"]
     log, status = "", 2
     assert script.main(words) == 1
-    said = capsys.readouterr().err
-    assert "ncu counted nothing" in said
-    assert "x.mtx: no such file" in said
+    printed = capsys.readouterr().err
+    assert "ncu counted nothing" in printed
+    assert "x.mtx: no such file" in printed
     log = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n"
     assert script.main(words) == 1
     assert "nothing; what was said last:\n==ERROR== ERR_NVGPUCTRPERM" in capsys.readouterr().err

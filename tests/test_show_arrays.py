@@ -19,15 +19,15 @@ ROW = re.compile(r"^ *row (\d+) +(.*)$")
 
 def _drawn(lines: list[str]) -> dict[tuple[int, int], float]:
     """Entries of a picture whose cells are column:value, or column alone."""
-    found = {}
+    collected = {}
     for line in lines:
         if match := ROW.match(line):
             for cell in match[2].split():
                 if cell != ".":
                     col, _, value = cell.partition(":")
-                    found[int(match[1]), int(col)] = float(value or 1)
-        found |= {(int(r), int(c)): float(v or 1) for r, c, v in re.findall(r"\((\d+),(\d+)(?::([\d.]+))?\)", line)}
-    return found
+                    collected[int(match[1]), int(col)] = float(value or 1)
+        collected |= {(int(r), int(c)): float(v or 1) for r, c, v in re.findall(r"\((\d+),(\d+)(?::([\d.]+))?\)", line)}
+    return collected
 
 
 @pytest.mark.parametrize("text", ["arrow:n=9", "rmat:scale=4", "chain:n=40", "dense:rows=3,cols=5"])

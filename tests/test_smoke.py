@@ -44,7 +44,7 @@ def test_every_problem_kernel_and_family_of_recipes_is_run() -> None:
     missing = {(v.problem, v.name) for v in variants() if v.kernel and v.where == "gpu"} - run_names
     assert not missing
     assert {case.problem for case in SMOKE_CASES} == set(problems())
-    family = {name: found.build.__module__ for name, found in recipes().items()}
+    family = {name: entry.build.__module__ for name, entry in recipes().items()}
     used = {family[case.recipe.partition(":")[0]] for case in SMOKE_CASES if case.recipe}
     assert used == set(family.values())
     assert any(case.from_file for case in SMOKE_CASES)

@@ -54,9 +54,9 @@ def test_options_are_checked_and_have_defaults() -> None:
 
 def test_options_do_not_stick() -> None:
     get_problem("spmm", {"k": 7})
-    found: Problem = get_problem("spmm")
-    assert isinstance(found, SpMM)
-    assert found.k == 32
+    result: Problem = get_problem("spmm")
+    assert isinstance(result, SpMM)
+    assert result.k == 32
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------
@@ -238,11 +238,11 @@ def test_half_precision_bound_is_that_of_its_sums() -> None:
 def test_judge_says_what_is_wrong() -> None:
     y = np.array([1.0, 2.0, 0.0], F32)
     y.view(np.uint32)[1] = 2**32 - 1
-    found = judge(y, np.array([1.0, 2.0, 1.0]), np.ones(3), np.array([1, 1, 1]))
-    assert found.wrong.tolist() == [False, True, True]
-    assert found.unwritten.tolist() == [False, True, False]
-    assert found.ratio[1] == np.inf
-    assert found.ratio[2] == pytest.approx(1 / (3 * 2.0**-23))
+    judged = judge(y, np.array([1.0, 2.0, 1.0]), np.ones(3), np.array([1, 1, 1]))
+    assert judged.wrong.tolist() == [False, True, True]
+    assert judged.unwritten.tolist() == [False, True, False]
+    assert judged.ratio[1] == np.inf
+    assert judged.ratio[2] == pytest.approx(1 / (3 * 2.0**-23))
 
 
 # ---- work ------------------------------------------------------------------------------------------------

@@ -98,9 +98,9 @@ def _check(
 
 def _shapes(number: int) -> list[tuple[int, str]]:
     """Two shapes for matrix `number`, few columns where it is large."""
-    found = [SHAPES[(2 * number + i) % len(SHAPES)] for i in range(2)]
+    result = [SHAPES[(2 * number + i) % len(SHAPES)] for i in range(2)]
     a = list(battery().values())[number]
-    return [(min(k, 3) if a.nnz > 4000 else k, layout) for k, layout in found]
+    return [(min(k, 3) if a.nnz > 4000 else k, layout) for k, layout in result]
 
 
 @pytest.mark.parametrize("name", battery())

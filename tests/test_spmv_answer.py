@@ -89,7 +89,7 @@ def test_forms_of_numpy_vectors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("absent", None, "cannot be read"),
         ("empty", b"", "is empty"),
@@ -104,17 +104,17 @@ def test_forms_of_numpy_vectors(tmp_path: Path) -> None:
         ("complex.mtx", b"%%MatrixMarket matrix array complex general\n3 1\n" + b"1 1\n" * 3, "complex"),
     ],
 )
-def test_what_is_no_vector(name: str, content: bytes | None, said: str, tmp_path: Path) -> None:
+def test_what_is_no_vector(name: str, content: bytes | None, message: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as error:
         read_vector(tmp_path / name, 3)
-    assert re.search(said, str(error.value))
+    assert re.search(message, str(error.value))
     assert error.value.remedy
 
 
 def test_numpy_files_that_hold_no_vector(tmp_path: Path) -> None:
-    for array, said in (
+    for array, message in (
         (np.array([1j, 2, 3]), "complex"),
         (np.array(["a", "b", "c"]), "is not a vector of numbers"),
         (np.array([None, 1, 2]), "no array can be read"),  # pickled
@@ -122,14 +122,14 @@ def test_numpy_files_that_hold_no_vector(tmp_path: Path) -> None:
         (np.float64(1), "0 dimensions"),
     ):
         np.save(tmp_path / "x.npy", array)
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             read_vector(tmp_path / "x.npy", 3)
     with pytest.raises(InputError, match="this is a folder"):
         read_vector(tmp_path, 3)
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["--x", "absent.npy"], "cannot be read"),
         (["--x", "a.mtx"], "this one has 40 x 30"),
@@ -141,11 +141,11 @@ def test_numpy_files_that_hold_no_vector(tmp_path: Path) -> None:
         (["--mode", "csr-adaptiv"], "Did you mean csr-adaptive?"),
     ],
 )
-def test_wrong_command_lines(args: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_lines(args: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save("large.npy", np.full(30, 1e300))
     assert _spmv(*args) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) <= 3
 
 

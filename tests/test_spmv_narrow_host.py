@@ -211,8 +211,8 @@ def test_slices_of_diagonals(device: Device, slices: int, ahead: int) -> None:
         diag = np.sort(rng.choice(np.arange(1 - rows, cols), diagonals, replace=False))
         row = np.repeat(np.arange(rows), diagonals)
         col = row + np.tile(diag, rows)
-        kept = (col >= 0) & (col < cols) & (rng.random(len(col)) < share)
-        a = csr(rows, cols, row[kept], col[kept], -1.5)
+        mask = (col >= 0) & (col < cols) & (rng.random(len(col)) < share)
+        a = csr(rows, cols, row[mask], col[mask], -1.5)
         for dtype in ("float32", "float64"):
             for block in (64, 1024) if ahead == 8 else (64,):  # 1,024 threads: registers have to be enough
                 result = _check(device, "pattern-dia", a, dtype, slices=slices, ahead=ahead, block=block)

@@ -127,18 +127,18 @@ def test_predecessors_chain_back_and_wrong_ones_are_found(name: str, values: str
         return
     v = int(child[-1])
 
-    def said(vertex: int, wrong: int) -> str:
+    def error_of(vertex: int, wrong: int) -> str:
         bad = before.copy()
         bad[vertex] = wrong
         result = check_predecessors(a, weight, source, length, bad)
         assert not result.ok
         return result.message
 
-    assert f"-> {v:,} is as long" in said(v, v)
-    assert "its predecessor is vertex -1" in said(v, -1)
-    assert "source" in said(source, v)
+    assert f"-> {v:,} is as long" in error_of(v, v)
+    assert "its predecessor is vertex -1" in error_of(v, -1)
+    assert "source" in error_of(source, v)
     for u in np.flatnonzero(np.isinf(length))[:1]:
-        assert f"vertex {u:,} is unreached" in said(int(u), source)
+        assert f"vertex {u:,} is unreached" in error_of(int(u), source)
 
 
 def test_a_circle_of_edges_of_nothing_is_no_path() -> None:
@@ -174,7 +174,7 @@ EXACT, REAL, EDGES = exact_lengths(A, 0, FLOAT32)
 
 
 @pytest.mark.parametrize(
-    ("vertex", "value", "said"),
+    ("vertex", "value", "message"),
     [
         (700, np.nextafter(EXACT[700], np.float32(9)), "1 of 713 lengths wrong, the first is of vertex 700"),
         (40, np.inf, "vertex 40: unreached"),
@@ -182,10 +182,10 @@ EXACT, REAL, EDGES = exact_lengths(A, 0, FLOAT32)
         (0, 1e-45, "vertex 0: 1.4"),
     ],
 )
-def test_one_bit_of_one_length_is_found(vertex: int, value: float, said: str) -> None:
+def test_one_bit_of_one_length_is_found(vertex: int, value: float, message: str) -> None:
     broken = EXACT.copy()
     broken[vertex] = value
-    assert said in check_lengths(broken, EXACT).message
+    assert message in check_lengths(broken, EXACT).message
     assert check_lengths(EXACT, EXACT).ok
 
 
@@ -222,8 +222,8 @@ def test_cpu_libraries_agree(peer: str, reorder: str, name: str) -> None:
             validator = make_validator(SSSP, a, device, kind, {})
             assert validator is not None
             for case, source in enumerate(sources):
-                found = [np.stack([each]) for each in exact_lengths(a, int(source), kind)]
-                oracle = dict(zip(("exact", "real", "edges"), found, strict=True))
+                actual = [np.stack([each]) for each in exact_lengths(a, int(source), kind)]
+                oracle = dict(zip(("exact", "real", "edges"), actual, strict=True))
                 launch.select(case)
                 launch.reset()
                 launch.run()
@@ -376,7 +376,7 @@ def test_bench_on_drawn_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--mode", "frontier", "--delta", "3"), "frontier has no threshold"),
         (("--delta", "3", "--param", "delta=4"), "--delta alone"),
@@ -384,10 +384,10 @@ def test_bench_on_drawn_weights() -> None:
         (("--dtype", "int32"), "not a whole number"),
     ],
 )
-def test_usage_errors(args: tuple[str, ...], said: str) -> None:
+def test_usage_errors(args: tuple[str, ...], message: str) -> None:
     done = spgraph("sssp", "grid:n=5,values=random", *args)
     assert done.returncode == 2, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_a_slow_library_is_asked_for_fewer_sources(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,17 +424,17 @@ def test_answers_with_a_cutoff_are_validated(on_device: bool) -> None:
         inputs = {"sources": np.array([source], np.int32)}
         graph = Graph(a, device)
 
-        def said(length: np.ndarray, most: float = cutoff) -> str:
+        def error_of(length: np.ndarray, most: float = cutoff) -> str:
             problem = get_problem("sssp", {"cutoff": most})
             return SSSPValidator(graph, problem, FLOAT32, inputs).check(length, source).result.message
 
-        assert said(right) == ""
-        assert said(whole, -1.0) == ""
-        assert "which is not a length" in said(whole)  # beyond the cutoff
-        assert "leads to it" in said(right, -1.0)
+        assert error_of(right) == ""
+        assert error_of(whole, -1.0) == ""
+        assert "which is not a length" in error_of(whole)  # beyond the cutoff
+        assert "leads to it" in error_of(right, -1.0)
         missed = right.copy()
         missed[np.argmax(np.where(np.isfinite(right), right, -1))] = np.inf
-        assert "leads to it" in said(missed)
+        assert "leads to it" in error_of(missed)
     finally:
         if device is not None:
             device.close()

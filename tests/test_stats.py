@@ -122,12 +122,12 @@ def _found(s: Structure) -> dict[str, Any]:
 def test_structure_by_definition(case: tuple[int, int, Cells, bool]) -> None:
     _, cols, cells, _ = case
     csr = _csr(*case)
-    found, expected = _found(analyse(csr)), _expected(*case)
+    result, expected = _found(analyse(csr)), _expected(*case)
     for name, value in expected.items():
         if isinstance(value, dict) and name != "blocks":
-            assert found[name] == pytest.approx(value, nan_ok=True), name
+            assert result[name] == pytest.approx(value, nan_ok=True), name
         else:
-            assert found[name] == value, name
+            assert result[name] == value, name
     in_degree = [sum(c == j for _, c in cells) for j in range(cols)]
     columns = analyse(csr).columns
     assert np.repeat(columns.lengths, columns.counts).tolist() == sorted(in_degree)
@@ -153,28 +153,28 @@ def test_structure_does_not_depend_on_blocks_of_rows(monkeypatch: pytest.MonkeyP
 
 @given(st.lists(st.integers(0, 50), max_size=60))
 def test_length_statistics_by_definition(lengths: list[int]) -> None:
-    found = length_stats(np.array(lengths, np.int64))
+    result = length_stats(np.array(lengths, np.int64))
     if not lengths:
-        assert (found.mean, found.max, found.empty, found.gini) == (0, 0, 0, 0)
+        assert (result.mean, result.max, result.empty, result.gini) == (0, 0, 0, 0)
         return
-    assert found.mean == pytest.approx(np.mean(lengths))
-    assert found.median == np.median(lengths)
-    assert found.std == pytest.approx(np.std(lengths))
-    assert (found.min, found.max, found.empty) == (min(lengths), max(lengths), lengths.count(0))
+    assert result.mean == pytest.approx(np.mean(lengths))
+    assert result.median == np.median(lengths)
+    assert result.std == pytest.approx(np.std(lengths))
+    assert (result.min, result.max, result.empty) == (min(lengths), max(lengths), lengths.count(0))
     apart = sum(abs(a - b) for a in lengths for b in lengths)
     gini = apart / (2 * len(lengths) ** 2 * np.mean(lengths)) if any(lengths) else 0.0
-    assert found.gini == pytest.approx(gini, abs=1e-12)
+    assert result.gini == pytest.approx(gini, abs=1e-12)
 
 
 def test_row_stats_of_an_arrow() -> None:
     csr = recipes.make("arrow:n=101").csr
-    found = row_stats(csr)
-    assert (found.rows, found.cols, found.nnz, found.pattern) == (101, 101, 301, False)
-    assert (found.row_max, found.row_median) == (101, 2.0)
-    assert found.row_mean == 301 / 101
-    assert found.density == 301 / 101**2
-    assert found.lengths.tolist() == [2, 101]
-    assert found.length_counts.tolist() == [100, 1]
+    result = row_stats(csr)
+    assert (result.rows, result.cols, result.nnz, result.pattern) == (101, 101, 301, False)
+    assert (result.row_max, result.row_median) == (101, 2.0)
+    assert result.row_mean == 301 / 101
+    assert result.density == 301 / 101**2
+    assert result.lengths.tolist() == [2, 101]
+    assert result.length_counts.tolist() == [100, 1]
 
 
 @given(st.lists(st.integers(0, 9), max_size=80), st.integers(1, 30), st.sampled_from([1, 2, 24]))
@@ -200,8 +200,8 @@ def test_best_block_size() -> None:
 
 def test_wide_rows() -> None:
     cells = {(0, 0): 1.0, (0, 65_535): 1.0, (1, 7): 1.0, (1, 65_543): 1.0, (2, 65_999): 1.0}
-    found = analyse(_csr(3, 66_000, cells))
-    assert (found.widest_row, found.wide_rows) == (65_537, 1)
+    result = analyse(_csr(3, 66_000, cells))
+    assert (result.widest_row, result.wide_rows) == (65_537, 1)
 
 
 def test_many_values_are_counted_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

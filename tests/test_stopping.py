@@ -42,19 +42,19 @@ def test_smallest_sample_with_an_interval_is_six() -> None:
 )
 def test_ranks_are_those_of_published_tables(n: int, ranks: tuple[int, int]) -> None:
     # The binomial table of order-statistic intervals (e.g. Le Boudec, Performance Evaluation, appendix A).
-    found = interval_ranks(n)
-    assert found is not None
-    assert found[:2] == ranks
+    result = interval_ranks(n)
+    assert result is not None
+    assert result[:2] == ranks
 
 
 @pytest.mark.parametrize("n", [6, 7, 20, 21, 333, 5000])
 @pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
 def test_coverage_is_exact_and_the_interval_the_shortest(n: int, confidence: float) -> None:
-    found = interval_ranks(n, confidence)
-    if found is None:
+    result = interval_ranks(n, confidence)
+    if result is None:
         assert 1 - 2 * binom.cdf(0, n, 0.5) < confidence
         return
-    low, high, coverage = found
+    low, high, coverage = result
     assert low + high == n + 1
     assert coverage == pytest.approx(1 - 2 * binom.cdf(low - 1, n, 0.5), abs=1e-12)
     assert coverage >= confidence - 1e-12

@@ -95,7 +95,7 @@ def test_a_terminal_gets_colours_but_not_under_no_color(monkeypatch: pytest.Monk
 
 def test_the_head_says_what_was_read_and_on_what() -> None:
     text = words(render(typical()))
-    for said in (
+    for message in (
         "spmv: rmat22",
         "4,194,304 x 4,194,304, 65,200,000 nonzeros, general, pattern, sha256 0123456789ab",
         "rmat:scale=22,seed=1 (recipe); 12 duplicates (sum)",
@@ -104,7 +104,7 @@ def test_the_head_says_what_was_read_and_on_what() -> None:
         "4,390 GB/s measured (read 4,390, copy 4,220, over 2.15 GB); empty kernel 2.70 us",
         "float32, int32 offsets",
     ):
-        assert said in text
+        assert message in text
 
 
 def test_the_head_says_what_the_clock_reads_when_nothing_happens() -> None:
@@ -154,13 +154,13 @@ def test_a_faster_library_on_the_cpu_does_not_hide_the_one_on_the_gpu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ms", "said"),
+    ("ms", "message"),
     [(0.4, "1.20x faster (1."), (0.96, "2.00x slower (2.00x to 2.00x)"), (0.4791, "no measurable difference")],
 )
-def test_the_verdict_follows_the_intervals(ms: float, said: str) -> None:
+def test_the_verdict_follows_the_intervals(ms: float, message: str) -> None:
     spread = around(ms, 0.0005)
     ours = cell("ours", samples=(samples(spread),))
-    assert said in render([ours, cell("peer", 0.48 if ms != 0.4791 else 0.4792, library="cuSPARSE")])
+    assert message in render([ours, cell("peer", 0.48 if ms != 0.4791 else 0.4792, library="cuSPARSE")])
 
 
 def test_what_is_not_ok_is_not_ranked_and_its_reason_is_whole() -> None:
@@ -313,14 +313,14 @@ def test_marks_are_explained() -> None:
     text = render([cell("doubtful", samples=(doubtful,)), cell("few", samples=(samples([1.0, 2.0, 3.0]),))])
     assert line_of(text, "doubtful").split()[-1] == "ftud"
     assert line_of(text, "few").split()[0] == "?"
-    for said in (
+    for message in (
         "under 3 times the empty kernel (2.70 us)",
         "(time limit)",
         "not gated",
         "samples dropped: 3 throttled, 1 gate timeout",
         "fewer than 6 samples",
     ):
-        assert said in text
+        assert message in text
     assert "not gated" not in render(typical())
 
 

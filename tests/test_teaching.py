@@ -145,14 +145,14 @@ LINES_TO_READ = 200
 
 def included(path: Path) -> set[Path]:
     """`path` and the headers that it includes from cuda/, but for those of the host device."""
-    found: set[Path] = set()
+    collected: set[Path] = set()
     waiting = [path]
     while waiting:
-        if (file := waiting.pop().resolve()) not in found:
-            found.add(file)
+        if (file := waiting.pop().resolve()) not in collected:
+            collected.add(file)
             names = re.findall(r'^\s*#\s*include "([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE)
             waiting += [file.parent / name for name in names if "/host/" not in f"/{name}"]
-    return found
+    return collected
 
 
 def code_lines(paths: set[Path]) -> int:

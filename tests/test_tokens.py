@@ -111,8 +111,8 @@ def test_numbers_that_are_refused(token: str) -> None:
 def test_comments_begin_at_tokens_only() -> None:
     text = b"# a\n1 2 # b 3\n//c\n3 4 //5\n%\n5%6 7\nhttp://x 1\n,#,\n"
     here = block(text, comments=True)
-    found = [here.token(i) for i in range(len(here))]
-    assert found == [b"1", b"2", b"3", b"4", b"5%6", b"7", b"http://x", b"1", b","]
+    result = [here.token(i) for i in range(len(here))]
+    assert result == [b"1", b"2", b"3", b"4", b"5%6", b"7", b"http://x", b"1", b","]
     assert [here.line(i) for i in range(len(here))] == [2, 2, 4, 4, 6, 6, 7, 7, 8]
 
 

@@ -51,9 +51,9 @@ def form(request: pytest.FixtureRequest) -> Iterator[Device | None]:
 
 
 def make(name: str, a: CSR, form: Device | None, dtype: Any, inputs: Any = None, **options: Any) -> Validator:
-    found = make_validator(get_problem(name, options), a, form, dtype, inputs or {}, Graph(a, form))  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    result = make_validator(get_problem(name, options), a, form, dtype, inputs or {}, Graph(a, form))  # type: ignore[arg-type]
+    assert result is not None
+    return result
 
 
 def small(form: Device | None) -> list[tuple[str, CSR, tuple[int, ...]]]:
@@ -82,8 +82,8 @@ def test_right_levels_and_parents_pass_on_every_graph(form: Device | None) -> No
             level = plain_levels(a, source)
             both = np.stack((level, tree(a, level, source)))
             for output in (level, both):
-                found = validator.check(output, source)
-                assert found.result.ok, (name, source, found.result.message)
+                checked = validator.check(output, source)
+                assert checked.result.ok, (name, source, checked.result.message)
             assert reached_from(validator.graph, source) == int((level >= 0).sum())
 
 
@@ -93,7 +93,7 @@ ONE_WAY = graphs()["in-edges-matter"][0]
 
 
 @pytest.mark.parametrize(
-    ("graph", "source", "changes", "said"),
+    ("graph", "source", "changes", "message"),
     [
         ("grid-graph", 0, {0: 1}, "the source 0 is at level 1, not at level 0"),
         ("grid-graph", 0, {0: -1}, "the source 0 is unreached"),
@@ -115,7 +115,7 @@ ONE_WAY = graphs()["in-edges-matter"][0]
     ],
 )
 def test_a_wrong_level_is_found(
-    form: Device | None, graph: str, source: int, changes: dict[int, int], said: str
+    form: Device | None, graph: str, source: int, changes: dict[int, int], message: str
 ) -> None:
     a, _ = graphs()[graph]
     level = plain_levels(a, source)
@@ -123,7 +123,7 @@ def test_a_wrong_level_is_found(
         level[vertex] = value
     result = make("bfs", a, form, INT32).check(level, 0).result
     assert not result.ok
-    assert said in result.message
+    assert message in result.message
 
 
 def test_levels_off_by_one_are_found_wherever_they_are(form: Device | None) -> None:
@@ -138,7 +138,7 @@ def test_levels_off_by_one_are_found_wherever_they_are(form: Device | None) -> N
 
 
 @pytest.mark.parametrize(
-    ("vertex", "parent", "said"),
+    ("vertex", "parent", "message"),
     [
         (0, 1, "the source 0 has parent 1, not itself"),
         (40, -1, "vertex 40 is at level 10 and has parent -1"),
@@ -149,13 +149,13 @@ def test_levels_off_by_one_are_found_wherever_they_are(form: Device | None) -> N
         (40, 279, "vertex 40 has parent 279, which has no edge to it"),
     ],
 )
-def test_a_wrong_parent_is_found(form: Device | None, vertex: int, parent: int, said: str) -> None:
+def test_a_wrong_parent_is_found(form: Device | None, vertex: int, parent: int, message: str) -> None:
     level = plain_levels(GRID, 0)
     both = np.stack((level, tree(GRID, level, 0)))
     both[1, vertex] = parent
     result = make("bfs", GRID, form, INT32).check(both, 0).result
     assert not result.ok
-    assert said in result.message, result.message
+    assert message in result.message, result.message
 
 
 def test_a_parent_of_an_unreached_vertex_is_found(form: Device | None) -> None:
@@ -182,8 +182,8 @@ def test_the_plain_search_counts(form: Device | None, monkeypatch: pytest.Monkey
     monkeypatch.setattr(bfs.BFSValidator, "faults", lambda *_: Faults.none(10))
     level = plain_levels(GRID, 0)
     level[700] = -1
-    said = validator.check(level, 0).result.message
-    assert said == "712 vertices are reached, a plain search reaches 713"
+    printed = validator.check(level, 0).result.message
+    assert printed == "712 vertices are reached, a plain search reaches 713"
 
 
 # ---- sssp ------------------------------------------------------------------------------------------------
@@ -203,12 +203,12 @@ def test_right_lengths_pass_on_every_graph(form: Device | None) -> None:
             for source in starts:
                 exact, real, _ = exact_lengths(graph, source, kind)
                 for output in (exact, real):
-                    found = validator.check(output, source)
-                    assert found.result.ok, (name, source, kind, found.result.message)
+                    checked = validator.check(output, source)
+                    assert checked.result.ok, (name, source, kind, checked.result.message)
 
 
 @pytest.mark.parametrize(
-    ("vertex", "value", "said"),
+    ("vertex", "value", "message"),
     [
         (0, 1e-45, "the source 0 is at length 1.4"),
         (0, np.inf, "the source 0 is unreached"),
@@ -220,7 +220,7 @@ def test_right_lengths_pass_on_every_graph(form: Device | None) -> None:
         (350, 0.0, "vertex"),
     ],
 )
-def test_one_bit_of_one_length_is_found(form: Device | None, vertex: int, value: Any, said: str) -> None:
+def test_one_bit_of_one_length_is_found(form: Device | None, vertex: int, value: Any, message: str) -> None:
     a = weighted("grid-graph")
     length = exact_lengths(a, 0, FLOAT32)[0]
     if isinstance(value, str):
@@ -228,7 +228,7 @@ def test_one_bit_of_one_length_is_found(form: Device | None, vertex: int, value:
     length[vertex] = value
     result = make("sssp", a, form, FLOAT32).check(length, 0).result
     assert not result.ok
-    assert said in result.message, result.message
+    assert message in result.message, result.message
 
 
 def test_zero_weights_cannot_bear_each_other_out(form: Device | None) -> None:
@@ -238,13 +238,17 @@ def test_zero_weights_cannot_bear_each_other_out(form: Device | None) -> None:
         right = exact_lengths(a, 0, FLOAT32 if kind == FLOAT64 else kind)[0].astype(kind)
         validator = make("sssp", a, form, FLOAT32 if kind == FLOAT64 else kind)
         assert validator.check(right, 0).result.ok
-        for wrong, said in (({3: 4, 4: 4}, "vertex 3"), ({1: 4, 2: 4, 3: 5, 4: 5}, "vertex 1"), ({5: 9}, "vertex 5")):
+        for wrong, message in (
+            ({3: 4, 4: 4}, "vertex 3"),
+            ({1: 4, 2: 4, 3: 5, 4: 5}, "vertex 1"),
+            ({5: 9}, "vertex 5"),
+        ):
             length = right.copy()
             for vertex, value in wrong.items():
                 length[vertex] = value
             result = validator.check(length, 0).result
             assert not result.ok
-            assert f"{said} is at length" in result.message, result.message
+            assert f"{message} is at length" in result.message, result.message
 
 
 def test_lost_roundings_cannot_bear_each_other_out(form: Device | None) -> None:
@@ -271,8 +275,8 @@ def test_a_sum_that_was_dropped_is_found(form: Device | None, kind: np.dtype[Any
     far = float(2**31 - 2) if kind == INT32 else float(np.finfo(np.float32).max)
     a = csr(3, 3, [0, 1], [1, 2], [far, far])
     dropped = np.array([0, far, 2**31 - 1 if kind == INT32 else np.inf]).astype(kind)
-    said = make("sssp", a, form, kind).check(dropped, 0).result.message
-    assert f"there are paths longer than the largest {kind}" in said
+    printed = make("sssp", a, form, kind).check(dropped, 0).result.message
+    assert f"there are paths longer than the largest {kind}" in printed
 
 
 def test_lengths_of_another_kind_are_found(form: Device | None) -> None:
@@ -289,13 +293,13 @@ def test_lengths_of_another_kind_are_found(form: Device | None) -> None:
 def test_right_labels_pass_on_every_graph(form: Device | None) -> None:
     for name, a, _ in small(form):
         validator, label = make("cc", a, form, INT32, {}), plain_components(a)
-        found = validator.check(label, 0)
-        assert found.result.ok, (name, found.result.message)
+        checked = validator.check(label, 0)
+        assert checked.result.ok, (name, checked.result.message)
         assert count_components(validator.graph) == len(np.unique(label))
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({40: -1}, "vertex 40 has the label of vertex -1, which is not a vertex"),
         ({40: 400}, "vertex 40 has the label of vertex 400, which is not a vertex"),
@@ -307,13 +311,13 @@ def test_right_labels_pass_on_every_graph(form: Device | None) -> None:
         (dict.fromkeys(range(200, 300), 201), "vertex 200 has the label of vertex 201, not the least"),
     ],
 )
-def test_wrong_labels_are_found(form: Device | None, changes: dict[int, int], said: str) -> None:
+def test_wrong_labels_are_found(form: Device | None, changes: dict[int, int], message: str) -> None:
     label = plain_components(APART)
     for vertex, value in changes.items():
         label[vertex] = value
     result = make("cc", APART, form, INT32, {}).check(label, 0).result
     assert not result.ok
-    assert said in result.message, result.message
+    assert message in result.message, result.message
 
 
 # ---- pagerank --------------------------------------------------------------------------------------------
@@ -331,8 +335,8 @@ def test_right_ranks_pass_on_every_graph(form: Device | None, dangling: str) -> 
             rank = ranks(a, **chosen)
             for kind in (FLOAT32, FLOAT64):
                 validator = make("pagerank", a, form, kind, {}, **chosen)
-                found = validator.check(rank.astype(kind), 0)
-                assert found.result.ok, (name, chosen, kind, found.result.message)
+                checked = validator.check(rank.astype(kind), 0)
+                assert checked.result.ok, (name, chosen, kind, checked.result.message)
 
 
 def test_wrong_ranks_are_found(form: Device | None) -> None:
@@ -342,7 +346,7 @@ def test_wrong_ranks_are_found(form: Device | None) -> None:
     moved, scaled, swapped = right.copy(), right * 1.001, right.copy()
     moved[[3, 0]] += [2e-5, -2e-5]
     swapped[[0, 599]] = swapped[[599, 0]]
-    for output, said in (
+    for output, message in (
         (moved, "one more float64 step changes the ranks by"),
         (swapped, "one more float64 step"),
         (scaled, "the ranks add up to 1.001"),
@@ -353,8 +357,8 @@ def test_wrong_ranks_are_found(form: Device | None) -> None:
         (0 * right + 1 / 600, "one more float64 step"),
     ):
         result = validator.check(output.astype(np.float32), 0).result
-        assert not result.ok, said
-        assert said in result.message, result.message
+        assert not result.ok, message
+        assert message in result.message, result.message
 
 
 def test_another_policy_for_dangling_vertices_is_found(form: Device | None) -> None:
@@ -382,9 +386,9 @@ def test_right_dependencies_pass_on_every_graph(form: Device | None) -> None:
         validator = make("bc", a, form, FLOAT64)
         for source in starts:
             right = plain_dependencies(a, source)
-            found = validator.check(right.dependency, source)
-            assert found.result.ok, (name, source, found.result.message)
-            assert found.facts == {
+            checked = validator.check(right.dependency, source)
+            assert checked.result.ok, (name, source, checked.result.message)
+            assert checked.facts == {
                 "levels": int(right.level.max()) + 1,
                 "reached": int((right.level >= 0).sum()),
                 "edges": counted_edges(a, proper_degrees(a), right.level >= 0),
@@ -421,8 +425,8 @@ def test_the_sum_of_dependencies_tells_too(form: Device | None, monkeypatch: pyt
 def test_more_paths_than_a_double_holds(form: Device | None) -> None:
     """Layers of 16, each joined wholly to the next: 16^400 paths."""
     layers, width = 400, 16
-    at = np.arange(layers * width).reshape(layers, width)
-    u, v = np.repeat(at[:-1], width, axis=1).ravel(), np.tile(at[1:], (1, width)).ravel()
+    position = np.arange(layers * width).reshape(layers, width)
+    u, v = np.repeat(position[:-1], width, axis=1).ravel(), np.tile(position[1:], (1, width)).ravel()
     a = csr(layers * width, layers * width, u, v, None)
     right = plain_dependencies(a, 0).dependency
     validator = make("bc", a, form, FLOAT64)

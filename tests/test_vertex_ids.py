@@ -114,8 +114,8 @@ def test_tables_and_results_have_ids_and_numbers(
     if problem == "sssp":
         assert (result["farthest"], result["farthest_number"]) == (10007, 2)
         return
-    at = 1 if problem == "cc" else 0
-    assert [row[at] for row in result["table"]["rows"]] == [ids[v] for v in result["table"]["numbers"]]
+    position = 1 if problem == "cc" else 0
+    assert [row[position] for row in result["table"]["rows"]] == [ids[v] for v in result["table"]["numbers"]]
     status, out, _ = _spgraph(capsys, *given)
     assert status == 0
     assert "90,001" not in out  # what can be copied

@@ -35,11 +35,11 @@ def _function(name: str) -> Callable[..., Any]:
         except ModuleNotFoundError:
             break
         del parts[0]
-    found: Any = module
+    result: Any = module
     for part in parts:
-        found = getattr(found, part)
-    assert callable(found), name
-    return inspect.unwrap(found)
+        result = getattr(result, part)
+    assert callable(result), name
+    return inspect.unwrap(result)
 
 
 def _first_calls(command: list[str]) -> tuple[int, list[CodeType]]:

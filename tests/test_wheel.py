@@ -63,8 +63,8 @@ def test_it_is_the_installed_one_that_runs(installed: Path, tmp_path: Path) -> N
 def test_list_show_generate_info_from_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     done = _spgraph(installed, tmp_path, "list", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert all(found[kind] for kind in ("formats", "variants", "recipes", "readers", "configs"))
+    data = json.loads(done.stdout)
+    assert all(data[kind] for kind in ("formats", "variants", "recipes", "readers", "configs"))
     done = _spgraph(installed, tmp_path, "show", "csr-vector")
     assert done.returncode == 0, done.stderr
     assert "__shfl_down_sync" in done.stdout

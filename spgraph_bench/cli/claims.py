@@ -47,7 +47,7 @@ __all__ = ["command", "markdown"]
     help="Stop sampling a variant after this long.",
 )
 @click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers.")
-@click.option("--no-save", is_flag=True, help="Keep no records.")
+@click.option("--no-save", is_flag=True, help="Do not save records.")
 @click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
@@ -67,7 +67,7 @@ def command(
     as_markdown: bool,
     as_json: bool,
 ) -> int:
-    """Measure again what is taught about these kernels: what is said, what was measured, the verdict, and why.
+    """Measure what is taught about these kernels: the claim, the measurement, the verdict and the reason.
 
     Without NAMEs all claims. Without a GPU, claims that counts can judge are judged; the others need one.
 

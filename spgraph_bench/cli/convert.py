@@ -30,7 +30,7 @@ def command(source: str, output: str, drop_diagonal: bool, force: bool, read_opt
 
     IN is a file in any format that is read, - for standard input, a recipe, or a name such as HB/1138_bus; OUT is
     a file, or - for Matrix Market on stdout. Reading OUT gives the same matrix, bit by bit. What its format cannot
-    hold is refused, with the option that helps; what it does not say (names, symmetry) is noted on stderr.
+    hold is refused, with the option that helps; information it does not store (names, symmetry) is noted on stderr.
 
     \b
       spgraph convert graph.gml graph.mtx

@@ -64,36 +64,36 @@ class _Sha256(TextParam):
 
 @click.command("fetch")
 @click.argument("names", metavar="NAME...", nargs=-1)
-@click.option("--rows", type=_Range(), metavar="LOW..HIGH", help="So many rows; 1k..1M, 5000.., ..1e6.")
-@click.option("--cols", type=_Range(), metavar="LOW..HIGH", help="So many columns.")
-@click.option("--nnz", type=_Range(), metavar="LOW..HIGH", help="So many nonzeros.")
+@click.option("--rows", type=_Range(), metavar="LOW..HIGH", help="Number of rows; 1k..1M, 5000.., ..1e6.")
+@click.option("--cols", type=_Range(), metavar="LOW..HIGH", help="Number of columns.")
+@click.option("--nnz", type=_Range(), metavar="LOW..HIGH", help="Number of nonzeros.")
 @click.option("--kind", "kinds", multiple=True, metavar="TEXT", help="Part of its kind: circuit, graph, structural.")
-@click.option("--values", type=click.Choice(["real", "binary", "complex"]), help="What its entries are.")
-@click.option("--symmetric/--unsymmetric", default=None, help="Whether it equals its transpose.")
-@click.option("--square/--rectangular", default=None, help="Whether it has as many rows as columns.")
-@click.option("--positive-definite", is_flag=True, help="Only those that are known to be.")
+@click.option("--values", type=click.Choice(["real", "binary", "complex"]), help="Type of its entries.")
+@click.option("--symmetric/--unsymmetric", default=None, help="Only matrices equal to their transpose, or only others.")
+@click.option("--square/--rectangular", default=None, help="Only square matrices, or only others.")
+@click.option("--positive-definite", is_flag=True, help="Only matrices known to be positive definite.")
 @click.option(
     "--limit",
     type=ParameterType(Parameter(1, "", between=(1, MAX_INDEX))),
     metavar="N",
-    help="The N with the fewest nonzeros.",
+    help="Only the N matrices with the fewest nonzeros.",
 )
 @click.option("--list", "--dry-run", "listing", is_flag=True, help="Show what would be fetched; fetch nothing.")
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where to [default: the folder fetched/ in SPGRAPH_CACHE or ~/.cache/spgraph].",
+    help="Target folder [default: the folder fetched/ in SPGRAPH_CACHE or ~/.cache/spgraph].",
 )
-@click.option("--sha256", type=_Sha256(), metavar="HASH", help="What the hash of the file must be; for one NAME.")
-@click.option("--refresh", is_flag=True, help="Fetch again, the index too.")
+@click.option("--sha256", type=_Sha256(), metavar="HASH", help="Expected hash of the file; for one NAME.")
+@click.option("--refresh", is_flag=True, help="Fetch again, including the index.")
 @click.option(
     "--timeout",
     type=Positive(),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="Wait so long for a server; four attempts.",
+    help="Time to wait for a server; four attempts.",
 )
 @json_option
 def command(
@@ -111,7 +111,7 @@ def command(
 
     NAME is GROUP/NAME of the SuiteSparse Matrix Collection, or NAME alone where no other group has it, or a glob
     such as 'HB/*'; snap:NAME or konect:NAME. Filters choose from the SuiteSparse collection. A file that is
-    there is not fetched again; a broken download goes on where it ended. Commands that read a file take
+    there is not fetched again; a broken download is resumed. Commands that read a file take
     GROUP/NAME, snap:NAME and konect:NAME too, and fetch.
 
     \b

@@ -55,7 +55,7 @@ moved       bytes between the cores and the L1 cache"""
 @input_options
 @json_option
 def command(argument: str | None, dtype: str, traced: bool, read_options: ReadOptions, as_json: bool) -> None:
-    """What every format costs on one matrix: bytes, padding, coalescing, divergence, load balance, atomics and the
+    """Cost of every format on one matrix: bytes, padding, coalescing, divergence, load balance, atomics and the
     time of its conversion. Ends with the formats that fit.
 
     \b

@@ -45,7 +45,7 @@ COMMANDS = {
     "claims": "What is taught about these kernels, measured again on this device: said, measured, verdict, why.",
     "smoke": "Check that everything works on this machine: every kernel, on small inputs. For CI.",
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",
-    "formats": "What every format costs on one matrix: bytes, padding, coalescing, divergence, atomics, conversion.",
+    "formats": "Cost of every format on one matrix: bytes, padding, coalescing, divergence, atomics, conversion.",
     "list": "Problems, formats, variants, recipes, readers and configs.",
     "show": "A variant, format, problem or recipe explained; a matrix in a format.",
     "profile": "What each line of a kernel asks memory for, beside its source; no GPU is needed.",

@@ -268,7 +268,7 @@ _RUN: tuple[Decorator, ...] = (
     min_samples_option,
     warmup_option,
     json_option,
-    click.option("--no-save", is_flag=True, help="Keep no records."),
+    click.option("--no-save", is_flag=True, help="Do not save records."),
     click.option(
         "--results",
         type=click.Path(file_okay=False, path_type=Path),
@@ -284,7 +284,7 @@ _RUN: tuple[Decorator, ...] = (
         default=RunOptions.watchdog,
         show_default=True,
         metavar="SECONDS",
-        help="Stop a variant that gives no answer in this time.",
+        help="Stop a variant that does not answer within this time.",
     ),
 )
 

@@ -190,7 +190,7 @@ def _parameters(problem: Problem) -> list[click.Parameter]:
             type=_ModeName(problem.name),
             default=_default_mode(problem.name),
             show_default=True,
-            help="How to do it (`spgraph list variants`).",
+            help="Variant to run (`spgraph list variants`).",
         ),
         *(
             (

@@ -136,7 +136,7 @@ class SweepRequest:
 @click.option(
     "--again",
     type=click.Choice(["all", "failed"]),
-    help="Measure cells anew that FILE has: all (FILE is moved aside), or those that failed or were wrong.",
+    help="Measure cells again that FILE already has: all (FILE is moved aside), or those that failed or were wrong.",
 )
 @click.option(
     "--watchdog",
@@ -144,7 +144,7 @@ class SweepRequest:
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Stop a variant that gives no answer in this time.",
+    help="Stop a variant that does not answer within this time.",
 )
 @click.option("--in-process", is_flag=True, help="No worker, no watchdog: for profilers and sanitizers.")
 @click.option("--gpus", default="", metavar="all|0,1,...", help="Sweep on these GPUs, a worker process each.")
@@ -160,7 +160,7 @@ class SweepRequest:
     "--threads",
     type=ParameterType(Parameter(1, "", between=(1, 4096))),
     metavar="N",
-    help="Cores of each worker, which it is kept to [default: an equal share].",
+    help="Cores of each worker, to which it is pinned [default: an equal share].",
 )
 @click.option("--tls-ca", default="", metavar="FILE", help="Certificate of the authority, for --scheduler tls://.")
 @click.option("--tls-cert", default="", metavar="FILE", help="Certificate of this client.")
@@ -169,8 +169,8 @@ class SweepRequest:
 @input_options
 @json_option
 def command(what: tuple[str, ...], listing: bool, show: bool, as_json: bool, **given: Any) -> int:
-    """Measure many matrices x problems x variants x types. Records go to one file, each as its cell ends; a sweep that
-    was stopped goes on when the same command is given again.
+    """Measure many matrices x problems x variants x types. Records go to one file, each as its cell ends; the same
+    command resumes a sweep that was stopped.
 
     CONFIG is a file (.toml) or one of those that --list shows. FILES are files, folders, globs, names in collections
     (HB/1138_bus) and recipes, whose parameters may be ranges: 2^5..2^8 doubles, 10..14 counts, 100..500:+100 adds,

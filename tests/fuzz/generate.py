@@ -115,13 +115,13 @@ _NASTY = [
 @functools.cache
 def sound_files() -> dict[str, bytes]:
     """Small sound files of every format and compression, by name."""
-    found = {name: text.encode() for name, text in _TEXTS.items()}
+    result = {name: text.encode() for name, text in _TEXTS.items()}
     a = sp.csr_array(np.array([[1.0, 0, -2], [0, 0, 0.5], [3, 0, 0]]))
     for form in ("csr", "csc", "coo", "bsr", "dia"):
         for packed in (False, True):
             out = io.BytesIO()
             sp.save_npz(out, a.asformat(form), compressed=packed)
-            found[f"{form}{packed:d}.npz"] = out.getvalue()
+            result[f"{form}{packed:d}.npz"] = out.getvalue()
     variables = {
         "A": {"A": a.tocsc()},
         "Problem": {"Problem": {"name": "x", "A": a.tocsc(), "x": 1.0}},
@@ -132,23 +132,23 @@ def sound_files() -> dict[str, bytes]:
         for packed in (False, True):
             out = io.BytesIO()
             sio.savemat(out, given, do_compression=packed)
-            found[f"{name}{packed:d}.mat"] = out.getvalue()
+            result[f"{name}{packed:d}.mat"] = out.getvalue()
     out = io.BytesIO()
     sio.savemat(out, {"A": a.tocsc()}, format="4")
-    found["four.mat"] = out.getvalue()
+    result["four.mat"] = out.getvalue()
     for name, form in (("pax", tarfile.PAX_FORMAT), ("gnu", tarfile.GNU_FORMAT)):
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w", format=form) as tar:
-            for member, content in ((f"{name}/{name}.mtx", found["real.mtx"]), (f"{name}/{'b' * 120}.mtx", b"x")):
+            for member, content in ((f"{name}/{name}.mtx", result["real.mtx"]), (f"{name}/{'b' * 120}.mtx", b"x")):
                 about = tarfile.TarInfo(member)
                 about.size = len(content)
                 tar.addfile(about, io.BytesIO(content))
-        found[f"{name}.tar"] = out.getvalue()
-        found[f"{name}.tar.gz"] = gzip.compress(out.getvalue(), mtime=0)
-    found["real.mtx.gz"] = gzip.compress(found["real.mtx"], mtime=0)
-    found["list.txt.bz2"] = bz2.compress(found["list.txt"])
-    found["road.gr.xz"] = lzma.compress(found["road.gr"])
-    return found
+        result[f"{name}.tar"] = out.getvalue()
+        result[f"{name}.tar.gz"] = gzip.compress(out.getvalue(), mtime=0)
+    result["real.mtx.gz"] = gzip.compress(result["real.mtx"], mtime=0)
+    result["list.txt.bz2"] = bz2.compress(result["list.txt"])
+    result["road.gr.xz"] = lzma.compress(result["road.gr"])
+    return result
 
 
 def case(seed: int, k: int) -> tuple[str, bytes]:
@@ -167,10 +167,10 @@ def _malformed(content: bytes, draw: np.random.Generator) -> bytes:
     """One or two tokens replaced by others, most often in the first lines."""
     for _ in range(int(draw.integers(1, 3))):
         lines = content.split(b"\n")
-        at = int(min(draw.integers(len(lines)), draw.integers(len(lines))))
-        words = lines[at].split(b" ")
+        position = int(min(draw.integers(len(lines)), draw.integers(len(lines))))
+        words = lines[position].split(b" ")
         words[int(draw.integers(len(words)))] = _NASTY[int(draw.integers(len(_NASTY)))]
-        lines[at] = b" ".join(words)
+        lines[position] = b" ".join(words)
         content = b"\n".join(lines)
     return content
 
@@ -182,23 +182,23 @@ def _mutated(content: bytes, draw: np.random.Generator) -> bytes:
         size = len(data)
         if not size:
             break
-        at, span = int(draw.integers(size)), int(draw.integers(1, 1 + min(size, 64)))
+        position, span = int(draw.integers(size)), int(draw.integers(1, 1 + min(size, 64)))
         match int(draw.integers(9)):
             case 0 | 1 | 2:
-                data[at] ^= 1 << int(draw.integers(8))
+                data[position] ^= 1 << int(draw.integers(8))
             case 3:
-                data[at] = int(draw.integers(256))
+                data[position] = int(draw.integers(256))
             case 4:
-                del data[at : at + span]
+                del data[position : position + span]
             case 5:
-                data[at:at] = data[at : at + span] * int(draw.integers(1, 4))
+                data[position:position] = data[position : position + span] * int(draw.integers(1, 4))
             case 6:
-                data[at:at] = draw.bytes(span)
+                data[position:position] = draw.bytes(span)
             case 7:
-                del data[at:]
+                del data[position:]
             case _:
                 others = list(sound_files().values())
                 other = others[int(draw.integers(len(others)))]
                 begin = int(draw.integers(len(other)))
-                data[at : at + span] = other[begin : begin + span]
+                data[position : position + span] = other[begin : begin + span]
     return bytes(data)

@@ -44,15 +44,15 @@ def outcome(folder: Path, name: str, content: bytes, by_command: bool) -> tuple[
             told = io.StringIO()
             with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()):
                 status = run(["info", str(path)])
-            said = told.getvalue()
+            printed = told.getvalue()
             if status not in (0, 2):
-                return f"status {status}", said
-            if opening.UNEXPECTED in said:
-                return "unexpected", said
-            lines = [line for line in said.splitlines() if not line.startswith(("warning: ", "  remedy"))]
-            if any(len(line) > 200 or not line.isprintable() for line in said.splitlines()) or len(lines) > 1:
-                return "message", said
-            return ("read", "") if status == 0 else ("refused", said)
+                return f"status {status}", printed
+            if opening.UNEXPECTED in printed:
+                return "unexpected", printed
+            lines = [line for line in printed.splitlines() if not line.startswith(("warning: ", "  remedy"))]
+            if any(len(line) > 200 or not line.isprintable() for line in printed.splitlines()) or len(lines) > 1:
+                return "message", printed
+            return ("read", "") if status == 0 else ("refused", printed)
         csr = read(str(path)).csr
         csr.to_scipy().check_format(full_check=True)
         return "read", ""
@@ -78,9 +78,9 @@ def _worker(pipe: Connection, seed: int) -> None:
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         while (k := pipe.recv()) is not None:
             begin = time.monotonic()
-            kind, said = outcome(Path(folder), *case(seed, k), by_command=k % 16 == 0)
+            kind, printed = outcome(Path(folder), *case(seed, k), by_command=k % 16 == 0)
             took = time.monotonic() - begin
-            pipe.send((kind if took < _SLOW_SECONDS else "slow", said))
+            pipe.send((kind if took < _SLOW_SECONDS else "slow", printed))
 
 
 def fuzz(
@@ -119,17 +119,17 @@ def fuzz(
         for pipe in wait(list(running), timeout=1):
             process, k, _ = running.pop(pipe)
             try:
-                kind, said = pipe.recv()
+                kind, printed = pipe.recv()
             except (EOFError, OSError):
                 process.join()
-                kind, said = f"signal {-process.exitcode}", "the process ended"
+                kind, printed = f"signal {-process.exitcode}", "the process ended"
                 pipe.close()
             counts[kind] += 1
             if kind not in GOOD:
                 name, content = case(seed, k)
                 keep.mkdir(parents=True, exist_ok=True)
                 (keep / f"{seed}-{k}-{name}").write_bytes(content)
-                print(f"{kind}: --seed {seed} --only {k} ({name}): {said.strip()[-600:]}", file=sys.stderr)
+                print(f"{kind}: --seed {seed} --only {k} ({name}): {printed.strip()[-600:]}", file=sys.stderr)
             if process.is_alive():
                 give(pipe, process)
             else:

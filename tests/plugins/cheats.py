@@ -69,13 +69,13 @@ def once(honest: Honest) -> Launch:
 
 
 def once_without_poison(honest: Honest) -> Launch:
-    kept: list[Any] = []
+    saved: list[Any] = []
 
     def run() -> None:
-        if not kept:
-            kept.append(honest.compute())
+        if not saved:
+            saved.append(honest.compute())
 
-    return honest.wrapped(run, reset=lambda: None, output=lambda: kept[0])
+    return honest.wrapped(run, reset=lambda: None, output=lambda: saved[0])
 
 
 def previous(honest: Honest) -> Launch:

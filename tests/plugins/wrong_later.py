@@ -22,24 +22,24 @@ def _spoilt(job: Job, problem: str, spoil: Callable[[np.ndarray], None]) -> Laun
         launch.select(case)
 
     def output() -> Any:
-        found = launch.output()
+        result = launch.output()
         if chosen:
-            spoil(found)
-        return found
+            spoil(result)
+        return result
 
     return replace(launch, select=select, output=output)
 
 
-def _swap(found: np.ndarray) -> None:
+def _swap(report: np.ndarray) -> None:
     """The largest two levels or lengths that differ change places: the values as a whole stay the same."""
-    order = np.argsort(found, kind="stable")
+    order = np.argsort(report, kind="stable")
     one = order[-1]
-    other = next(v for v in order[::-1] if found[v] != found[one])
-    found[[one, other]] = found[[other, one]]
+    other = next(v for v in order[::-1] if report[v] != report[one])
+    report[[one, other]] = report[[other, one]]
 
 
-def _less(found: np.ndarray) -> None:
-    found[np.argmax(found)] *= 1 - 1e-6
+def _less(report: np.ndarray) -> None:
+    report[np.argmax(report)] *= 1 - 1e-6
 
 
 _AUTO = {name: get_variant(name, "auto") for name in ("bfs", "sssp", "bc")}
