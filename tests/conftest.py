@@ -27,7 +27,7 @@ for _site in ("SUITESPARSE", "SNAP", "KONECT"):  # no test asks a server that is
     os.environ[f"SPGRAPH_{_site}_URL"] = "http://127.0.0.1:9"
 
 
-os.environ["SPGRAPH_RESULTS"] = "results"  # of the folder that a test runs in, not of whoever runs the tests
+os.environ["SPGRAPH_RESULTS"] = "results"  # of the folder that a test runs in, not the user's
 
 
 def _matrices_dir() -> Path | None:

@@ -40,6 +40,6 @@ def pin(cores: list[int]) -> None:
 
 def dask_setup(worker: object) -> None:
     """Called by Dask in each worker's process. A terminal sends it Ctrl-C, too, which is the driver's to handle."""
-    with contextlib.suppress(ValueError):  # not the main thread: a worker that somebody made otherwise
+    with contextlib.suppress(ValueError):  # not the main thread: a worker that was started in another way
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     pin([int(number) for number in os.environ.get(CORES, "").split(",") if number])
