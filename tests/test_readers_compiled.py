@@ -358,7 +358,7 @@ def test_where_no_thread_can_be_started_one_does_all(monkeypatch, most):
         result = parsed(source, head)
         started.clear()
         in_threads(done.append, 4)
-    assert same(found, read_body(source, read_header(source), quiet))
+    assert same(result, read_body(source, read_header(source), quiet))
     assert sorted(done) == [0, 1, 2, 3]
 
 

@@ -76,5 +76,5 @@ def in_threads(task: Callable[[int], None], count: int) -> None:
 
 
 def address_of(array: npt.NDArray[Any], first: int = 0) -> int:
-    """Where element `first` of an array lies, which must be contiguous."""
+    """Where element `first` of an array is, which must be contiguous."""
     return array.ctypes.data + first * array.itemsize
