@@ -316,6 +316,8 @@ def _sweep(*args: str, cwd: Path, plugin: str) -> subprocess.CompletedProcess[st
 
 
 def test_a_real_worker_measures_on_its_own_cores_and_says_nothing_else(tmp_path: Path) -> None:
+    for name in ("multiprocessing", "distributed", "numpy", "socket"):  # of a download folder: never imported
+        (tmp_path / f"{name}.py").write_text("open('imported', 'w')\n")
     args = ("grid:n=4..5", "--workers", "1", "--threads", "1", "-o", "s.jsonl", "--variant", "csr-scalar")
     done = _sweep(*args, cwd=tmp_path, plugin="deadly.py")
     assert done.returncode == 0, done.stderr
@@ -326,6 +328,7 @@ def test_a_real_worker_measures_on_its_own_cores_and_says_nothing_else(tmp_path:
         ("grid-4", "ok", "0"),
     ]
     assert {r.environment["cores"] for r in records} == {1}
+    assert not (tmp_path / "imported").exists()
 
 
 @pytest.mark.slow

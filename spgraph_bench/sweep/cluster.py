@@ -124,6 +124,7 @@ def local_crew(
     import dask
     from distributed import Client, Nanny, Scheduler, SpecCluster
 
+    os.environ["PYTHONSAFEPATH"] = "1"  # workers start with "python -c": nothing of the working folder is imported
     security = _own_certificate()
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     parts = shares(cores, len(environments), threads)
