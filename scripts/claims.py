@@ -30,7 +30,7 @@ def on_host() -> str:
 def filled(text: str) -> str:
     """`text` with the place filled."""
     verdicts = on_host()
-    return PLACE.sub(lambda found: f"{found[1]}{verdicts}{found[3]}", text)
+    return PLACE.sub(lambda match: f"{match[1]}{verdicts}{match[3]}", text)
 
 
 def main() -> int:

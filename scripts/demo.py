@@ -72,13 +72,13 @@ def _known(words: Sequence[str]) -> list[str]:
     """`words` without globs of variants that there are none of here (cuSPARSE is a package of its own)."""
     from spgraph_bench.variants import select
 
-    kept: list[str] = []
+    words_known: list[str] = []
     for word in words:
-        if kept and kept[-1] == "--variant" and not select("spmv", [word]):
-            kept.pop()
+        if words_known and words_known[-1] == "--variant" and not select("spmv", [word]):
+            words_known.pop()
             continue
-        kept.append(word)
-    return kept
+        words_known.append(word)
+    return words_known
 
 
 if __name__ == "__main__":

@@ -55,9 +55,9 @@ def plate() -> coo_array:
     place = np.argsort(order)
     full = coo_array((local.ravel(), (place[row], place[col])), shape=(len(points), len(points))).tocsr()
     lower = full.tocoo()
-    kept = lower.row >= lower.col
-    values = np.array([float(f"{v:.6g}") for v in lower.data[kept]])
-    r, c = lower.row[kept], lower.col[kept]
+    triangle = lower.row >= lower.col
+    values = np.array([float(f"{v:.6g}") for v in lower.data[triangle]])
+    r, c = lower.row[triangle], lower.col[triangle]
     below = r > c
     return coo_array(
         (np.concatenate([values, values[below]]), (np.concatenate([r, c[below]]), np.concatenate([c, r[below]]))),

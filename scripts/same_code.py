@@ -197,8 +197,8 @@ def main() -> int:
         parser.error("BEFORE is missing")
     before, after = (in_tree(root, given.usual) for root in (given.before.resolve(), ROOT))
     changed = {s for s, tokens in before["tokens"].items() if after["tokens"].get(s, tokens) != tokens}
-    found = {p for p in pairs(before, after) if p[0][0] in changed and given.source in p[0][0]}
-    compared = sorted(found, key=repr)
+    changed_pairs = {p for p in pairs(before, after) if p[0][0] in changed and given.source in p[0][0]}
+    compared = sorted(changed_pairs, key=repr)
     taken: dict[str, set[str]] = defaultdict(set)
     for source, _, name in (a for a, _ in compared):
         taken[source].add(name)

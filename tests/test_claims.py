@@ -181,7 +181,7 @@ def test_runs_name_what_there_is(claim: Claim) -> None:
         assert all(
             found for glob, found in zip(wanted.variants, named, strict=True) if glob not in ("mkl*", "graphblas")
         )
-    assert claim.said.endswith(".")
+    assert claim.text.endswith(".")
     assert judge(claim, [[] for _ in claim.runs]).status == "not measured"
 
 
@@ -327,7 +327,7 @@ def test_a_rule_that_is_there_twice_is_an_error() -> None:
     from spgraph_bench.claims.base import claim
 
     with pytest.raises(ValueError, match="registered twice"):
-        claim("hyb-csr", said="", taught="", runs=[Run("spmv", ("hyb",))])(lambda e: Verdict("holds", ""))
+        claim("hyb-csr", text="", taught="", runs=[Run("spmv", ("hyb",))])(lambda e: Verdict("holds", ""))
 
 
 # ---- the page ----------------------------------------------------------------------------------------------

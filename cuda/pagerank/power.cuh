@@ -109,8 +109,8 @@ struct power_iteration {
         trace[2 * k + 1] = moved;
     }
 
-    // The start, without what dangling vertices give: x gets what each vertex gives along an edge (null where nobody
-    // wants it), v's at place[v] (null: at v), and sums are set to 0 (null: none).
+    // The start, without what dangling vertices give: x gets what each vertex gives along an edge (null where it
+    // is not needed), v's at place[v] (null: at v), and sums are set to 0 (null: none).
     __device__ __forceinline__ void enter(value_t* x, double* sums, const index_t* place = nullptr)
     {
         change = loose = 0;

@@ -127,10 +127,10 @@ class Evidence:
 
     def record(self, run: int, variant: str) -> Record:
         """The right record of a variant. Raises NotMeasuredError, with the reason of one that is not right."""
-        found = self.records(run, variant)
-        if found:
-            self.used.append(found[-1])
-            return found[-1]
+        matching = self.records(run, variant)
+        if matching:
+            self.used.append(matching[-1])
+            return matching[-1]
         other = next((r for r in self.runs[run] if r.variant == variant), None)
         raise NotMeasuredError(f"{variant} is {other.status}: {other.reason}" if other else f"{variant} was not run")
 
@@ -193,7 +193,7 @@ class Claim:
     """Something that is taught, what has to be run, and the rule that judges it."""
 
     name: str
-    said: str
+    text: str
     taught: str
     """Where, in general terms."""
     runs: tuple[Run, ...]
@@ -206,13 +206,13 @@ _CLAIMS: dict[str, Claim] = {}
 _loaded = False
 
 
-def claim(name: str, *, said: str, taught: str, runs: Sequence[Run], counted: bool = False) -> Callable[[Rule], Rule]:
+def claim(name: str, *, text: str, taught: str, runs: Sequence[Run], counted: bool = False) -> Callable[[Rule], Rule]:
     """Enter the decorated rule as a claim and return it unchanged. A name that is there twice is an error at import."""
 
     def enter(rule: Rule) -> Rule:
         if name in _CLAIMS:
             raise ValueError(f"claim {name!r} is registered twice")
-        _CLAIMS[name] = Claim(name, said, taught, tuple(runs), rule, counted)
+        _CLAIMS[name] = Claim(name, text, taught, tuple(runs), rule, counted)
         return rule
 
     return enter

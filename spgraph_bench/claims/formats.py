@@ -21,7 +21,7 @@ def _spmv(variants: tuple[str, ...], recipe: str, small: str, *, force_format: b
 
 @claim(
     "coo-irregular",
-    said="COO copes with irregular rows: each thread has an entry, however long the rows are.",
+    text="COO copes with irregular rows: each thread has an entry, however long the rows are.",
     taught="chapters on sparse matrices; Bell and Garland, SC 2009",
     runs=[
         _spmv(("coo-*", "csr-scalar"), _UNEVEN, "rmat:scale=10"),
@@ -50,7 +50,7 @@ def coo_irregular(e: Evidence) -> Verdict:
 
 @claim(
     "hyb-csr",
-    said="HYB is 1.5 to 3 times as fast as CSR on matrices with a few long rows.",
+    text="HYB is 1.5 to 3 times as fast as CSR on matrices with a few long rows.",
     taught="chapters on sparse matrices; Bell and Garland, SC 2009",
     runs=[_spmv(("hyb", *_CSR, *_BALANCED), _UNEVEN, "rmat:scale=10")],
 )
@@ -75,7 +75,7 @@ def hyb_csr(e: Evidence) -> Verdict:
 
 @claim(
     "jds-leanest",
-    said="JDS takes the fewest bytes of the general formats, since it pads nothing.",
+    text="JDS takes the fewest bytes of the general formats, since it pads nothing.",
     taught="chapters on sparse matrices, where JDS follows ELL and HYB",
     runs=[
         _spmv(("coo-segmented", "csr-scalar", "ell", "hyb", "jds", "sell"), _UNEVEN, "rmat:scale=10"),
@@ -113,7 +113,7 @@ def jds_leanest(e: Evidence) -> Verdict:
 
 @claim(
     "ell-padding",
-    said="One long row makes ELL useless: every row is padded to it.",
+    text="One long row makes ELL useless: every row is padded to it.",
     taught="chapters on sparse matrices",
     runs=[
         _spmv(("ell", "csr-scalar"), "arrow:n=1000", "arrow:n=1000", force_format=True),
@@ -140,27 +140,27 @@ def ell_padding(e: Evidence) -> Verdict:
 
 @claim(
     "conversion",
-    said="Converting to a better format pays after some products only.",
+    text="Converting to a better format pays after some products only.",
     taught="chapters on sparse matrices; guides of solver libraries",
     runs=[_spmv(("ell", "sell", "dia", "hyb", "jds", "csr-*"), _EVEN, "poisson2d:n=64")],
 )
 def conversion(e: Evidence) -> Verdict:
     """After how many products the setup of a format that is faster than CSR is paid back."""
-    found: list[Figure] = []
+    figures: list[Figure] = []
     for record in e.records(0, "ell", "sell", "dia", "hyb", "jds"):
         try:
             runs = e.pays_after(0, record.variant)
         except NotMeasuredError:
             continue
-        found.append(Figure(f"products until {record.variant} pays", runs))
-    if not found:
+        figures.append(Figure(f"products until {record.variant} pays", runs))
+    if not figures:
         raise NotMeasuredError("no format was timed beside CSR")
-    paying = [f for f in found if math.isfinite(f.value) and f.value >= 1]
+    paying = [f for f in figures if math.isfinite(f.value) and f.value >= 1]
     if paying:
         soonest = min(paying, key=lambda f: f.value)
         name = soonest.what.split()[2]
         why = f"there are more than {soonest.value:,.0f} products with one matrix ({name} is the first to pay here)"
-        return Verdict("holds if", why, tuple(found))
-    if any(f.value < 1 for f in found):
-        return Verdict("does not", "a format is faster from the first product on", tuple(found))
-    return Verdict("does not", "no format is faster than the best CSR kernel here, so none ever pays", tuple(found))
+        return Verdict("holds if", why, tuple(figures))
+    if any(f.value < 1 for f in figures):
+        return Verdict("does not", "a format is faster from the first product on", tuple(figures))
+    return Verdict("does not", "no format is faster than the best CSR kernel here, so none ever pays", tuple(figures))

@@ -28,20 +28,20 @@ class Judged:
 
 def _changed(records: Iterable[Record]) -> tuple[str, ...]:
     """Kernels of `records` whose code is another one now, or of which the record does not say which it was."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for record in records:
         if record.library or record.where != "gpu":
             continue
         if not record.modules:
-            found[record.variant] = None
+            names[record.variant] = None
         for module in record.modules:
             try:
                 now = kernel_tokens(str(module["source"]))
             except SpgraphError:  # the file is gone
                 now = ""
             if now != module["tokens"]:
-                found[str(module["source"])] = None
-    return tuple(found)
+                names[str(module["source"])] = None
+    return tuple(names)
 
 
 def judge(claim: Claim, runs: Sequence[Sequence[Record]]) -> Verdict:
@@ -50,10 +50,10 @@ def judge(claim: Claim, runs: Sequence[Sequence[Record]]) -> Verdict:
     if evidence.emulated and not claim.counted:
         return Verdict("needs a GPU", "it is about times, which emulated kernels do not have")
     try:
-        found = claim.rule(evidence)
+        verdict = claim.rule(evidence)
     except NotMeasuredError as error:
         return Verdict("not measured", str(error))
-    return Verdict(found.status, found.why, found.figures, _changed(evidence.used))
+    return Verdict(verdict.status, verdict.why, verdict.figures, _changed(evidence.used))
 
 
 def _device_name(records: Iterable[Record]) -> str:
@@ -137,20 +137,20 @@ def _made(
 def judge_records(claims: Sequence[Claim], records: Sequence[Record]) -> list[Judged]:
     """Verdicts from records that were made before: those of the inputs, variants and types that the claims name.
 
-    What is missing is said ("not measured"). Options have to agree where the claim sets them and the record has them.
+    A missing figure is named ("not measured"). Options have to agree where the claim sets them and the record has them.
     """
     judged = []
     for claim in claims:
-        runs = [_found(run, records) for run in claim.runs]
+        runs = [_records_of(run, records) for run in claim.runs]
         if not any(runs):
             verdict = Verdict("not measured", "there are no records of its runs")
         else:
             verdict = judge(claim, runs)
-        judged.append(Judged(claim, verdict, _device_name(r for found in runs for r in found)))
+        judged.append(Judged(claim, verdict, _device_name(r for run_records in runs for r in run_records)))
     return judged
 
 
-def _found(run: Run, records: Sequence[Record]) -> list[Record]:
+def _records_of(run: Run, records: Sequence[Record]) -> list[Record]:
     """Records of `run` on one input, of one GPU and of one state of the code: the most that there are."""
     fitting: dict[tuple[str, ...], list[Record]] = {}
     texts = {_canonical(text) for text in (run.input, run.small) if text}
@@ -166,10 +166,10 @@ def _found(run: Run, records: Sequence[Record]) -> list[Record]:
             continue
         own = (r.matrix.get("sha256"), r.device.get("uuid"), r.environment.get("code"), sorted(r.options.items()))
         fitting.setdefault(tuple(map(str, own)), []).append(r)
-    return max(fitting.values(), key=lambda found: sum(r.status == "ok" for r in found), default=[])
+    return max(fitting.values(), key=lambda cells: sum(r.status == "ok" for r in cells), default=[])
 
 
 def _canonical(text: str) -> str:
     """The text of a recipe as records have it: all parameters, in their order."""
-    found, values = recipes.parse(text)
-    return found.text(values)
+    recipe, values = recipes.parse(text)
+    return recipe.text(values)

@@ -19,7 +19,7 @@ def _cost(e: Evidence, variant: str) -> float:
 
 @claim(
     "levels-launches",
-    said="A search of 10,000 levels costs 50 to 100 ms in launches alone.",
+    text="A search of 10,000 levels costs 50 to 100 ms in launches alone.",
     taught="chapters on graph search and on dynamic parallelism",
     runs=[_LAUNCH],
 )
@@ -41,25 +41,25 @@ def levels_launches(e: Evidence) -> Verdict:
 
 @claim(
     "child-launches",
-    said="Child launches pay above so much work for each child, and below that they cost more than they save.",
+    text="Child launches pay above so much work for each child, and below that they cost more than they save.",
     taught="chapters on dynamic parallelism",
     runs=[Run("launch", ("fire-and-forget", "inline"), options={"items": 16384})],
 )
 def child_launches(e: Evidence) -> Verdict:
     """The break-even that was measured, by the number of children at a time."""
-    found = next((r for records in e.runs for r in records if r.break_even), None)
-    if found is None:
+    record = next((r for records in e.runs for r in records if r.break_even), None)
+    if record is None:
         raise NotMeasuredError("from where child launches pay was not measured")
-    e.used.append(found)
+    e.used.append(record)
     figures = tuple(
         Figure(f"work of a child, {int(b['children']):,} at a time", b["us"], b.get("low_us"), b.get("high_us"), "us")
-        for b in found.break_even
+        for b in record.break_even
     )
     first, last = figures[0], figures[-1]
     if last.value > 2 * first.value:
         why = (
             f"the number of children is named with it: one pays from {factor(first.value, 3)} us of work of a thread, "
-            f"{int(found.break_even[-1]['children']):,} at a time from {factor(last.value, 3)} us each"
+            f"{int(record.break_even[-1]['children']):,} at a time from {factor(last.value, 3)} us each"
         )
         return Verdict("holds if", why, figures)
     return Verdict("holds", f"from {factor(first.value, 3)} us of work of a thread", figures)
@@ -67,7 +67,7 @@ def child_launches(e: Evidence) -> Verdict:
 
 @claim(
     "adaptive-curves",
-    said="Adaptive tessellation of Bezier curves needs a fifth of the points.",
+    text="Adaptive tessellation of Bezier curves needs a fifth of the points.",
     taught="the dynamic parallelism example of textbooks and of NVIDIA's guides",
     runs=[
         Run("bezier", ("uniform", "flattened"), small_options={"curves": 1000}),
@@ -105,7 +105,7 @@ def adaptive_curves(e: Evidence) -> Verdict:
 
 @claim(
     "gpu-cpu",
-    said="A GPU is 5 to 30 times as fast as a CPU on sparse and graph problems.",
+    text="A GPU is 5 to 30 times as fast as a CPU on sparse and graph problems.",
     taught="introductions to GPU computing",
     runs=[
         Run(

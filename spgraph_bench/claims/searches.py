@@ -16,7 +16,7 @@ def _bfs(*variants: str) -> Run:
 
 @claim(
     "edge-centric",
-    said="A thread per edge is slower than a thread per vertex on power-law graphs.",
+    text="A thread per edge is slower than a thread per vertex on power-law graphs.",
     taught="chapters on graph search",
     runs=[_bfs("edge", "push", "frontier", "balanced")],
 )
@@ -39,7 +39,7 @@ def edge_centric(e: Evidence) -> Verdict:
 
 @claim(
     "privatisation",
-    said="A private queue in each block cuts contention: an atomic on the global counter for a block, not a vertex.",
+    text="A private queue in each block cuts contention: an atomic on the global counter for a block, not a vertex.",
     taught="chapters on parallel patterns and graph search",
     runs=[_bfs("frontier", "frontier-private", "frontier-warp")],
     counted=True,
@@ -65,7 +65,7 @@ def privatisation(e: Evidence) -> Verdict:
 
 @claim(
     "direction",
-    said="Switching direction makes a search of a power-law graph 5 to 10 times as fast.",
+    text="Switching direction makes a search of a power-law graph 5 to 10 times as fast.",
     taught="Beamer, Asanovic, Patterson, SC 2012, and most courses since",
     runs=[_bfs("auto", "direction", "persistent", "edge-balanced", "frontier", "push")],
     counted=True,
@@ -101,7 +101,7 @@ def direction(e: Evidence) -> Verdict:
 
 @claim(
     "pagerank-pull",
-    said="Pull beats push for PageRank, since it needs no atomics.",
+    text="Pull beats push for PageRank, since it needs no atomics.",
     taught="chapters on graph algorithms",
     runs=[Run("pagerank", ("pull", "pull-hubs", "pull-naive", "push"), _GRAPH, _SMALL)],
     counted=True,

@@ -1,4 +1,4 @@
-"""`spgraph claims [NAME]...`: what is taught about these kernels, measured again: said, measured, verdict, why."""
+"""`spgraph claims [NAME]...`: claims about these kernels, measured again: claim, measurement, verdict, reason."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _measured(chosen: Sequence[Claim], options: RunOptions, in_process: bool, ju
             right &= record.status not in ("wrong", "failed")
             keep(record)
 
-        for found in measure(
+        for outcome in measure(
             chosen,
             choice.name,
             time_limit=options.time_limit,
@@ -149,7 +149,7 @@ def _measured(chosen: Sequence[Claim], options: RunOptions, in_process: bool, ju
             on_record=on_record,
             progress=progress,
         ):
-            judged.append(found)  # noqa: PERF402
+            judged.append(outcome)  # noqa: PERF402
     return right
 
 
@@ -176,7 +176,7 @@ def _plain(judged: Judged) -> dict[str, object]:
     figures = [{**asdict(f), "value": None if f.value == float("inf") else f.value} for f in verdict.figures]
     return {
         "name": claim.name,
-        "said": claim.said,
+        "said": claim.text,
         "taught": claim.taught,
         "verdict": verdict.status,
         "why": verdict.why,
@@ -204,7 +204,7 @@ def _show(judged: Sequence[Judged]) -> None:
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
-        grid.add_row("  said", Text(f"{j.claim.said} ({j.claim.taught})"))
+        grid.add_row("  claim", Text(f"{j.claim.text} ({j.claim.taught})"))
         for number, figure in enumerate(j.verdict.figures):
             grid.add_row("" if number else "  measured", Text(f"{figure.what}: {_number(figure)}"))
         grid.add_row("  why", Text(_why(j)))
@@ -216,16 +216,16 @@ def _show(judged: Sequence[Judged]) -> None:
 def _summary(judged: Sequence[Judged]) -> str:
     devices = ", ".join(dict.fromkeys(j.device for j in judged if j.device)) or "no device"
     counts = Counter(j.verdict.status for j in judged)
-    found = ", ".join(f"{n} {status}" for status, n in counts.items())
-    return f"{len(judged)} {'claim' if len(judged) == 1 else 'claims'} on {devices}: {found}"
+    totals = ", ".join(f"{n} {status}" for status, n in counts.items())
+    return f"{len(judged)} {'claim' if len(judged) == 1 else 'claims'} on {devices}: {totals}"
 
 
 def markdown(judged: Sequence[Judged]) -> str:
     """A table, a row for each claim; † where a kernel is another one now than the one that was measured."""
-    lines = ["| said | measured | verdict | why |", "| --- | --- | --- | --- |"]
+    lines = ["| claim | measured | verdict | why |", "| --- | --- | --- | --- |"]
     for j in judged:
         measured = "<br>".join(f"{f.what}: {_number(f)}" for f in j.verdict.figures) or "-"
-        said = f"{j.claim.said} (`{j.claim.name}`; {j.claim.taught})"
-        cells = (said, measured, f"**{j.verdict.status}**{'†' if j.verdict.changed else ''}", f"{j.verdict.why}.")
+        claim_text = f"{j.claim.text} (`{j.claim.name}`; {j.claim.taught})"
+        cells = (claim_text, measured, f"**{j.verdict.status}**{'†' if j.verdict.changed else ''}", f"{j.verdict.why}.")
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return "\n".join([*lines, "", f"{_summary(judged)}."]) + "\n"

@@ -79,8 +79,8 @@ def configs_and_inputs(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def _problem(ctx: click.Context) -> str | None:
     """The problem that the command line is about, if it is about one."""
-    found = getattr(ctx.command, "problem", None)
-    return None if found is None else str(found.name)
+    problem = getattr(ctx.command, "problem", None)
+    return None if problem is None else str(problem.name)
 
 
 def _variants(ctx: click.Context) -> list[Any]:

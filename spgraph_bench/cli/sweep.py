@@ -344,11 +344,11 @@ def _read_with(given: Any, read: ReadOptions, entry: Entry) -> Any:
 
 def sweep_name(entries: Sequence[Entry]) -> str:
     """What the file of a sweep without a config is called: the same for the same command line."""
-    told = [
+    settings = [
         [e.problem, [i.text for i in e.inputs], list(e.variants), list(e.dtypes), dict(e.options), dict(e.params)]
         for e in entries
     ]
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode("utf-8", "replace")).hexdigest()
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode("utf-8", "replace")).hexdigest()
     return f"{'-'.join(dict.fromkeys(e.problem for e in entries))}-{digest[:8]}"
 
 
@@ -427,13 +427,13 @@ def _force(request: SweepRequest, device: str) -> Iterator[_Force]:
     options = request.crew
     session = {name: value for name, value in request.station.items() if name != "in_process"}
     if options.scheduler:
-        found = cluster.connected(
+        crew_context = cluster.connected(
             options.scheduler, device, session, cluster.Tls(*options.tls), insecure=options.insecure, told=warn
         )
     else:
         environments = cluster.gpu_environments(options.gpus) if options.gpus else [{}] * options.workers
-        found = cluster.local_crew(environments, device, session, options.threads)
-    with found as crew:
+        crew_context = cluster.local_crew(environments, device, session, options.threads)
+    with crew_context as crew:
         count = len(crew.probes)
         note(f"{count} worker{'s' if count > 1 else ''}")
         yield _Force(
@@ -498,14 +498,14 @@ def _say_start(plan: Plan, journal: Journal, left: Sequence[Any], force: _Force)
         note(f"{cells:,} cells in {len(left):,} blocks (a matrix and a problem each) on {device}")
         return
     known = {block.cell_key(cell) for block in plan.blocks for cell in block.cells}
-    there = [kept for kept in journal.done.values() if kept.cell in known]
-    others = {kept.device for kept in there} - force.devices
+    there = [done for done in journal.done.values() if done.cell in known]
+    others = {done.device for done in there} - force.devices
     note(f"{len(there):,} cells are in {journal.path} already, {cells:,} are left")
     if not left:
         note("nothing is left to do; --again all measures everything anew")
     if others:
         warn(f"the file also has records of {', '.join(sorted(others))}: they are not compared with those of {device}")
-    if any(kept.code != code_hash() for kept in there):
+    if any(done.code != code_hash() for done in there):
         warn("some of them were measured by another version of spgraph: --again all measures everything anew")
 
 
@@ -555,9 +555,9 @@ class _Lines:
 
 
 def _counts(statuses: Iterator[str] | Sequence[str]) -> str:
-    found = list(statuses)
-    told = [f"{found.count(s):,} {s}" for s in ("ok", "skipped", "failed", "wrong") if s in found]
-    return ", ".join(told) or "nothing"
+    listed = list(statuses)
+    parts = [f"{listed.count(s):,} {s}" for s in ("ok", "skipped", "failed", "wrong") if s in listed]
+    return ", ".join(parts) or "nothing"
 
 
 def _duration(seconds: float) -> str:
@@ -575,12 +575,12 @@ def _print_json(records: Sequence[Record]) -> None:
     click.echo(to_json_lines(records, derived(records)), nl=False)
 
 
-def _kept(plan: Plan, journal: Journal) -> list[Done]:
+def _done_cells(plan: Plan, journal: Journal) -> list[Done]:
     """What the journal has of this plan, in its order."""
     by_cell: dict[str, list[Done]] = {}
-    for kept in journal.done.values():
-        by_cell.setdefault(kept.cell, []).append(kept)
-    return [kept for block in plan.blocks for cell in block.cells for kept in by_cell.get(block.cell_key(cell), ())]
+    for done in journal.done.values():
+        by_cell.setdefault(done.cell, []).append(done)
+    return [done for block in plan.blocks for cell in block.cells for done in by_cell.get(block.cell_key(cell), ())]
 
 
 def _records_of(plan: Plan, journal: Journal) -> list[Record]:
@@ -594,21 +594,21 @@ def _records_of(plan: Plan, journal: Journal) -> list[Record]:
 def _summarise(plan: Plan, journal: Journal) -> None:
     """On stdout: a line for each table, what failed, and the totals."""
     groups: dict[tuple[str, str, str, str, str], list[Done]] = {}
-    for kept in _kept(plan, journal):
-        block_key = kept.cell.partition("/")[0]
-        groups.setdefault((kept.matrix, kept.problem, kept.dtype, kept.device, block_key), []).append(kept)
+    for done in _done_cells(plan, journal):
+        block_key = done.cell.partition("/")[0]
+        groups.setdefault((done.matrix, done.problem, done.dtype, done.device, block_key), []).append(done)
     if not groups:
         return
     if len(groups) <= _LONGEST_TABLE:
         _draw(plan, groups)
-    bad = [kept for cells in groups.values() for kept in cells if kept.status in ("failed", "wrong")]
+    bad = [done for cells in groups.values() for done in cells if done.status in ("failed", "wrong")]
     reasons: dict[tuple[str, str, str, str], list[str]] = {}
-    for kept in bad:
-        reasons.setdefault((kept.status, kept.problem, kept.matrix, kept.reason), []).append(kept.variant)
+    for done in bad:
+        reasons.setdefault((done.status, done.problem, done.matrix, done.reason), []).append(done.variant)
     for (status, problem, matrix, reason), names in list(reasons.items())[:_LONGEST_TABLE]:
         some = ", ".join(dict.fromkeys(names)) if len(names) < 4 else f"{len(names)} cells"
         out(f"{status}: {problem} {matrix}, {some}: {' '.join(reason.split())}")
-    everything = [kept.status for cells in groups.values() for kept in cells]
+    everything = [done.status for cells in groups.values() for done in cells]
     out(f"{len(everything):,} of {plan.cells:,} cells: {_counts(everything)}")
 
 
@@ -621,10 +621,10 @@ def _draw(plan: Plan, groups: Mapping[tuple[str, str, str, str, str], Sequence[D
     for column in drawn.columns[5:]:
         column.justify = "right"
     for (matrix, problem, dtype, _, key), cells in groups.items():
-        timed = [kept for kept in cells if kept.median_ms is not None and kept.status == "ok"]
-        best = min(timed, key=lambda kept: kept.median_ms or 0.0, default=None)
-        statuses = [kept.status for kept in cells]
-        told = [
+        timed = [done for done in cells if done.median_ms is not None and done.status == "ok"]
+        best = min(timed, key=lambda done: done.median_ms or 0.0, default=None)
+        statuses = [done.status for done in cells]
+        texts = [
             matrix,
             problem,
             dtype,
@@ -634,13 +634,13 @@ def _draw(plan: Plan, groups: Mapping[tuple[str, str, str, str, str], Sequence[D
             *(f"{statuses.count(status):,}" for status in ("ok", "skipped")),
             f"{statuses.count('failed') + statuses.count('wrong'):,}",
         ]
-        drawn.add_row(*(Text(text) for text in told))
+        drawn.add_row(*(Text(text) for text in texts))
     target.print(drawn)
 
 
 def _status(plan: Plan, journal: Journal) -> int:
     """1 where something failed or was wrong. Raises NothingRanError where all was skipped."""
-    statuses = {kept.status for kept in _kept(plan, journal)}
+    statuses = {done.status for done in _done_cells(plan, journal)}
     if statuses & {"failed", "wrong"}:
         return 1
     if statuses and "ok" not in statuses:
@@ -663,7 +663,7 @@ def dry_run(request: SweepRequest) -> int:
     device = _device("auto" if request.crew is not None else request.device)
     plan = _plan(request, device)
     kind = device.partition(":")[0]
-    found: list[rules.Estimate] = []
+    estimates: list[rules.Estimate] = []
     with Station(device, **request.station) as station, _Lines() as lines:
         memory = station.info().memory_bytes if kind == "cuda" else None
         missing: dict[str, dict[str, str]] = {}
@@ -672,19 +672,19 @@ def dry_run(request: SweepRequest) -> int:
                 missing[block.problem] = station.missing(block.problem, [v.name for v in block.variants])
             lines.doing(block.title)
             if rules.bytes_to_read(block) > _LARGEST_LOOK or block.input.kind == "collection":
-                found.append(rules.quick_estimate(block, kind))
+                estimates.append(rules.quick_estimate(block, kind))
                 continue
             try:
                 matrix = station.matrix(block, lines.doing)
-                found.append(rules.estimate(block, matrix, kind, memory, missing[block.problem]))
+                estimates.append(rules.estimate(block, matrix, kind, memory, missing[block.problem]))
             except SpgraphError as error:
-                found.append(
+                estimates.append(
                     rules.failed_estimate(block, f"{error.place}: {error.cause}" if error.place else error.cause)
                 )
     if request.json:
-        out_json([_estimate_json(each) for each in found])
+        out_json([_estimate_json(each) for each in estimates])
     else:
-        _show_estimates(plan, found)
+        _show_estimates(plan, estimates)
     return 0
 
 
@@ -704,7 +704,7 @@ def _estimate_json(each: Any) -> dict[str, Any]:
     }
 
 
-def _show_estimates(plan: Plan, found: Sequence[Any]) -> None:
+def _show_estimates(plan: Plan, estimates: Sequence[Any]) -> None:
     from rich.text import Text
 
     from spgraph_bench.sweep.estimate import schedule
@@ -714,10 +714,10 @@ def _show_estimates(plan: Plan, found: Sequence[Any]) -> None:
     drawn = table(target, "matrix", "problem", "cells", "refused", "time", "each", "host", "device")
     for column in drawn.columns[2:]:
         column.justify = "right"
-    for each in found:
+    for each in estimates:
         refused = sum(map(len, each.refused.values()))
         running = len(each.block.cells) - refused
-        told = [
+        texts = [
             each.block.input.name,
             each.block.title.replace(f" {each.block.input.name}", "", 1) if each.block.input.name else each.block.title,
             f"{len(each.block.cells):,}",
@@ -727,10 +727,10 @@ def _show_estimates(plan: Plan, found: Sequence[Any]) -> None:
             human_bytes(each.host_bytes),
             human_bytes(each.device_bytes),
         ]
-        drawn.add_row(*(Text(text) for text in told))
+        drawn.add_row(*(Text(text) for text in texts))
     target.print(drawn)
     reasons: dict[tuple[str, str], list[str]] = {}
-    for each in found:
+    for each in estimates:
         if each.error:
             out(f"will not run: {each.block.title}: {each.error}")
         for why, keys in each.refused.items():
@@ -739,12 +739,12 @@ def _show_estimates(plan: Plan, found: Sequence[Any]) -> None:
     for (names, why), titles in reasons.items():
         some = ", ".join(titles[:3]) + (f" and {len(titles) - 3} more" if len(titles) > 3 else "")
         out(f"will skip {names}: {' '.join(why.split())} ({some})")
-    if any(not each.looked for each in found):
+    if any(not each.looked for each in estimates):
         note("?: the matrix is large and was not read; what its formats refuse shows when it is measured")
-    total = schedule(found, 1)
+    total = schedule(estimates, 1)
     out(
         f"{plan.cells:,} cells in {len(plan.blocks):,} blocks; about {_duration(total)} on one device, "
-        f"{_duration(schedule(found, 2))} on 2, {_duration(schedule(found, 8))} on 8"
+        f"{_duration(schedule(estimates, 2))} on 2, {_duration(schedule(estimates, 8))} on 8"
     )
 
 

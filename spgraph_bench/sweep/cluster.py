@@ -168,11 +168,11 @@ def local_crew(
 @contextmanager
 def _scratch() -> Iterator[str]:
     """A folder for Dask's files: in the cache, where it removes what a killed one left, or else a temporary one."""
-    kept = None
+    cached = None
     with contextlib.suppress(OSError):
-        kept = str(cache_dir("dask"))
-    if kept is not None:
-        yield kept
+        cached = str(cache_dir("dask"))
+    if cached is not None:
+        yield cached
     else:
         with tempfile.TemporaryDirectory(prefix="spgraph-dask-", ignore_cleanup_errors=True) as folder:
             yield folder
@@ -292,20 +292,20 @@ def _muster(crew: Crew, wanted: int, told: Callable[[str], None] = lambda text: 
         for address in addresses
     }
     try:
-        found: dict[str, Probe] = crew.client.gather(asked)
+        probes: dict[str, Probe] = crew.client.gather(asked)
     except Exception as error:  # the worker's Python has no spgraph, or another one
         raise DeviceError(
             f"the workers cannot run spgraph: {type(error).__name__}: {error}",
             remedy="install the same spgraph where they run",
         ) from None
-    others = sorted({p.version for p in found.values() if p.code != code_hash()})
+    others = sorted({p.version for p in probes.values() if p.code != code_hash()})
     if others:
         raise DeviceError(
             f"workers run other code than this (spgraph {', '.join(others)})",
             remedy="install the same spgraph everywhere",
         )
-    crew.probes = {address: each for address, each in found.items() if not each.error}
-    broken = [f"worker {each.name}: {each.error}" for each in found.values() if each.error]
+    crew.probes = {address: each for address, each in probes.items() if not each.error}
+    broken = [f"worker {each.name}: {each.error}" for each in probes.values() if each.error]
     if not crew.probes:
         raise DeviceError(f"no worker can be used: {broken[0]}", remedy="`spgraph doctor` where the workers run")
     for text in broken:
@@ -444,11 +444,11 @@ class _Sweep:
         from spgraph_bench.sweep.remote import measure_group
 
         # Any worker that offers the resource, those that join later as well, unless some are known to be broken.
-        kept = self._usable() if self._broken else None
-        if kept == []:
+        usable = self._usable() if self._broken else None
+        if usable == []:
             raise DeviceError("no worker's device can be used any more", remedy="`spgraph doctor` on their hosts")
         future = self._crew.client.submit(
-            measure_group, group, key=group.name, resources={RESOURCE: 1}, workers=kept, retries=0, pure=False
+            measure_group, group, key=group.name, resources={RESOURCE: 1}, workers=usable, retries=0, pure=False
         )
         future.add_done_callback(lambda done: self._inbox.put({"kind": "done"}))
         self._running[future] = group

@@ -145,11 +145,11 @@ def read_config(path: Path) -> Config:
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8: {error.reason}", place=str(path), remedy="save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        match = re.search(r"\(at line (\d+), column \d+\)", str(error))
         cause = str(error).partition(" (at ")[0]
         last = max(1, text.count("\n"))
         raise InputError(
-            f"not TOML: {cause}", place=f"{path}:{found[1] if found else last}", remedy="see docs/sweep.md"
+            f"not TOML: {cause}", place=f"{path}:{match[1] if match else last}", remedy="see docs/sweep.md"
         ) from None
     return _Reading(path, places(text)).config(data)
 
@@ -254,10 +254,10 @@ def entries_of(given: Mapping[str, Any], base: Path | None, fail: Fail) -> list[
 def _texts(given: Mapping[str, Any], key: str, fail: Fail) -> tuple[str, ...]:
     """One text or several."""
     value = given.get(key, ())
-    found = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else None
-    if found is None or not all(isinstance(each, str) for each in found):
+    texts = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else None
+    if texts is None or not all(isinstance(each, str) for each in texts):
         raise fail(f"{key} is a text or a list of texts", key, None, f'write: {key} = "..." or ["...", "..."]')
-    return tuple(found)
+    return tuple(texts)
 
 
 def _checked(key: str, parameter: Parameter, value: Any, fail: Fail) -> Any:
@@ -272,11 +272,11 @@ def _checked(key: str, parameter: Parameter, value: Any, fail: Fail) -> Any:
 
 
 def _reading(given: Mapping[str, Any], seed: int, fail: Fail) -> ReadOptions:
-    found = {key: _checked(key, parameter, given[key], fail) for key, parameter in _READ.items() if key in given}
-    named = found.get("input_format")
+    options = {key: _checked(key, parameter, given[key], fail) for key, parameter in _READ.items() if key in given}
+    named = options.get("input_format")
     if named is not None and named not in readers():
         raise fail(f"there is no input format {named!r}", "input_format", named, _nearest(str(named), list(readers())))
-    return ReadOptions(**found, seed=seed)
+    return ReadOptions(**options, seed=seed)
 
 
 def _inputs(given: Mapping[str, Any], name: str, read: ReadOptions, base: Path | None, fail: Fail) -> tuple[Input, ...]:
@@ -287,14 +287,14 @@ def _inputs(given: Mapping[str, Any], name: str, read: ReadOptions, base: Path |
         return (Input("options", ""),)
     if not texts:
         raise fail(f"{name} needs a matrix", "problem", name, 'add: matrix = ["FILE", "RECIPE"]')
-    found: list[Input] = []
+    inputs: list[Input] = []
     for text in texts:
         try:
-            found += find_inputs(text, read, base)
+            inputs += find_inputs(text, read, base)
         except InputError as error:
             cause = error.cause if error.place in (None, text) else f"{error.place}: {error.cause}"
             raise fail(cause, "matrix", text, error.remedy or "") from None
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(inputs))
 
 
 def _variants(given: Mapping[str, Any], name: str, fail: Fail) -> tuple[str, ...]:
@@ -310,11 +310,11 @@ def _variants(given: Mapping[str, Any], name: str, fail: Fail) -> tuple[str, ...
                     chosen_variants(name, *chosen)
                 except UsageError as error:
                     raise fail(error.cause, key, glob, error.remedy or "") from None
-    found = tuple(v.name for v in select(name, names, formats))
-    if not found:
+    names_chosen = tuple(v.name for v in select(name, names, formats))
+    if not names_chosen:
         what = " and ".join(filter(None, (", ".join(names), ", ".join(formats))))
         raise fail(f"no variant of {name} matches {what}", "problem", name, f"omit {name}, or add one of its variants")
-    return found
+    return names_chosen
 
 
 def _dtypes(given: Mapping[str, Any], name: str, fail: Fail) -> tuple[str, ...]:
@@ -355,8 +355,8 @@ def _combinations(given: Mapping[str, Any], name: str, fail: Fail) -> Iterator[d
         if not values:
             raise fail(f"{key} has no value", key, None, "write one, or omit it")
         switch = parameter.choices == ("no", "yes")
-        said = [("yes" if v else "no") if switch and isinstance(v, bool) else v for v in values]
-        lists[key] = [str(v) if parameter.vertex else _checked(key, parameter, v, fail) for v in said]
+        words = [("yes" if v else "no") if switch and isinstance(v, bool) else v for v in values]
+        lists[key] = [str(v) if parameter.vertex else _checked(key, parameter, v, fail) for v in words]
     if "source" in lists and ("sources" in lists or "component" in lists):
         raise fail("source names the vertex to start from", "source", None, "omit sources and component")
     for combined in itertools.product(*lists.values()):

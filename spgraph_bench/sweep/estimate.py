@@ -71,8 +71,8 @@ def _shape(block: Block) -> _Shape:
     """The size of the matrix, or a guess where it is a file."""
     given = block.input
     if given.kind == "recipe":
-        found, values = recipes.parse(given.text)
-        size = recipes.size_of(found, values, given.text)
+        recipe, values = recipes.parse(given.text)
+        size = recipes.size_of(recipe, values, given.text)
         return _Shape(size.rows, size.cols, size.entries)
     text = given.bytes * (_COMPRESSION if given.text.lower().endswith((".gz", ".bz2", ".xz", ".tgz")) else 1.0)
     entries = int(text / _BYTES_PER_ENTRY)

@@ -43,8 +43,8 @@ class Input:
     def name(self) -> str:
         """What tables call the matrix before it is read."""
         if self.kind == "recipe":
-            found, values = recipes.parse(self.text)
-            return found.short_name(values)
+            recipe, values = recipes.parse(self.text)
+            return recipe.short_name(values)
         if self.kind == "options":
             return ""
         return matrix_name(re.split("[/:]", self.text)[-1], readers.readers())
@@ -94,8 +94,8 @@ def find_inputs(text: str, read: ReadOptions, base: Path | None = None) -> list[
         raise InputError("the name of the file is empty", remedy="give a path, a folder, a glob or a recipe")
     path = _placed(text, base)
     if os.path.lexists(path):
-        found = _in_folder(path) if os.path.isdir(path) else [_regular(path)]
-        return [Input("file", each, read, bytes=_size(each)) for each in found]
+        paths = _in_folder(path) if os.path.isdir(path) else [_regular(path)]
+        return [Input("file", each, read, bytes=_size(each)) for each in paths]
     name = text.partition(":")[0]
     if name in recipes.names():
         if read != ReadOptions(seed=read.seed, parallel=read.parallel):
@@ -127,9 +127,9 @@ def _placed(text: str, base: Path | None) -> str:
 
 def _of_recipe(text: str) -> Input:
     """The input of one recipe, its parameters checked. Raises InputError where they contradict each other."""
-    found, values = recipes.parse(text)
-    recipes.size_of(found, values, text)
-    return Input("recipe", found.text(values))
+    recipe, values = recipes.parse(text)
+    recipes.size_of(recipe, values, text)
+    return Input("recipe", recipe.text(values))
 
 
 def _in_folder(folder: str) -> list[str]:
@@ -139,8 +139,8 @@ def _in_folder(folder: str) -> list[str]:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise InputError(f"cannot be listed: {error.strerror}", place=folder, remedy="check its permissions") from None
-    found = [os.path.join(folder, name) for name in names if _suffix(name) in known or _suffix(name) in _COMPRESSED]
-    if not (files := [path for path in found if os.path.isfile(path)]):
+    paths = [os.path.join(folder, name) for name in names if _suffix(name) in known or _suffix(name) in _COMPRESSED]
+    if not (files := [path for path in paths if os.path.isfile(path)]):
         raise InputError(
             "no matrix files in this folder", place=folder, remedy="name the files; suffixes: `spgraph list readers`"
         )

@@ -168,12 +168,12 @@ class Journal:
             self._note(record)
 
     def _note(self, record: Record) -> None:
-        kept = Done.of(record)
-        self.done[kept.cell, kept.device] = kept
+        done = Done.of(record)
+        self.done[done.cell, done.device] = done
 
     def _drop_failed(self, path: Path) -> None:
         """Write the file anew without cells that failed or were wrong, and go on with that one."""
-        bad = {key for key, kept in self.done.items() if kept.status in ("failed", "wrong")}
+        bad = {key for key, done in self.done.items() if done.status in ("failed", "wrong")}
         if not bad:
             return
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -218,10 +218,10 @@ class Journal:
 
     def counts(self) -> Mapping[str, int]:
         """How many records have each status."""
-        found: dict[str, int] = {}
-        for kept in self.done.values():
-            found[kept.status] = found.get(kept.status, 0) + 1
-        return found
+        totals: dict[str, int] = {}
+        for done in self.done.values():
+            totals[done.status] = totals.get(done.status, 0) + 1
+        return totals
 
     def close(self) -> None:
         """Close the file; one without records is removed."""

@@ -70,8 +70,8 @@ class Block:
     @property
     def title(self) -> str:
         """ "spmm poisson2d-32, k 8", for progress and tables."""
-        told = [f"{name} {value}" for name, value in self.options.items()]
-        return ", ".join([f"{self.problem} {self.input.name}".strip(), *told])
+        parts = [f"{name} {value}" for name, value in self.options.items()]
+        return ", ".join([f"{self.problem} {self.input.name}".strip(), *parts])
 
     def without(self, done: Collection[str]) -> Block | None:
         """The block with the cells that are not `done`; None where that is none."""
@@ -151,10 +151,10 @@ def make_plan(entries: Sequence[Entry], device_kind: str, limits: Mapping[Limit,
 
 def _by_input(entries: Iterable[Entry]) -> list[tuple[Input, Entry]]:
     """Every input with every entry that has it, in the order in which inputs are first met."""
-    found: dict[tuple[str, str, str], list[tuple[Input, Entry]]] = {}
+    pairs_by_input: dict[tuple[str, str, str], list[tuple[Input, Entry]]] = {}
     for entry in entries:
         for given in entry.inputs:
             # Read differently for two problems, a file is still one file, in the disk's cache at least.
             own = entry.problem if given.kind == "options" else ""
-            found.setdefault((given.kind, given.text, own), []).append((given, entry))
-    return [pair for pairs in found.values() for pair in pairs]
+            pairs_by_input.setdefault((given.kind, given.text, own), []).append((given, entry))
+    return [pair for pairs in pairs_by_input.values() for pair in pairs]

@@ -146,12 +146,12 @@ def measure_group(group: Group) -> Answer:
     client.set_metadata(begun, me[0])
     topic = topic_of(group.sweep)
     records: list[tuple[str, str, str]] = []
-    said = 0.0
+    last_sent = 0.0
 
     def progress(text: str) -> None:
-        nonlocal said
-        if (now := time.monotonic()) - said > _SAID_EVERY:
-            said = now
+        nonlocal last_sent
+        if (now := time.monotonic()) - last_sent > _SAID_EVERY:
+            last_sent = now
             worker.log_event(topic, {"kind": "doing", "text": text})
 
     for block in group.blocks:

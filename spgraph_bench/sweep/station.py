@@ -40,30 +40,30 @@ class Shelf:
     """Matrices that were read, kept while memory lasts: the ones used last."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Input, Matrix] = OrderedDict()
+        self._matrices: OrderedDict[Input, Matrix] = OrderedDict()
 
     def get(self, wanted: Input, progress: Callable[[str], None]) -> Matrix:
         """The matrix of `wanted`. Raises what reading raises."""
-        if wanted in self._kept:
-            self._kept.move_to_end(wanted)
-            return self._kept[wanted]
+        if wanted in self._matrices:
+            self._matrices.move_to_end(wanted)
+            return self._matrices[wanted]
         self._make_room(wanted)
         matrix = wanted.load(lambda doing, fraction: progress(f"{wanted.name}: {doing}"))
-        self._kept[wanted] = matrix
+        self._matrices[wanted] = matrix
         self._make_room(None)
         return matrix
 
     def _make_room(self, coming: Input | None) -> None:
         """Drop what was not used for longest: all but the newest where memory is short."""
         room = available_memory() // _SHARE
-        while self._kept and (
-            sum(map(_bytes, self._kept.values())) > room and (coming is not None or len(self._kept) > 1)
+        while self._matrices and (
+            sum(map(_bytes, self._matrices.values())) > room and (coming is not None or len(self._matrices) > 1)
         ):
-            self._kept.popitem(last=False)
+            self._matrices.popitem(last=False)
 
     def clear(self) -> None:
         """Drop all matrices."""
-        self._kept.clear()
+        self._matrices.clear()
 
 
 def _bytes(matrix: Matrix) -> int:
@@ -95,8 +95,8 @@ class Station:
 
     def missing(self, problem: str, names: Collection[str]) -> dict[str, str]:
         """Variants that cannot run on this device at all, with the reason."""
-        found: dict[str, str] = self._session.worker().call("missing", problem, list(names))
-        return found
+        reasons: dict[str, str] = self._session.worker().call("missing", problem, list(names))
+        return reasons
 
     def matrix(self, block: Block, progress: Progress = lambda text: None) -> Matrix:
         """The matrix of `block`. Raises what reading it raises."""
@@ -138,11 +138,11 @@ class Station:
                 raise
             status, reason = "failed", str(error.cause)
         except TooLargeError as error:
-            status, reason = "skipped", _told(error)
+            status, reason = "skipped", _message(error)
         except SpgraphError as error:
             # A file that cannot be read is a failure; that a problem cannot be asked of a matrix is not.
             asked = matrix is not None and isinstance(error, InputError | UsageError)
-            status, reason = "skipped" if asked else "failed", _told(error)
+            status, reason = "skipped" if asked else "failed", _message(error)
         except MemoryError as error:
             status, reason = "skipped", f"not enough memory: {error or 'an allocation failed'}"
         except Exception as error:  # of one block: the others go on
@@ -208,7 +208,7 @@ class Station:
         self._session.__exit__(kind, error, trace)
 
 
-def _told(error: SpgraphError) -> str:
+def _message(error: SpgraphError) -> str:
     return f"{error.place}: {error.cause}" if error.place else error.cause
 
 

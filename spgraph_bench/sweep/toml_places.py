@@ -37,22 +37,25 @@ class Places:
 
 def places(text: str) -> Places:
     """Where things are in `text`, which is TOML. Multi-line strings are not followed into."""
-    found = Places({("", 0): 1}, {("", 0): {}}, text.splitlines())
+    result = Places({("", 0): 1}, {("", 0): {}}, text.splitlines())
     table, key, depth = ("", 0), "", 0
     counts: dict[str, int] = {}
-    for number, line in enumerate(found.lines, 1):
+    for number, line in enumerate(result.lines, 1):
         bare = _STRINGS.sub('""', line).partition("#")[0]
         if depth == 0 and (header := _HEADER.match(line)) and "=" not in bare:
             name = header[2]
             counts[name] = counts.get(name, -1) + 1 if header[1] == "[[" else 0
             table, key = (name, counts[name]), ""
-            found.tables[table] = number
-            found.keys[table] = {}
+            result.tables[table] = number
+            result.keys[table] = {}
             continue
         if depth == 0 and (match := _KEY.match(line)):
             key = match[1].strip("\"'")
-            found.keys[table][key] = (number, number)
+            result.keys[table][key] = (number, number)
         if key:
-            found.keys[table][key] = (found.keys[table][key][0], number if bare.strip() else found.keys[table][key][1])
+            result.keys[table][key] = (
+                result.keys[table][key][0],
+                number if bare.strip() else result.keys[table][key][1],
+            )
         depth += sum(bare.count(c) for c in "[{") - sum(bare.count(c) for c in "]}")
-    return found
+    return result

@@ -213,15 +213,15 @@ class _Power:
                 pass
 
         def steps() -> Sequence[Mapping[str, Any]]:
-            found: list[Mapping[str, Any]] = []
+            done: list[Mapping[str, Any]] = []
             device.synchronize()
             since = perf_counter()
             for change in iterations():
                 now = perf_counter()
                 ms = None if device.kind == "host" else (now - since) * 1e3
-                found.append({"ms": ms, "change": change})
+                done.append({"ms": ms, "change": change})
                 since = now
-            return found
+            return done
 
         return Launch(
             run=run,
