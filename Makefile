@@ -4,6 +4,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# A process that has done its tests takes some of those that wait for another.
+PARALLEL = -n $(JOBS) --dist worksteal
 KERNELS = $(shell find cuda -name "*.cu" -o -name "*.cuh" -o -name reference.cpp)
 export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
 
@@ -68,9 +70,9 @@ type: $(READY)
 # All but the kernels' own tests, which test-sanitized runs, and those marked slow. In full: everything.
 test-host: $(READY)
 ifeq ($(SPGRAPH_TESTS),full)
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not gpu"
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not gpu"
 else
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not gpu and not slow" --ignore-glob='*/test_*_host.py'
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not gpu and not slow" --ignore-glob='*/test_*_host.py'
 endif
 
 # The kernels themselves under AddressSanitizer and UndefinedBehaviorSanitizer: an index out of bounds in a .cu file fails
@@ -79,11 +81,11 @@ endif
 DEFAULTS := (test_battery or test_counts_are_exact or test_one_value) and not float64 and not int64
 test-sanitized: $(READY)
 ifeq ($(SPGRAPH_TESTS),full)
-	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py
+	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py
 else
-	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py -k "$(DEFAULTS)"
+	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py -k "$(DEFAULTS)"
 endif
-	$(BIN)/python scripts/sanitized.py -m pytest -q -n $(JOBS) -m "not gpu and not slow" tests/test_readers_compiled.py
+	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu and not slow" tests/test_readers_compiled.py
 
 # Every kernel with its defaults, on the matrices, graphs and other inputs that take it through most of its code, under the
 # race detector of the host device (docs/races.md). Planted faults are found by tests/test_races.py.
@@ -91,7 +93,7 @@ RACES := (test_battery or test_counts_are_exact or test_one_value) and not float
   or random-1025 or tridiagonal or grid-graph or skewed or one-long-row or one-above-a-tile or clustered or two-heaps \
   or fronts or test_counts)
 test-races: $(READY)
-	SPGRAPH_HOST_SANITIZE=race $(BIN)/python -m pytest -q -n $(JOBS) -m "not gpu" tests/test_*_host.py -k "$(RACES)"
+	SPGRAPH_HOST_SANITIZE=race $(BIN)/python -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py -k "$(RACES)"
 
 # Malformed and mutated inputs, each read in a process that may die of it; those that failed are kept in build/fuzz.
 FUZZ_SECONDS ?= 20

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from battery import csr, matrix
 from click.testing import CliRunner
+from commands import spgraph
 from graph_battery import graphs
 
 from spgraph_bench.cli.main import group
@@ -164,14 +163,10 @@ def test_a_graph_needs_a_square_matrix() -> None:
 # ---- the command -----------------------------------------------------------------------------------------
 
 
-def _spgraph(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "spgraph_bench", *args], capture_output=True, text=True, timeout=120)
-
-
 def test_the_command_writes_exact_centrality(tmp_path: Path) -> None:
     graph, out = tmp_path / "g.txt", tmp_path / "b.csv"
     graph.write_text("1 2\n2 3\n3 4\n3 5\n")  # a tree
-    done = _spgraph(
+    done = spgraph(
         "bc",
         str(graph),
         "--symmetrize",
@@ -192,7 +187,7 @@ def test_the_command_writes_exact_centrality(tmp_path: Path) -> None:
 
 
 def test_bench_runs_all_modes_and_sums_up_their_sources() -> None:
-    done = _spgraph(
+    done = spgraph(
         "bench", "bc", "rmat:scale=7,symmetrize=1", "--device", "host", "--no-save", "--json", "--sources", "3"
     )
     assert done.returncode == 0, done.stderr

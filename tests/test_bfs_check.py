@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from battery import csr, matrix
+from commands import spgraph
 from graph_battery import graphs
 
 from spgraph_bench.cli.main import run
@@ -382,14 +381,6 @@ def test_a_table_of_a_gpu_says_why_it_has_no_atomics() -> None:
 
 
 # ---- the command line ------------------------------------------------------------------------------------
-
-
-def spgraph(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", *args], capture_output=True, text=True, timeout=120, cwd=cwd
-    )
-    assert "Traceback" not in done.stderr
-    return done
 
 
 def test_bfs_without_a_file() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from battery import csr, matrix
+from commands import spgraph
 from graph_battery import graphs
 
 from spgraph_bench.errors import InputError
@@ -100,15 +99,11 @@ def test_a_graph_needs_a_square_matrix() -> None:
         CC.inputs(matrix(csr(2, 3, [0], [2])), np.dtype(np.int32), 1)
 
 
-def _spgraph(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "spgraph_bench", *args], capture_output=True, text=True, timeout=120)
-
-
 def test_the_command_writes_components(tmp_path: Path) -> None:
     graph = tmp_path / "g.mtx"
     graph.write_text("%%MatrixMarket matrix coordinate pattern general\n6 6 3\n2 1\n3 2\n5 6\n")
     out = tmp_path / "c.csv"
-    done = _spgraph("cc", str(graph), "--device", "host", "--no-save", "--output", str(out))
+    done = spgraph("cc", str(graph), "--device", "host", "--no-save", "--output", str(out))
     assert done.returncode == 0, done.stderr
     assert (
         "3 components; the largest has 3 vertices (50 %); 1 of one vertex; the graph is directed"
@@ -118,7 +113,7 @@ def test_the_command_writes_components(tmp_path: Path) -> None:
 
 
 def test_bench_runs_all_modes() -> None:
-    done = _spgraph("bench", "cc", "rmat:scale=7,symmetrize=1", "--device", "host", "--no-save", "--json")
+    done = spgraph("bench", "cc", "rmat:scale=7,symmetrize=1", "--device", "host", "--no-save", "--json")
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     ours = [r for r in records if not r.get("library")]

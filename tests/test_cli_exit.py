@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import spgraph
 
 from spgraph_bench.cli.main import run
 
@@ -110,12 +111,13 @@ def test_1_nothing_ran(tmp_path: Path) -> None:
         (("generate", "rmta:scale=4", "-o", "x.mtx"), "did you mean rmat"),
     ],
 )
-def test_2_usage_and_input(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    status, out, err = _spgraph(*args, cwd=tmp_path)
-    assert status == 2, err
-    assert message in err
-    assert out == ""
-    assert re.fullmatch(r"(no .*\n)?error: .*\n  remedy: .*\n", err)  # a cause and a remedy, a line each
+def test_2_usage_and_input(args: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = spgraph(*args)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert re.fullmatch(r"(no .*\n)?error: .*\n  remedy: .*\n", done.stderr)  # a cause and a remedy, a line each
 
 
 def test_2_an_index_out_of_range_is_one_line_with_its_place(tmp_path: Path) -> None:

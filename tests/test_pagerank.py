@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from battery import csr, matrix
+from commands import spgraph
 from graph_battery import graphs
 
 from spgraph_bench.cli.main import run
@@ -248,14 +248,7 @@ def test_a_matrix_that_is_no_graph_is_refused() -> None:
 
 
 def _spgraph(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", *args, "--device", "host", "--no-save"],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return spgraph(*args, "--device", "host", "--no-save", cwd=cwd)
 
 
 def test_the_command_names_the_top_and_writes_all_by_the_ids_of_the_file(tmp_path: Path) -> None:

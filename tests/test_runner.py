@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import commands
 import pytest
 
 from spgraph_bench.results.record import Record
@@ -287,7 +288,7 @@ def test_unknown_names_are_usage_errors() -> None:
         (("--param", "block=33"), "64"),
         (("--variant", "csr-scalar", "--format", "ell"), "omit one of them"),
     ):
-        done = spgraph("bench", "spmv", "grid:n=5", "--device", "host", *args, plugin=False)
+        done = commands.spgraph("bench", "spmv", "grid:n=5", "--device", "host", *args)
         assert done.returncode == 2, done.stderr
         assert message in done.stderr
 

@@ -7,13 +7,13 @@ import dataclasses
 import gzip
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from battery import csr, matrix
+from commands import spgraph
 from graph_battery import graphs
 
 from spgraph_bench import readers, recipes
@@ -48,6 +48,10 @@ def _weighted(name: str, values: str) -> CSR:
 
 
 # ---- the oracle ------------------------------------------------------------------------------------------
+
+
+def _spgraph(*args: str) -> subprocess.CompletedProcess[str]:
+    return spgraph(*args, "--device", "host", "--no-save")
 
 
 @pytest.mark.parametrize("name", graphs())
@@ -328,20 +332,9 @@ def test_whole_values_of_files(tmp_path: Path, kind: str) -> None:
 # ---- the command line ------------------------------------------------------------------------------------
 
 
-def spgraph(*args: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", *args, "--device", "host", "--no-save"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "Traceback" not in done.stderr
-    return done
-
-
 def test_lengths_are_written(tmp_path: Path) -> None:
     out = tmp_path / "lengths.csv"
-    done = spgraph("sssp", "grid:n=5,values=none", "--source", "0", "--dtype", "int32", "--output", str(out))
+    done = _spgraph("sssp", "grid:n=5,values=none", "--source", "0", "--dtype", "int32", "--output", str(out))
     assert done.returncode == 0, done.stderr
     assert "the farthest is 24 at 8" in done.stdout
     assert "checked from 1 source: 1 validated, 1 compared with a plain search" in done.stdout
@@ -385,7 +378,7 @@ def test_bench_on_drawn_weights() -> None:
     ],
 )
 def test_usage_errors(args: tuple[str, ...], message: str) -> None:
-    done = spgraph("sssp", "grid:n=5,values=random", *args)
+    done = _spgraph("sssp", "grid:n=5,values=random", *args)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
 
