@@ -111,7 +111,9 @@ def test_1_nothing_ran(tmp_path: Path) -> None:
         (("generate", "rmta:scale=4", "-o", "x.mtx"), "did you mean rmat"),
     ],
 )
-def test_2_usage_and_input(args: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_2_usage_and_input(
+    args: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     done = spgraph(*args)
     assert done.returncode == 2, done.stderr
