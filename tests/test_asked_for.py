@@ -90,3 +90,19 @@ def test_where_the_data_of_a_user_are(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr("pathlib.Path.home", lambda: (_ for _ in ()).throw(RuntimeError()))
     with pytest.raises(UsageError, match="no folder for records"):
         results_folder()
+
+
+def test_doctor_says_where_records_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown() -> str:
+        run(["doctor"])
+        (line,) = (line for line in capsys.readouterr().out.splitlines() if "records folder" in line)
+        return line
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPGRAPH_RESULTS", str(tmp_path / "new" / "deep"))
+    assert shown().split() == ["ok", "records", "folder", str(tmp_path / "new" / "deep")]
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SPGRAPH_RESULTS", str(tmp_path / "file" / "in"))
+    assert "cannot be written" in shown()

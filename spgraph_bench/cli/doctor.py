@@ -197,12 +197,37 @@ def _cache_check() -> Check:
     return Check("host", "cache folder", "ok", f"{folder.parent} ({used / 1e6:.0f} MB)")
 
 
+def _records_check() -> Check:
+    from spgraph_bench.errors import UsageError
+    from spgraph_bench.paths import results_folder
+
+    try:
+        folder = results_folder().absolute()
+    except UsageError as error:
+        return Check("host", "records folder", "missing", error.cause, 'export SPGRAPH_RESULTS="$PWD/results"')
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        return Check(
+            "host", "records folder", "missing", f"{folder} cannot be written", 'export SPGRAPH_RESULTS="$PWD/results"'
+        )
+    return Check("host", "records folder", "ok", str(folder))
+
+
 def checks() -> list[Check]:
     """Everything looked at, grouped; takes a second or two, since compilers are asked."""
     from spgraph_bench.device.probe import find_driver
 
     driver = find_driver()
-    return [*_python_checks(), *_library_checks(driver), *_host_checks(), _cache_check(), *_gpu_checks(driver)]
+    return [
+        *_python_checks(),
+        *_library_checks(driver),
+        *_host_checks(),
+        _cache_check(),
+        _records_check(),
+        *_gpu_checks(driver),
+    ]
 
 
 def usable(results: list[Check]) -> dict[str, bool]:
