@@ -166,8 +166,8 @@ def _sweep(
     problem: Problem, chosen: Sequence[Variant], options: RunOptions, own: Mapping[str, Any], given: Mapping[str, Any]
 ) -> int:
     """`spgraph bench PROBLEM FILE FILE...` is the short form of `spgraph sweep`, with a table for each matrix."""
-    from spgraph_bench.cli.sweep import SweepRequest, sweep, sweep_name
-    from spgraph_bench.sweep.config import Entry
+    from spgraph_bench.cli.sweep_running import SweepRequest, sweep
+    from spgraph_bench.sweep.config import Entry, name_of
     from spgraph_bench.sweep.inputs import find_inputs
 
     if given["plot"] is not None:
@@ -195,7 +195,7 @@ def _sweep(
     )
     request = SweepRequest(
         [entry],
-        sweep_name([entry]),
+        name_of([entry]),
         results=options.results,
         save=options.save,
         again="whole",

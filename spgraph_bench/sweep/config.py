@@ -18,7 +18,9 @@ Keys are the options of ``spgraph bench``, without the dashes in front. Paths ar
 from __future__ import annotations
 
 import difflib
+import hashlib
 import itertools
+import json
 import os
 import re
 import tomllib
@@ -39,7 +41,17 @@ from spgraph_bench.sweep.inputs import Input, find_inputs, with_digests
 from spgraph_bench.sweep.toml_places import Places, places
 from spgraph_bench.variants import select
 
-__all__ = ["Config", "Entry", "config_names", "digested", "entries_of", "find_config", "narrowed", "read_config"]
+__all__ = [
+    "Config",
+    "Entry",
+    "config_names",
+    "digested",
+    "entries_of",
+    "find_config",
+    "name_of",
+    "narrowed",
+    "read_config",
+]
 
 
 @dataclass(frozen=True)
@@ -398,3 +410,13 @@ def digested(entries: Sequence[Entry], unreadable: Callable[[Input, InputError],
     """The entries, files among their inputs with their digests; `unreadable` hears of files that cannot be read."""
     flat = iter(with_digests([given for entry in entries for given in entry.inputs], unreadable))
     return [replace(entry, inputs=tuple(itertools.islice(flat, len(entry.inputs)))) for entry in entries]
+
+
+def name_of(entries: Sequence[Entry]) -> str:
+    """What the file of a sweep without a config is called: the same for the same command line."""
+    settings = [
+        [e.problem, [i.text for i in e.inputs], list(e.variants), list(e.dtypes), dict(e.options), dict(e.params)]
+        for e in entries
+    ]
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode("utf-8", "replace")).hexdigest()
+    return f"{'-'.join(dict.fromkeys(e.problem for e in entries))}-{digest[:8]}"
