@@ -103,7 +103,7 @@ def _many_tiles(device: Device) -> None:
     _check(device, get_variant("bezier", "flattened"), inputs, tile=32, block=256)
 
 
-def test_flattened_with_more_tiles_than_a_block_looks_at_once(device: Device) -> None:
+def test_flattened_with_more_tiles_than_one_look_back(device: Device) -> None:
     _many_tiles(device)
 
 
@@ -118,7 +118,7 @@ def test_any_order_gives_the_same_points(variant: Variant, seed: int) -> None:
 
 
 @pytest.mark.parametrize("variant", CHILDREN, ids=lambda v: v.name)
-def test_too_small_a_pool_is_told(variant: Variant) -> None:
+def test_too_small_a_pool_is_reported(variant: Variant) -> None:
     device = open_device("host")
     device.set_limit("pending_launches", 60)
     ready = prepared(device, variant, {}, inputs_of("bezier", {"curves": 100}))
@@ -128,7 +128,7 @@ def test_too_small_a_pool_is_told(variant: Variant) -> None:
         children.must_be_whole({}, {"pending_launches": 60})
 
 
-def test_too_small_a_heap_is_told_and_what_was_taken_is_given_back() -> None:
+def test_too_small_a_heap_is_reported_and_what_was_taken_is_given_back() -> None:
     device, variant = open_device("host"), get_variant("bezier", "child-launch-malloc")
     inputs = inputs_of("bezier", {"curves": 100})
     needed = 8 * int(points_needed(inputs["control"]).sum())

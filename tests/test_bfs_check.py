@@ -422,14 +422,14 @@ def test_the_other_modes_are_watched_from_the_first_source_only(
     assert {tuple(case["source"] for case in r["cases"]) for r in data} == {(5,)}
 
 
-def test_modes_that_cannot_be_watched_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_modes_that_cannot_be_watched_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(list(ALL_MODES)) == 0
     printed = capsys.readouterr().out
     assert "cannot be watched level by level: tail-launch" in printed
     assert "other modes watched; which is fastest shows on a GPU" in printed
 
 
-def test_of_all_modes_those_that_go_wrong_are_told(
+def test_of_all_modes_those_that_go_wrong_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import spgraph_bench.runner.run as runner

@@ -83,7 +83,7 @@ def test_any_numbering_becomes_least_vertices() -> None:
     assert len(least_labels(np.zeros(0, int))) == 0
 
 
-def test_what_is_told_of_components() -> None:
+def test_summary_of_components() -> None:
     ids = np.arange(1, 401)
     told = CC.summary(RIGHT, {}, A, {}, {}, ids)
     assert told["components"] == 202

@@ -130,7 +130,7 @@ def test_any_schedule_gives_the_same_labels(mode: Variant, seed: int) -> None:
     ("mode", "first", "fewest"),
     [("label", "every edge", 2), ("hook", "hooking", 3), ("afforest", "first neighbour", 7)],
 )
-def test_steps_are_told(device: Device, mode: str, first: str, fewest: int) -> None:
+def test_steps_are_reported(device: Device, mode: str, first: str, fewest: int) -> None:
     prepared = _prepare(device, get_variant("cc", mode), GRAPHS["grid-graph"])
     prepared.launch.reset()
     assert prepared.launch.steps is not None

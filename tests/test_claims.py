@@ -195,7 +195,7 @@ def test_what_is_about_times_needs_a_gpu() -> None:
     assert judge(claims()["hyb-csr"], [[wrong]]).why == "hyb is wrong: row 3"
 
 
-def test_a_changed_kernel_is_told() -> None:
+def test_a_changed_kernel_is_reported() -> None:
     records = _times("spmv", hyb=1, csr_scalar=9, csr_vector=3, csr_adaptive=2)
     old = tuple({**m, "tokens": "other"} for m in records[0].modules)
     records[0] = dataclasses.replace(records[0], modules=old)

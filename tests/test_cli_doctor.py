@@ -131,7 +131,7 @@ def test_visible_devices(setting: str | None, names: list[str]) -> None:
     assert [g.name for g in probe._visible((H200, OTHER), setting)] == names
 
 
-def test_hidden_gpus_are_said(machine: Machine) -> None:
+def test_hidden_gpus_are_shown(machine: Machine) -> None:
     _usable(machine)
     machine.patch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(DeviceError, match="CUDA_VISIBLE_DEVICES hides 1 GPU"):
@@ -199,7 +199,7 @@ def test_doctor_on_a_complete_machine(python_is_complete: Machine, capsys: pytes
 
 
 @pytest.mark.parametrize("body", ["exit 0", "echo 12.2; exit 1"])
-def test_what_tells_no_version_is_no_compiler(
+def test_what_tells_no_version_is_not_a_compiler(
     body: str, python_is_complete: Machine, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     compiler = tmp_path / "c++"
@@ -277,7 +277,7 @@ def test_probing_does_not_import_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not {"pycuda", "pycuda.driver", "cuda.bindings"} & set(sys.modules)
 
 
-def test_peers_on_the_cpu_are_listed(machine: Machine) -> None:
+def test_reference_libraries_on_the_cpu_are_listed(machine: Machine) -> None:
     machine.patch.setattr(doctor.platform, "machine", lambda: "x86_64")
     machine.packages["mkl"] = "2026.0"
     result = {check.name: (check.state, check.remedy) for check in doctor.checks()}

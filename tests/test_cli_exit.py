@@ -46,7 +46,7 @@ def _records(out: str) -> dict[str, Any]:
     return {record["variant"]: record for record in map(json.loads, out.splitlines())}
 
 
-def test_0_all_well_and_a_skip_is_well(tmp_path: Path) -> None:
+def test_0_success_with_a_skip(tmp_path: Path) -> None:
     status, out, _ = _spgraph(*BENCH, "--variant", "csr-*", "--variant", "cusparse-*", "--json", cwd=tmp_path)
     records = {name: record["status"] for name, record in _records(out).items()}
     assert status == 0
@@ -217,7 +217,7 @@ def test_0_closed_streams(closed: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_2_an_error_that_cannot_be_said(tmp_path: Path) -> None:
+def test_2_an_error_that_cannot_be_printed(tmp_path: Path) -> None:
     assert _shell("$S info nothing.mtx 2> /dev/full", tmp_path).returncode == 2
     assert _shell("$S nonsense 2> /dev/full", tmp_path).returncode == 2
 
@@ -250,7 +250,7 @@ def test_0_names_that_stdout_cannot_say(encoding: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_records_of_a_name_that_is_no_utf8(tmp_path: Path) -> None:
+def test_records_of_a_name_that_is_not_utf8(tmp_path: Path) -> None:
     """As the C locale gives it: each byte that cannot be decoded is a lone surrogate."""
     from spgraph_bench.results.store import RecordFile, read_records
 
@@ -470,7 +470,7 @@ def test_2_a_package_that_is_missing(package: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_0_a_file_whose_name_is_no_utf8(tmp_path: Path) -> None:
+def test_0_a_file_whose_name_is_not_utf8(tmp_path: Path) -> None:
     try:
         name = os.path.join(os.fsencode(tmp_path), b"bad\xff.mtx")
         with open(name, "w") as file:

@@ -134,7 +134,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real.mtx").read_text().startswith("%%MatrixMarket")
 
 
-def test_targets_that_are_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_targets_that_are_not_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "folder.mtx").mkdir()
     assert _generate("chain:n=3", "-o", str(tmp_path / "folder.mtx"), "--force") == 2
     assert "is not a regular file" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def test_bytes_are_those_of_the_packed_formats(text: str, capsys: pytest.Capture
             assert stored == size or (stored < size and not form.predicts_exactly)
 
 
-def test_refusal_is_told_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusal_is_reported_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
     ell = next(f for f in _json(capsys, "star:n=2000")["formats"] if f["format"] == "ell")
     assert "the longest row has 1,999 nonzeros" in ell["refused"]
     assert "refused: ELL stores" in _text(capsys, "star:n=2000")
@@ -118,7 +118,7 @@ def test_a_matrix_without_entries(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "not square" in out
 
 
-def test_values_that_json_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_that_json_does_not_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "odd.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 nan\n2 2 inf\n1 2 0\n")
     values = _json(capsys, str(path))["structure"]["values"]

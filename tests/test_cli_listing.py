@@ -55,7 +55,7 @@ def test_list_has_a_table_of_variants_for_each_problem(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(("name", "message"), [("scipi", "did you mean scipy or csc"), ("qqq", "list variants")])
-def test_show_what_is_no_variant(name: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_what_is_not_a_variant(name: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["show", name]) == 2
     assert message in capsys.readouterr().err
 

@@ -156,7 +156,7 @@ def test_file(tmp_path: Path) -> None:
     assert matrix.csr.shape == (2, 3)
 
 
-def test_default_recipe_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_recipe_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert load_matrix(None, ReadOptions(), "chain:n=3").csr.rows == 3
     assert "no file given: using the recipe chain:n=3" in capsys.readouterr().err
 

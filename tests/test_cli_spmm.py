@@ -31,7 +31,7 @@ def _records(*args: str) -> dict[str, Any]:
     return {data["variant"]: data for data in map(json.loads, done.stdout.splitlines())}
 
 
-def test_options_stand_in_the_records() -> None:
+def test_options_are_in_the_records() -> None:
     records = _records("rmat:scale=5", "--k", "7", "--layout", "column", "--variant", "csr-*", "--variant", "scipy")
     assert {r["status"] for r in records.values()} == {"ok"}
     for entry in records.values():

@@ -73,7 +73,7 @@ def test_values_at_the_ends_of_their_range(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", writers.SUFFIXES)
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_no_number_is_kept_or_refused(kind: str, value: float, tmp_path: Path) -> None:
+def test_what_is_not_a_number_is_kept_or_refused(kind: str, value: float, tmp_path: Path) -> None:
     matrix = _matrix([0, 1], [1, 0], [value, value], (2, 2))
     path = tmp_path / f"a{kind}"
     try:
@@ -86,7 +86,7 @@ def test_what_is_no_number_is_kept_or_refused(kind: str, value: float, tmp_path:
 
 @pytest.mark.parametrize("kind", [".mtx", ".npz", ".mat", ".rb"])
 @pytest.mark.parametrize("symmetry", ["rectangular", "skew-symmetric", "zeros", "no entries"])
-def test_matrices_that_are_no_graphs(kind: str, symmetry: str, tmp_path: Path) -> None:
+def test_matrices_that_are_not_graphs(kind: str, symmetry: str, tmp_path: Path) -> None:
     made = {
         "rectangular": _matrix([0, 2, 2], [6, 0, 3], [1.5, -2, 0.25], (3, 7)),
         "skew-symmetric": replace(_matrix([0, 1], [1, 0], [2.5, -2.5], (3, 3)), symmetry="skew-symmetric"),
@@ -104,7 +104,7 @@ def test_matrices_that_are_no_graphs(kind: str, symmetry: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", sorted(set(writers.SUFFIXES) - {".mtx", ".npz", ".mat", ".rb"}))
-def test_a_rectangular_matrix_is_no_graph(kind: str, tmp_path: Path) -> None:
+def test_a_rectangular_matrix_is_not_a_graph(kind: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot hold a matrix of 3 x 7|is (un)?weighted"):
         writers.save(_matrix([0, 2], [6, 0], [1.0, 2.0], (3, 7)), tmp_path / f"a{kind}")
     assert not list(tmp_path.iterdir())

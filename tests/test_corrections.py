@@ -41,7 +41,7 @@ def test_a_wrong_equation_is_found() -> None:
 
 
 @pytest.mark.parametrize("k", [0.05, 0.5])
-def test_the_error_of_a_curve_is_as_said(k: float) -> None:
+def test_the_error_of_a_curve_is_as_stated(k: float) -> None:
     control = np.array([[[0, 0], [0.5, k], [1, 0]]], np.float32)
     (n,) = points_needed(control)
     fine = 64 * (int(n) - 1) + 1

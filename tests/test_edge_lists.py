@@ -88,7 +88,7 @@ def test_real_lists_relabelled(matrices_dir: Path) -> None:
     assert np.array_equal(ids[a.col], b.col)
 
 
-def test_first_line_that_is_no_comment_is_named(matrices_dir: Path) -> None:
+def test_first_line_that_is_not_a_comment_is_named(matrices_dir: Path) -> None:
     finding = read(str(matrices_dir / "ca-GrQc.txt")).findings[0]
     assert finding.line == 1
     assert finding.warning
@@ -198,7 +198,7 @@ def test_rectangular_size_line() -> None:
 
 
 @pytest.mark.parametrize("text", ["2 1\n", "3 2\n0 1\n", "1 2\n0 1\n1 0\n", "4 4 9\n0 1 5\n1 2 5\n"])
-def test_edges_that_are_no_size_line(text: str) -> None:
+def test_edges_that_are_not_a_size_line(text: str) -> None:
     assert len(parse(text).row) == text.count("\n")
 
 
@@ -226,13 +226,13 @@ def test_old_macintosh_line_ends() -> None:
     assert raw.line_of(1) == 3
 
 
-def test_timestamps_are_ignored_and_said() -> None:
+def test_timestamps_are_ignored_and_shown() -> None:
     raw = parse("0 1 2.5 1082008561\n1 0 -1 2004-04-15\n")
     assert edges(raw) == [(0, 1, 2.5), (1, 0, -1.0)]
     assert "timestamp" in texts(raw)
 
 
-def test_times_in_the_third_column_are_left_out_with_a_note() -> None:
+def test_times_in_the_third_column_are_skipped_with_a_note() -> None:
     text = "1 2 1082040961\n3 4 1082155839\n1 2 1082414391\n5 2 1082439619\n"
     raw = parse(text)
     assert raw.values is None
@@ -255,13 +255,13 @@ def test_times_in_the_third_column_are_left_out_with_a_note() -> None:
         "% asym weighted\n1 2 1082040961\n2 3 1082040962\n",  # the header says weights
     ],
 )
-def test_large_weights_are_no_times(text: str) -> None:
+def test_large_weights_are_not_times(text: str) -> None:
     raw = parse(text)
     assert raw.values is not None
     assert any(f.warning for f in raw.findings if "times" in f.text) == ("700000000" in text)
 
 
-def test_a_column_that_grows_is_told() -> None:
+def test_a_column_that_grows_is_reported() -> None:
     text = "".join(f"{k % 7} {k % 11} {900 * k}\n" for k in range(120))
     raw = parse(text)
     assert raw.values is not None
@@ -377,7 +377,7 @@ def test_konect_starting_at_zero() -> None:
     assert (raw.base, raw.rows) == (0, 3)
 
 
-def test_konect_counts_that_differ_are_said() -> None:
+def test_konect_counts_that_differ_are_shown() -> None:
     raw = parse("% sym unweighted\n% 9 2 2\n1 2\n3 2\n")
     assert raw.rows == 3
     printed = [(f.text, f.line) for f in raw.findings if "promises" in f.text]
@@ -400,7 +400,7 @@ def test_snap_headers() -> None:
     assert [f.line for f in raw.findings if "5 edges" in f.text] == [2]
 
 
-def test_snap_s_number_of_vertices_is_honoured_and_told() -> None:
+def test_snap_s_number_of_vertices_is_honoured_and_reported() -> None:
     raw = parse("# Nodes: 10 Edges: 3\n0 1\n1 2\n2 3\n")
     assert (raw.rows, raw.cols) == (10, 10)
     assert [(f.line, f.warning) for f in raw.findings if "10 vertices" in f.text] == [(1, True)]
@@ -448,7 +448,7 @@ def test_relabelling_closes_gaps_in_rising_order() -> None:
     assert raw.rows == 4
 
 
-def test_gaps_are_kept_and_said() -> None:
+def test_gaps_are_kept_and_shown() -> None:
     raw = parse("0 9\n9 4\n")
     assert raw.rows == 10
     assert [f.count for f in raw.findings if "occur in no edge" in f.text] == [7]
@@ -520,7 +520,7 @@ def test_another_base_is_advised_only_where_it_helps(text: str, base: Any, helps
         assert parse(text, base=1).rows == 3
 
 
-def test_a_size_line_with_too_few_edges_is_a_guess_that_is_said() -> None:
+def test_a_size_line_with_too_few_edges_is_a_guess_that_is_shown() -> None:
     guessed, usual = parse("5 6 1\n1 2\n3 4\n1 4\n"), parse("5 5 1\n1 2\n2 1\n")
     assert [(f.text, f.line) for f in guessed.findings if f.warning] == [
         ("the size line promises 1 edges, the file holds 3", 1)
@@ -528,7 +528,7 @@ def test_a_size_line_with_too_few_edges_is_a_guess_that_is_said() -> None:
     assert not any(f.warning for f in usual.findings)
 
 
-def test_the_first_of_many_faults_is_named_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_of_many_errors_is_named_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "BLOCK", 64)
     good = "1 2\n" * 100
     with pytest.raises(InputError) as error:

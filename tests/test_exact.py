@@ -77,7 +77,7 @@ def test_values_in_every_format_are_those_of_the_matrix(name: str, one: bool) ->
 
 @pytest.mark.parametrize("problem", ["spmv", "spmv-transposed", "spmm"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_right_sums_pass_and_every_kind_of_fault_is_found(problem: str, kind: np.dtype) -> None:
+def test_right_sums_pass_and_every_kind_of_error_is_found(problem: str, kind: np.dtype) -> None:
     csr = matrix()
     for draw in range(2):
         result = get_problem(problem).exact(csr, kind, draw)

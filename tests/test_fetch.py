@@ -486,7 +486,7 @@ def test_a_filter_that_fits_too_much(
         ("2\ndate\n", "i"),
     ],
 )
-def test_an_index_that_is_none(text: str, place: str) -> None:
+def test_what_is_not_an_index(text: str, place: str) -> None:
     with pytest.raises(InputError) as error:
         parse_index(text.encode(), "i")
     assert str(error.value.place).endswith(place)

@@ -124,7 +124,7 @@ _NOT_OURS = ("Gunrock", "GAPBS", "figures that others got")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_no_measured_time_stands_outside_of_the_places(path: Path) -> None:
+def test_no_measured_time_is_outside_of_the_places(path: Path) -> None:
     """Those of others, with their names, may; so may what is printed in an example."""
     text = re.sub(r"^```.*?^```", "", numbers.PLACE.sub("", path.read_text(encoding="utf-8")), flags=re.S | re.M)
     collected = []

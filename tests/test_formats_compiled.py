@@ -97,7 +97,7 @@ def test_it_is_the_library_that_converts(monkeypatch: pytest.MonkeyPatch) -> Non
         assert called, name
 
 
-def test_a_fault_in_the_library_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_the_library_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     csr = make("rmat:scale=8").csr
     real = compiled.jagged
 

@@ -212,7 +212,7 @@ def test_metis_loops_listed_once() -> None:
     assert edges(parse("metis", "2 2\n1 2\n1\n")) == [(0, 0, None), (0, 1, None), (1, 0, None)]
 
 
-def test_metis_directed_entries_are_said() -> None:
+def test_metis_directed_entries_are_shown() -> None:
     assert "directed, as stored" in texts(parse("metis", "3 2\n2\n3\n\n"))
     assert "listed by one end only" in texts(parse("metis", "3 1\n2\n3\n\n"))
     assert "as stored" not in texts(parse("metis", "3 2\n2\n1 3\n2\n"))

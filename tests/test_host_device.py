@@ -177,7 +177,7 @@ def test_halves_of_a_warp_meet_apart(device: HostDevice) -> None:
 
 
 @pytest.mark.parametrize("threads", [32, 20, 70])
-def test_lanes_that_returned_hold_nobody(device: HostDevice, threads: int) -> None:
+def test_lanes_that_returned_stop_no_others(device: HostDevice, threads: int) -> None:
     out = device.upload(np.zeros(threads, np.uint32))
     kernel(device, "warp", "leaving")(1, threads, out)
     t = np.arange(threads)
@@ -500,7 +500,7 @@ def test_warp_collectives_that_do_not_match(device: HostDevice) -> None:
     assert "meet at different operations" in fault(device, "mixed_collectives", 32, out).cause
 
 
-def test_faults_become_launch_errors(device: HostDevice) -> None:
+def test_errors_become_launch_errors(device: HostDevice) -> None:
     out = zeros(device, 4)
     error = fault(device, "wild", 1, out, np.int64(1 << 45))
     assert "wild: invalid memory access in thread (0,0,0) of block (0,0,0)" in error.cause
@@ -519,7 +519,7 @@ def test_faults_become_launch_errors(device: HostDevice) -> None:
     device.synchronize()
 
 
-def test_launches_after_a_fault_do_nothing_until_it_is_told(plain: HostDevice) -> None:
+def test_launches_after_an_error_do_nothing_until_it_is_reported(plain: HostDevice) -> None:
     out = zeros(plain, 4)
     kernel(plain, "faults", "trapped")(1, 1, out)
     count = zeros(plain, 1)
@@ -669,7 +669,7 @@ def test_launches_that_are_refused(plain: HostDevice, grid: Any, block: Any, sha
 
 
 @pytest.mark.parametrize("grid", [0, (0, 3), (4, 0, 1)])
-def test_an_empty_grid_is_no_launch(plain: HostDevice, grid: Any) -> None:
+def test_an_empty_grid_is_not_a_launch(plain: HostDevice, grid: Any) -> None:
     x = zeros(plain, 4, np.float32)
     kernel(plain, "basics", "axpy")(grid, 32, I32(4), np.float32(1), x, x)
     assert plain.counters()["kernel_launches"] == 0
@@ -744,7 +744,7 @@ def test_fixtures_are_cuda(tmp_path: Path) -> None:
         assert dict(zip(files, pool.map(compile_with_nvcc, files), strict=True)) == dict.fromkeys(files, "")
 
 
-def test_no_compiler_is_said_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_compiler_is_shown_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nowhere/c++")
     assert "CXX" in (host.available() or "")
     with pytest.raises(DeviceError, match="set CXX"):

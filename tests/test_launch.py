@@ -238,7 +238,7 @@ def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
     service.close()
 
 
-def test_a_hang_below_the_bound_is_told_with_its_likely_cause() -> None:
+def test_a_hang_below_the_bound_is_reported_with_its_likely_cause() -> None:
     records, done = bench(
         "launch",
         "--device",
@@ -344,7 +344,7 @@ def test_a_record_names_the_inputs(capsys: pytest.CaptureFixture[str]) -> None:
     assert [(c["tasks"], c["items"]) for c in first["cases"]] == [(1, 0), (10, 0), (20, 0), (20, 9)]
 
 
-def test_none_is_no_format_of_matrices() -> None:
+def test_none_is_not_a_format_of_matrices() -> None:
     assert "none" not in formats()
     none = get_format("none")
     empty = none.unpack(none.pack(get_format("csr").unpack(get_format("csr").pack(_empty()))))

@@ -210,7 +210,7 @@ def test_hubs_of_any_degree(device: Device, hub_from: int, name: str) -> None:
     assert (children.launched, children.refused, children.failed) == (hubs, 0, 0)
 
 
-def test_a_pool_below_the_bound_is_found_out() -> None:
+def test_a_pool_below_the_bound_is_detected() -> None:
     device: Any = open_device("host")
     bound = _bound("child-launch", "hub-of-5000", hub_from=1)
     assert bound == 5001

@@ -94,7 +94,7 @@ def test_of_ulimit() -> None:
         assert limit * 1024 * 0.6 < int(done.stdout) < limit * 1024
 
 
-def test_a_need_is_told_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_need_is_reported_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: 2**29)
     memory.require_memory(2**29, "this", None)
     with pytest.raises(InputError, match=r"^a.mtx: this needs 1\.61 GB of memory, 537 MB are available"):

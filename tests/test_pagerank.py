@@ -78,7 +78,7 @@ def test_chances_of_weights_whose_sum_is_too_large_or_nothing() -> None:
 
 
 @pytest.mark.parametrize(("weight", "what"), [(-1.0, "negative"), (np.inf, "infinite"), (np.nan, "number")])
-def test_a_weight_that_is_no_share_is_refused_with_its_edge(weight: float, what: str) -> None:
+def test_a_weight_that_is_not_a_share_is_refused_with_its_edge(weight: float, what: str) -> None:
     a = csr(3, 3, [0, 1], [2, 0], [1.0, weight])
     with pytest.raises(InputError, match=f"the weight of the edge 1 -> 0 is .*{what}"):
         get_problem("pagerank", {"weighted": "yes"}).inputs(matrix(a), F32, 1)
@@ -143,7 +143,7 @@ def test_right_ranks_pass_and_wrong_ones_fail(dtype: np.dtype[Any], dangling: st
     assert not problem.check(right.astype(np.float16), oracle, dtype).ok
 
 
-def test_a_tolerance_that_float32_cannot_reach_is_no_error_of_the_kernel() -> None:
+def test_a_tolerance_that_float32_cannot_reach_is_not_an_error_of_the_kernel() -> None:
     problem, oracle = _oracle(tolerance=1e-12)
     assert problem.check(oracle["rank"].astype(F32), oracle, F32).ok
     problem, oracle = _oracle(max_iterations=3)
@@ -234,12 +234,12 @@ def test_a_bad_personalisation_names_its_line(tmp_path: Path, text: str, message
     assert message in str(caught.value)
 
 
-def test_a_device_is_no_personalisation() -> None:
+def test_a_device_is_not_a_personalisation() -> None:
     with pytest.raises(InputError, match="this is a device"):
         read_personalization(Path("/dev/zero"), _called(0))  # would never end
 
 
-def test_a_matrix_that_is_no_graph_is_refused() -> None:
+def test_a_matrix_that_is_not_a_graph_is_refused() -> None:
     with pytest.raises(InputError, match="square"):
         get_problem("pagerank").inputs(matrix(csr(3, 4, [0], [3], None)), F32, 1)
 

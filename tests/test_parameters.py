@@ -103,7 +103,7 @@ def test_wrong_values_say_what_is_taken(parameter: Parameter, given_value: Any, 
     assert caught.value.remedy == f"take {words}"
 
 
-def test_names_that_are_not_its_own_are_left_out() -> None:
+def test_names_that_are_not_its_own_are_ignored() -> None:
     assert checked_values("v", {"a": Parameter(1, "")}, {"a": "2", "b": "3"}) == {"a": 2}
 
 

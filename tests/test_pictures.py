@@ -164,7 +164,7 @@ def test_what_is_emulated_has_counts(capsys: pytest.CaptureFixture[str], tmp_pat
     ],
 )
 @pytest.mark.parametrize("command", [["bench", "bezier"], ["bfs", "grid:n=5"], ["info", "grid:n=5"]])
-def test_what_cannot_be_drawn_is_told_before_the_run(
+def test_what_cannot_be_drawn_is_reported_before_the_run(
     command: list[str], target: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)

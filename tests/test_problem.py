@@ -51,7 +51,7 @@ def test_what_a_problem_does_not_say_has_a_default() -> None:
     assert problem.rate(Work(5_000_000, 0, 0, 0), 2.0) == 2.5
 
 
-def test_a_case_that_nobody_knows_is_not_right_by_default() -> None:
+def test_an_unknown_case_is_not_right_by_default() -> None:
     result, known = Least().check_case(0, np.ones(3), battery()["tridiagonal"], {}, {})
     assert result.ok
     assert not known  # so that the runner asks a validator, and refuses where there is none

@@ -130,7 +130,7 @@ def test_the_command_shows_the_source(tmp_path: Path) -> None:
     assert kernel["measured"] is None
 
 
-def test_what_cannot_be_profiled_is_said() -> None:
+def test_what_cannot_be_profiled_is_shown() -> None:
     runner = CliRunner()
     for line, words in (
         (["profile", "scipy", "uniform:n=64,degree=4", "--problem", "spmv"], "no kernel of its own"),

@@ -139,7 +139,7 @@ def test_a_module_for_a_gpu_is_the_same_wherever_nvcc_is_installed(
     assert keys[0] == keys[1]
 
 
-def test_versions_of_libraries_are_told_and_absent_ones_left_out() -> None:
+def test_versions_of_libraries_are_listed_and_absent_ones_omitted() -> None:
     from importlib import metadata
 
     assert library_versions(["scipy", "no such library"]) == {"scipy": metadata.version("scipy")}

@@ -140,7 +140,7 @@ def test_the_bound_of_child_launch_is_what_it_launches(shape: str) -> None:
 
 
 @pytest.mark.parametrize("variant", CHILDREN, ids=lambda v: v.name)
-def test_too_small_a_pool_is_told(variant: Variant) -> None:
+def test_too_small_a_pool_is_reported(variant: Variant) -> None:
     device = open_device("host")
     device.set_limit("pending_launches", 1)
     _, children = solve(device, prepared(device, variant, {"leaf": 1}, NASTY["clustered"][1], **SMALL))

@@ -73,7 +73,7 @@ def test_found_in_every_order(device: HostDevice, name: str) -> None:
     assert "docs/races.md" in str(caught.value)
 
 
-def test_both_lines_the_array_and_the_index_are_told(detecting: None) -> None:
+def test_both_lines_the_array_and_the_index_are_reported(detecting: None) -> None:
     device = HostDevice()
     source = Path(CASES).read_text().splitlines()
     line = next(i for i, text in enumerate(source, 1) if "total[3] +=" in text)

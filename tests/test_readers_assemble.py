@@ -190,7 +190,7 @@ def test_what_was_asked_for_chooses_between_contradicting_mirrors(duplicates, va
         assert dense(build(3, 3, CONTRARY, symmetry="symmetric", undirected=True, parallel="min")) == dense(matrix)
 
 
-def test_two_entries_above_are_no_pair_across_the_diagonal():
+def test_two_entries_above_are_not_a_pair_across_the_diagonal():
     matrix = build(2, 2, [(0, 1, 7.0), (0, 1, 9.0)], symmetry="symmetric")
     assert not any("both sides" in f.text for f in matrix.findings)
 
@@ -386,7 +386,7 @@ def test_the_hash_is_worked_out_when_asked_for(monkeypatch):
     assert dataclasses.replace(matrix, sha256="cd").sha256 == "cd"
 
 
-def test_both_infinities_are_told_without_a_warning(tmp_path: Path) -> None:
+def test_both_infinities_are_reported_without_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "inf.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 inf\n2 2 -inf\n")
     with warnings.catch_warnings():

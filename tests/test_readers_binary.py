@@ -192,7 +192,7 @@ def test_matlab_levels_and_orders_as_scipy_reads_them(save):
     assert dense(save("big5.mat", five)) == [[5, 0, 0], [0, 0, 0], [0, -7, 0]]
 
 
-def test_a_stored_false_in_matlab_is_no_entry(save):
+def test_a_stored_false_in_matlab_is_not_an_entry(save):
     logical = sp.csc_array(np.array([[True, False], [True, True]]))
     matrix = read(save("a.mat", matlab(A=logical)))
     assert not matrix.weighted
@@ -252,7 +252,7 @@ def test_npz(save, form):
     assert read(save("b.npz", npz(sp.csr_array(A.toarray() != 0)))).csr.values is None
 
 
-def test_what_is_no_npz(save):
+def test_what_is_not_an_npz(save):
     with pytest.raises(InputError, match=r"an \.npz file is a zip archive, this file is not"):
         read(save("a.txt", b"1 2\n3 4\n"), ReadOptions(input_format="npz"))
 
@@ -315,7 +315,7 @@ def test_hostile_archives_are_harmless(save, tmp_path):
     assert "\x1b" not in str(caught.value)
 
 
-def test_faults_within_an_archive_name_the_member_and_line(save):
+def test_errors_within_an_archive_name_the_member_and_line(save):
     with pytest.raises(InputError, match=r"n\.tar\.gz:n/n\.mtx:3: row index 0"):
         read(save("n.tar.gz", tar(("n/n.mtx", MTX.replace(b"2 1 7", b"0 1 7")))))
 
@@ -362,7 +362,7 @@ def test_npz_of_half_precision(tmp_path, form):
     assert dense(str(tmp_path / "a.npz")) == [[0, 1.5], [-2, 0.25]]
 
 
-def test_a_stored_false_is_no_entry(tmp_path):
+def test_a_stored_false_is_not_an_entry(tmp_path):
     a = sp.csr_array((np.array([True, False, True]), ([0, 0, 1], [0, 1, 1])), shape=(2, 2))
     assert a.nnz == 3
     sp.save_npz(tmp_path / "a.npz", a)

@@ -176,12 +176,12 @@ def test_what_is_not_finite_is_left_to_others(word):
         "1\r2",
     ],
 )
-def test_what_is_no_number_is_left_to_others(word):
+def test_what_is_not_a_number_is_left_to_others(word):
     assert values_of(["1", word, "2"]) is None
 
 
 @pytest.mark.parametrize("word", ["1.5", "1e3", "9223372036854775808", "-9223372036854775809", ".", "+1", "-"])
-def test_what_is_no_integer_is_left_to_others(word):
+def test_what_is_not_an_integer_is_left_to_others(word):
     assert parsed(*opened("integer general", "1 1 1", f"1 1 {word}\n")) is None
 
 
@@ -325,7 +325,7 @@ def test_any_number_of_threads_gives_the_same(monkeypatch, threads):
     assert same(parsed(source, head), read_body(source, read_header(source), quiet))
 
 
-def test_a_fault_that_one_thread_finds_is_not_lost_on_another():
+def test_an_error_that_one_thread_finds_is_not_lost_on_another():
     source, head = opened("real general", "50 7 50", long_body(50))
     work = compiled._Work(compiled.library(), source.data, head.body, len(source.data), head, quiet)
 
@@ -453,7 +453,7 @@ def file_of(folder: Path, body: str, count: int) -> Path:
 
 
 @pytest.mark.skipif("SPGRAPH_HOST_SANITIZE" in os.environ, reason="AddressSanitizer trips at what scipy throws")
-def test_a_fault_is_told_as_it_is_without_the_parser(tmp_path, monkeypatch):
+def test_an_error_is_reported_as_without_the_parser(tmp_path, monkeypatch):
     path = file_of(tmp_path, long_body(4999) + "5001 1 2\n", 5000)
     told = []
     for report in (compiled.library(), None):

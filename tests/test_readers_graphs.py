@@ -81,7 +81,7 @@ def test_dimacs_edges(tmp_path: Path, text: str) -> None:
     assert (matrix.policies.base, matrix.weighted) == (1, False)
 
 
-def test_dimacs_edges_with_weights_and_faults(tmp_path: Path) -> None:
+def test_dimacs_edges_with_weights_and_errors(tmp_path: Path) -> None:
     assert dense(load(tmp_path, "a.clq", "p edge 2 1\ne 1 2 4.5\n")) == [[0, 4.5], [4.5, 0]]
     for text, fault in (
         ("p edge 3 3\ne 1 2\n", ":1: 3 edges are promised, the file holds 1"),

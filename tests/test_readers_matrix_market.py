@@ -154,7 +154,7 @@ REAL, INTEGER, PATTERN = "coordinate real general", "coordinate integer general"
         (b"1 2 3 4\n1 1 1\n", "x.mtx:1", "no %%MatrixMarket banner"),
     ],
 )
-def test_faults_are_told_with_their_line(content, place, cause):
+def test_errors_are_reported_with_their_line(content, place, cause):
     with pytest.raises(InputError) as caught:
         load(content)
     assert caught.value.place == place
@@ -300,7 +300,7 @@ def written(folder: Path, triangle: str, lines: list[str], entries: int | None =
         ("5 149999999999 2.5", "is beyond the declared"),
     ],
 )
-def test_a_fault_in_the_middle_of_a_long_file(tmp_path, long_file, triangle, line, fault):
+def test_an_error_in_the_middle_of_a_long_file(tmp_path, long_file, triangle, line, fault):
     path = written(tmp_path, triangle, [*long_file[:4999], line + "\n", *long_file[5000:]])
     duplicates = "error" if triangle == "general" else "sum"  # most make a duplicate of entry 5: no word of that
     with pytest.raises(InputError) as caught:
@@ -317,7 +317,7 @@ def test_what_scipy_misreads_in_the_middle_of_a_long_file(tmp_path, long_file, v
     assert np.array_equal(matrix.csr.values[[4998, 4999, 5000]], [4999 / 7, expected, 5001 / 7], equal_nan=True)
 
 
-def test_blank_lines_in_the_middle_of_a_long_file_are_told_and_counted(tmp_path, long_file):
+def test_blank_lines_in_the_middle_of_a_long_file_are_reported_and_counted(tmp_path, long_file):
     lines = [*long_file[:70_000], "\n", " \r\n", *long_file[70_000:79_999], "80000 1 1e400\n", *long_file[80_000:]]
     path = written(tmp_path, "general", lines, 150_000)
     result = {f.text: (f.line, f.count) for f in read(path).findings}
@@ -413,7 +413,7 @@ def test_numbers_are_counted(number):
         "1f",
     ],
 )
-def test_what_is_no_number_is_not_counted(word):
+def test_what_is_not_a_number_is_not_counted(word):
     for around in ("\n1 1 {}", "\n1 1 {} ", "\n1 1 {}\r\n2 2 2\n", "\n1 1 1 {}\n2 2\n"):
         body = around.format(word).encode("latin-1")
         assert scan(body, 1, len(body)) is None

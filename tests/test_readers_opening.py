@@ -51,7 +51,7 @@ def test_registry_finds_every_module():
 @pytest.mark.parametrize(
     ("suffix", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), ("", bytes)]
 )
-def test_compression_is_told_by_content(tmp_path, mtx, suffix, pack):
+def test_compression_is_recognised_by_content(tmp_path, mtx, suffix, pack):
     plain = read(str(mtx))
     named, misnamed = tmp_path / f"west.mtx{suffix}", tmp_path / "b.mtx"
     for path in (named, misnamed):
@@ -160,13 +160,13 @@ def test_no_permission(mtx):
         ("a.mtx", b"<html><body>Not found</body></html>", "no %%MatrixMarket banner"),
     ],
 )
-def test_content_that_is_no_matrix(tmp_path, name, content, cause):
+def test_content_that_is_not_a_matrix(tmp_path, name, content, cause):
     path = tmp_path / name
     path.write_bytes(content)
     fails(path, cause)
 
 
-def test_byte_order_mark_is_no_harm(tmp_path, mtx):
+def test_byte_order_mark_is_harmless(tmp_path, mtx):
     path = tmp_path / "bom.mtx"
     path.write_bytes(b"\xef\xbb\xbf" + MTX)
     assert read(str(path)).sha256 == read(str(mtx)).sha256
@@ -298,7 +298,7 @@ def test_cache_is_bounded_and_drops_the_oldest(tmp_path, slow, monkeypatch):
     assert min(p.stat().st_mtime for p in entries()) > 1000
 
 
-def test_cache_that_cannot_be_written_is_no_error(tmp_path, mtx, slow, monkeypatch):
+def test_cache_that_cannot_be_written_is_not_an_error(tmp_path, mtx, slow, monkeypatch):
     blocked = tmp_path / "file"
     blocked.touch()
     monkeypatch.setenv("SPGRAPH_CACHE", str(blocked))
@@ -310,7 +310,7 @@ def _read_often(path):
         assert read(path).csr.nnz == 2
 
 
-def test_several_processes_at_once(mtx, slow):
+def test_several_processes_together(mtx, slow):
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=_read_often, args=(str(mtx),)) for _ in range(4)]
     for process in processes:

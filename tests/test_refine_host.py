@@ -74,7 +74,7 @@ def test_any_order_gives_the_same_cells(variant: Variant, seed: int) -> None:
     _check(device, variant, options, inputs_of("refine", options, seed), 1)
 
 
-def test_too_small_a_pool_is_told() -> None:
+def test_too_small_a_pool_is_reported() -> None:
     device, options = open_device("host"), {"depth": 6}
     device.set_limit("pending_launches", 5)
     ready = prepared(device, get_variant("refine", "child-launch"), options, inputs_of("refine", options))

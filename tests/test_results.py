@@ -155,7 +155,7 @@ def test_a_run_without_records_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_found_out_at_once(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error_immediately(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="--no-save"):
         RecordFile(tmp_path / "file", "spmv", "m")
@@ -210,7 +210,7 @@ GOOD = to_json_lines([record()])
         (GOOD.replace('"samples":[]', '"samples":[7]'), 1, "not a complete record"),
     ],
 )
-def test_what_is_no_record_is_told_with_file_and_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+def test_what_is_not_a_record_is_reported_with_file_and_line(tmp_path: Path, text: str, line: int, words: str) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(text)
     with pytest.raises(InputError, match=words) as error:
@@ -218,7 +218,7 @@ def test_what_is_no_record_is_told_with_file_and_line(tmp_path: Path, text: str,
     assert error.value.place == f"{path}:{line}"
 
 
-def test_a_missing_file_and_an_empty_folder_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_empty_folder_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read records"):
         read_records(tmp_path / "none.jsonl")
     with pytest.raises(InputError, match="no records"):

@@ -116,7 +116,7 @@ def test_headers_of_headers_without_end(tmp_path: Path) -> None:
         ("a.el", "{n} 1\n2 1\n"),
     ],
 )
-def test_numbers_of_any_length_are_no_internal_error(name: str, text: str, digits: int, tmp_path: Path) -> None:
+def test_numbers_of_any_length_are_not_an_internal_error(name: str, text: str, digits: int, tmp_path: Path) -> None:
     path = _saved(tmp_path, name, text.replace("{n}", "9" * digits).encode())
     with pytest.raises(InputError) as caught:
         read(path)
@@ -168,7 +168,7 @@ def test_what_decompresses_to_too_much_is_refused_early(tmp_path: Path, monkeypa
         read(path)
 
 
-def test_a_reader_that_fails_in_its_own_way_is_no_internal_error(
+def test_a_reader_that_fails_in_its_own_way_is_not_an_internal_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dataclasses import replace

@@ -354,7 +354,7 @@ def test_an_exception_without_words_is_named() -> None:
     assert over["bad", "cold"].reason == "MemoryError"
 
 
-def test_a_fatal_exception_is_told_and_then_raised() -> None:
+def test_a_fatal_exception_is_reported_and_then_raised() -> None:
     world = World()
     seen = []
     entries = [world.entry("good"), world.entry("bad", raises(RuntimeError("sticky"), 5))]
@@ -612,7 +612,7 @@ def _cold(*times: float) -> Samples:
     return Samples("cold", times, "cuda-events", True, 3, "converged")
 
 
-def test_a_cold_time_below_what_memory_can_move_is_no_time() -> None:
+def test_a_cold_time_below_what_memory_can_move_is_refused() -> None:
     ceiling = Ceiling(read_gbs=4000, copy_gbs=3900, floor_ms=0.003, bytes=1 << 30)
     gigabyte, l2 = 1_000_000_000, 50_000_000
     assert below_floor(_cold(0.25), gigabyte, 0, ceiling, l2) is None

@@ -343,7 +343,7 @@ def test_regret_of_a_mode_that_chooses(capsys: pytest.CaptureFixture[str], monke
     assert "not timed" in printed
 
 
-def test_durations_of_ncu_are_told_apart_by_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_durations_of_ncu_are_distinguished_by_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
     script = _script("clock_against_ncu")
     seen = [
         ("spg_empty()", "(7, 1, 1)", "1,248", "nsecond"),

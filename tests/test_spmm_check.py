@@ -123,7 +123,7 @@ def test_oracle_is_a_plain_loop(name: str, layout: str, monkeypatch: pytest.Monk
         assert np.array_equal(oracle["lengths"], a.row_lengths())
 
 
-def test_absax_is_left_out_only_where_it_is_r() -> None:
+def test_absax_is_omitted_only_where_it_is_r() -> None:
     problem = _problem(2)
     for values, there in (([1.0, 2.0], False), ([1.0, -2.0], True), ([1.0, np.inf], True), ([np.nan, 1], True)):
         a = csr(2, 2, [0, 1], [0, 1], values)
@@ -200,7 +200,7 @@ def test_the_other_layout_is_found() -> None:
 
 
 @pytest.mark.parametrize("layout", ["row", "column"])
-def test_an_entry_left_out_is_found(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_omitted_entry_is_found(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TERMS", 100)  # looked at in several pieces
     problem = _problem(5, layout)
     y, oracle = _right(problem, battery()["tridiagonal"], F64)

@@ -276,7 +276,7 @@ def test_a_row_of_x_too_early_is_wrong(device: Device) -> None:
     assert "exceeds its bound" in result.message
 
 
-def test_a_column_left_out_is_never_written(device: Device) -> None:
+def test_an_omitted_column_is_never_written(device: Device) -> None:
     result = _broken(device, "spmm_misses_last_column.cu", 8)
     assert not result.ok
     assert result.message.startswith("71 of 568 entries never written, the first is row 0, column 7")

@@ -104,7 +104,7 @@ def test_forms_of_numpy_vectors(tmp_path: Path) -> None:
         ("complex.mtx", b"%%MatrixMarket matrix array complex general\n3 1\n" + b"1 1\n" * 3, "complex"),
     ],
 )
-def test_what_is_no_vector(name: str, content: bytes | None, message: str, tmp_path: Path) -> None:
+def test_what_is_not_a_vector(name: str, content: bytes | None, message: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as error:

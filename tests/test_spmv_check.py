@@ -198,7 +198,7 @@ def test_nothing_written(right: np.ndarray) -> None:
     assert result.message.startswith("7 of 7 rows never written, the first is row 0")
 
 
-def test_wrong_and_unwritten_are_told_apart(right: np.ndarray) -> None:
+def test_wrong_and_unwritten_are_distinguished(right: np.ndarray) -> None:
     y = right.copy()
     y[0:1] = _poison(1, y.dtype)
     y[3] *= 2

@@ -663,7 +663,7 @@ def test_whether_x_is_read_here_and_there(col: np.ndarray, value_bytes: int, exp
     assert scattered(col.astype(np.int32), value_bytes) is expected
 
 
-def test_how_far_ahead_kernels_read_follows_from_where_x_lies(device: Device) -> None:
+def test_how_far_ahead_kernels_read_follows_from_where_x_is(device: Device) -> None:
     scattered_rows = random_rows([4] * 600, 40_000)
     for name, tunable, near, far in (
         ("ell", "ahead", (6, 6), (6, 1)),

@@ -100,7 +100,7 @@ def test_the_lock_decides_where_process_ids_say_nothing(place: Path) -> None:
     assert not path.exists()
 
 
-def test_what_is_not_surely_ours_stays(
+def test_what_may_belong_to_others_stays(
     owner: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, path = owner
@@ -142,7 +142,7 @@ def test_what_is_not_surely_ours_stays(
     sweep(place / "nowhere")
 
 
-def test_many_at_once_lose_nothing(place: Path) -> None:
+def test_many_together_lose_nothing(place: Path) -> None:
     code = """
 import pathlib, sys
 import numpy as np
@@ -196,7 +196,7 @@ def test_shared_memory_that_cannot_be_written_is_done_without(
     made.close()
 
 
-def test_no_room_for_the_folder_or_its_lock_is_said(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_the_folder_or_its_lock_is_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -145,7 +145,7 @@ def test_predecessors_chain_back_and_wrong_ones_are_found(name: str, values: str
         assert f"vertex {u:,} is unreached" in error_of(int(u), source)
 
 
-def test_a_circle_of_edges_of_nothing_is_no_path() -> None:
+def test_a_circle_of_edges_of_nothing_is_not_a_path() -> None:
     """0 -> 1 -> 2 -> 1, the last two of weight 0: 1 and 2 bear each other out, and the source is 0."""
     a = csr(3, 3, [0, 1, 2], [1, 2, 1], [1.0, 0.0, 0.0])
     weight, length = a.value_array(np.float32), np.array([0, 1, 1], np.float32)

@@ -107,7 +107,7 @@ GOOD = 'about = "x"\n[[run]]\nproblem = "spmv"\nmatrix = "grid:n=8"\n'
         ('about = "x"\n[[run]]\nproblem = "spmm"\nmatrix = "grid"\nk = [8, 0]\n', 5, "k cannot be 0"),
     ],
 )
-def test_what_is_wrong_in_a_config_is_told_with_its_line(text: str, line: int, said: str, tmp_path: Path) -> None:
+def test_what_is_wrong_in_a_config_is_reported_with_its_line(text: str, line: int, said: str, tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -323,7 +323,7 @@ def test_wrong_command_lines(args: tuple[str, ...], said: str, capsys: pytest.Ca
     assert not printed.out
 
 
-def test_bench_takes_several_inputs_and_measures_anew_when_it_is_asked_again(
+def test_bench_takes_several_inputs_and_measures_again_when_repeated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = [

@@ -116,7 +116,7 @@ def test_the_head_says_what_the_clock_reads_when_nothing_happens() -> None:
     assert "empty-measurement" not in head(None)  # records of older runs
 
 
-def test_gathered_bytes_are_said_beside_the_rates() -> None:
+def test_gathered_bytes_are_shown_beside_the_rates() -> None:
     gathered = {"compulsory": 556_000_000, "stored": 600_000_000, "gathered": 260_800_000}
     assert "gathered: 261 MB of x read in each run" in render([cell("csr-scalar", 0.5, bytes=gathered)])
     assert "gathered" not in render([cell("csr-scalar", 0.5)])
@@ -324,7 +324,7 @@ def test_marks_are_explained() -> None:
     assert "not gated" not in render(typical())
 
 
-def test_notes_of_the_run_stand_in_the_head_and_others_name_their_row() -> None:
+def test_notes_of_the_run_are_in_the_header_and_others_name_their_row() -> None:
     busy = "GPU busy: 1 other compute process"
     text = render([cell("a", 1.0, notes=(busy, "odd")), cell("b", 2.0, notes=(busy,))])
     head, below = text.split("cold ms")

@@ -231,7 +231,7 @@ def test_one_bit_of_one_length_is_found(form: Device | None, vertex: int, value:
     assert message in result.message, result.message
 
 
-def test_zero_weights_cannot_bear_each_other_out(form: Device | None) -> None:
+def test_zero_weights_cannot_support_each_other(form: Device | None) -> None:
     """0 -> 1 of 5; 1 <-> 2 and 3 <-> 4 of 0; 1 -> 3 of 1, and 3 and 4 claim 4 of each other."""
     a = csr(6, 6, [0, 1, 2, 3, 4, 1], [1, 2, 1, 4, 3, 3], [5, 0, 0, 0, 0, 1])
     for kind in (INT32, FLOAT32, FLOAT64):
@@ -251,7 +251,7 @@ def test_zero_weights_cannot_bear_each_other_out(form: Device | None) -> None:
             assert f"{message} is at length" in result.message, result.message
 
 
-def test_lost_roundings_cannot_bear_each_other_out(form: Device | None) -> None:
+def test_lost_roundings_cannot_support_each_other(form: Device | None) -> None:
     """At 2^24 a weight of 0.5 is swallowed: 2 <-> 3 keep each other at any length, however short."""
     a = csr(4, 4, [0, 1, 2, 3], [1, 2, 3, 2], [2.0**25, 0.5, 0.5, 0.5])
     right = exact_lengths(a, 0, FLOAT32)[0]
@@ -438,7 +438,7 @@ def test_more_paths_than_a_double_holds(form: Device | None) -> None:
 # ---- both forms ------------------------------------------------------------------------------------------
 
 
-def test_both_forms_count_the_same_faults() -> None:
+def test_both_forms_count_the_same_errors() -> None:
     """Answers of noise: every rule is broken somewhere."""
     device = open_device("host")
     draw = np.random.default_rng(11)
