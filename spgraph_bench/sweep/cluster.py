@@ -50,6 +50,13 @@ _WORKERS_S = 60.0
 """Seconds to wait for a first worker, or for one when all are gone."""
 _LOOK_S = 1.0
 """Seconds between two looks at scheduler and workers."""
+_SETTINGS = {
+    "distributed.nanny.pre-spawn-environ": {},  # its numbers of threads are ours to set
+    "distributed.worker.profile.enabled": False,  # which would look into what is timed
+    "distributed.scheduler.http.routes": [],  # no page that tells other users what runs here
+    "distributed.worker.http.routes": [],
+}
+"""Of Dask, for a cluster of this machine."""
 _INSTALL = "pip install 'spgraph[cluster]'"
 
 
@@ -151,7 +158,7 @@ def local_crew(
             }
             workers[number] = {"cls": Nanny, "options": options}
         with (
-            dask.config.set({"distributed.nanny.pre-spawn-environ": {}, "distributed.worker.profile.enabled": False}),
+            dask.config.set(_SETTINGS),
             SpecCluster(
                 workers=workers,
                 scheduler={"cls": Scheduler, "options": {**common, "port": 0}},
