@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.formats import Packed, get_format
 from spgraph_bench.matrix import Matrix
@@ -22,6 +20,7 @@ from spgraph_bench.problems import filled_options, get_problem, problems
 from spgraph_bench.recipes import make
 from spgraph_bench.runner.assembly import generated_matrix
 from spgraph_bench.runner.prepare import prepare
+from spgraph_bench.runner.rehearsal import Module, NotingDevice
 from spgraph_bench.stats import row_stats
 from spgraph_bench.validate import kernels
 from spgraph_bench.variants import Variant, variants
@@ -34,138 +33,6 @@ csr-segmented takes one launch up to 2^20, pattern formats need values that are 
 OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {"spmm": ({"k": 1}, {"k": 32}, {"k": 128, "layout": "column"})}
 LARGEST = 1 << 26
 """Bytes of a packed matrix: with more the recipe and the format do not go together (ell of an rmat graph)."""
-
-
-@dataclass(frozen=True, order=True)
-class Module:
-    """A source and the -D it is compiled with, sorted."""
-
-    source: str
-    defines: tuple[tuple[str, str], ...]
-
-    @property
-    def label(self) -> str:
-        """Source and defines, long ones cut."""
-        words = [f"{name.removeprefix('SPG_').lower()}={value}" for name, value in self.defines]
-        return " ".join([self.source, *(w if len(w) < 40 else w[:37] + "..." for w in words)])
-
-
-@dataclass
-class _Memory:
-    """A buffer without memory."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    ptr: int = 0
-
-    @property
-    def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-
-    def free(self) -> None:
-        """Nothing was taken."""
-
-
-@dataclass
-class _Kernel:
-    device: NotingDevice
-    module: Module
-    name: str
-
-    def _note(self, block: Any) -> None:
-        threads = int(np.prod(block))
-        blocks = self.device.blocks.setdefault((self.module, self.name), 0)
-        self.device.blocks[self.module, self.name] = max(blocks, threads)
-
-    def __call__(self, grid: Any, block: Any, *args: Any, **how: Any) -> None:
-        self._note(block)
-
-    def bind(self, grid: Any, block: Any, *args: Any, **how: Any) -> Callable[[], None]:
-        self._note(block)
-        return lambda: None
-
-    bind_packed = bind
-
-    def resident_blocks(self, block: Any, shared: int = 0) -> int:
-        self._note(block)
-        return 132 * max(1, 2048 // int(np.prod(block)))
-
-
-@dataclass
-class _Module:
-    device: NotingDevice
-    module: Module
-
-    @property
-    def compiled(self) -> Module:
-        return self.module
-
-    def kernel(self, name: str) -> _Kernel:
-        return _Kernel(self.device, self.module, name)
-
-
-@dataclass
-class NotingDevice:
-    """Takes the place of a GPU: compiles, holds and runs nothing, and notes what it was asked for."""
-
-    kind: str = "cuda"
-    blocks: dict[tuple[Module, str], int] = field(default_factory=dict)
-    """The largest block, in threads, of each kernel of each module."""
-    compiled: set[Module] = field(default_factory=set)
-
-    def info(self) -> DeviceInfo:
-        """An H200."""
-        extra = {"shared_bytes_per_block": 227 << 10, "shared_bytes_per_sm": 228 << 10}
-        return DeviceInfo("cuda", "notes", "sm_90", 80 << 30, 132, 50 << 20, extra=extra)
-
-    def compile(self, source: str, defines: Mapping[str, str] | None = None) -> _Module:
-        """Note the module; nothing is compiled."""
-        module = Module(source, tuple(sorted((defines or {}).items())))
-        self.compiled.add(module)
-        return _Module(self, module)
-
-    def empty(self, shape: Any, dtype: Any) -> _Memory:
-        """A buffer without memory."""
-        return _Memory(shape if isinstance(shape, tuple) else (int(shape),), np.dtype(dtype))
-
-    def upload(self, array: Any) -> _Memory:
-        """A buffer of the array's shape and type."""
-        return self.empty(array.shape, array.dtype)
-
-    def download(self, buffer: _Memory) -> Any:
-        """Zeros."""
-        return np.zeros(buffer.shape, buffer.dtype)
-
-    def capture(self, work: Callable[[], None], *, for_device: bool = False) -> Callable[[], None]:
-        """Call `work`, which notes what it launches."""
-        work()
-        return lambda: None
-
-    def repeat_while(self, body: Callable[[Any], Callable[[], None]]) -> Callable[[], None]:
-        """Call `body` once."""
-        body(np.uint64(0))()
-        return lambda: None
-
-    def free_bytes(self) -> int:
-        """64 GiB."""
-        return 64 << 30
-
-    def missing(self, feature: str) -> str | None:
-        """Nothing is missing."""
-        return None
-
-    def refuse_limit(self, name: str, value: int) -> str | None:
-        """No limit is refused."""
-        return None
-
-    def counters(self) -> None:
-        """No events are counted."""
-        return None
-
-    def _nothing(self, *args: Any) -> None:
-        """Do nothing."""
-
-    write = fill = synchronize = set_limit = reset_counters = close = _nothing
 
 
 def _ends(parameter: Parameter) -> list[Any]:

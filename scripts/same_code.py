@@ -46,18 +46,25 @@ def calls(usual: bool) -> dict[str, list[Call]]:
     """The kernels that each case (variant, matrix, types, parameters) takes, in order."""
     import kernel_modules as script
 
+    module_type: Any
+    try:
+        from spgraph_bench.runner import rehearsal
+
+        module_type = rehearsal.NotedModule
+    except ImportError:  # a tree in which the script has it
+        module_type = script._Module
     from spgraph_bench.errors import SpgraphError
     from spgraph_bench.problems import problems
     from spgraph_bench.variants import variants
 
     taken: list[Call] = []
-    take = script._Module.kernel
+    take = module_type.kernel
 
     def noting(module: Any, name: str) -> Any:
         taken.append((module.module.source, module.module.defines, name))
         return take(module, name)
 
-    script._Module.kernel = noting
+    module_type.kernel = noting
     device, taken_by_case = script.NotingDevice(), {}
     for variant in (v for p in problems() for v in variants(p) if v.source is not None):
         for matrix, options in script._cases(variant):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import commands
 import pytest
@@ -373,6 +374,54 @@ def test_a_kernel_may_need_macros_of_its_host_function() -> None:
     with Session("host", in_process=True) as session:
         run(session, recipes.make("blocks:n=12"), "spmv", select("spmv", ["bsr"]), Settings(), records.append)
     assert [(r.variant, r.status, r.reason) for r in records] == [("bsr", "ok", "")]
+
+
+def test_what_is_compiled_ahead_is_what_the_worker_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from spgraph_bench import recipes
+    from spgraph_bench.runner import building
+    from spgraph_bench.runner.run import run
+    from spgraph_bench.runner.session import Session
+    from spgraph_bench.runner.settings import Settings
+    from spgraph_bench.toolchain import modules
+    from spgraph_bench.variants import select
+
+    ahead, later = [], []
+    build_all, build = building.build_all, modules.build
+
+    def noting_all(requests: list[building.Request], **more: object) -> object:
+        ahead.extend(request.key for request in requests)
+        return build_all(requests, **more)  # type: ignore[arg-type]
+
+    def noting(request: building.Request) -> Path:
+        later.append(request.key)
+        return build(request)
+
+    monkeypatch.setattr(building, "build_all", noting_all)
+    monkeypatch.setattr("spgraph_bench.device.host.build", noting)
+    chosen = [v for v in select("spmv") if v.name in ("csr-scalar", "csr-adaptive", "ell", "csr-merge")]
+    with Session("host", in_process=True) as session:
+        run(session, recipes.make("poisson2d:n=20"), "spmv", chosen, Settings(), lambda record: None)
+    assert len(ahead) == 4
+    assert set(ahead) <= set(later)
+
+
+def test_host_functions_of_plugins_are_called_by_workers_only() -> None:
+    from dataclasses import replace
+
+    from spgraph_bench.device import open_device
+    from spgraph_bench.runner.building import _ahead
+    from spgraph_bench.runner.plan import Task
+    from spgraph_bench.variants import get_variant
+
+    def called(job: object) -> Any:
+        raise SystemExit("it was called")
+
+    info, task = open_device("host").info(), Task("spmv", {})
+    mine = replace(get_variant("spmv", "pattern-sell"), prepare=called)
+    assert _ahead(mine, "float32", task, info) == [
+        ("spmv/pattern_sell.cu", {"SPG_VALUE": "float", "SPG_OFFSET": "int", "SPG_AHEAD": "8"})
+    ]
+    assert _ahead(replace(get_variant("spmv", "ell"), prepare=called), "float32", task, info) == []
 
 
 def test_what_a_format_refuses_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from spgraph_bench.errors import SpgraphError
 from spgraph_bench.runner import guard
 from spgraph_bench.runner.plan import Cell, Task
 from spgraph_bench.runner.prepare import defines_for, filled_params
+from spgraph_bench.runner.rehearsal import rehearsed
 from spgraph_bench.toolchain.modules import Request, build_all
 from spgraph_bench.validate import kernels
 from spgraph_bench.variants.base import Variant
@@ -19,8 +20,8 @@ __all__ = ["build"]
 _MEASURING = ("measure/clock.cu", guard.SOURCE)
 """Kernels that every run on a GPU needs."""
 
-_Key = tuple[str, str, tuple[tuple[str, str], ...]]
-"""Source, value type and macros of a variant's kernels; an empty source for what every run needs."""
+_Key = tuple[str, tuple[tuple[str, str], ...]]
+"""Source and macros of a module; an empty source for what every run needs."""
 
 
 def build(
@@ -30,27 +31,25 @@ def build(
     info: DeviceInfo,
     progress: Callable[[str], None],
 ) -> None:
-    """Compile the kernels of `cells`, as far as their macros are known before the host functions run.
+    """Compile the kernels that `cells` will most likely take, before a worker prepares them.
 
-    A failure is not an error here: a host function may give macros of its own, without which nothing compiles.
-    The worker compiles it again, and reports it. Raises SpgraphError for kernels that every run needs.
+    A failure is not an error here: the worker compiles it again, and reports it. Raises SpgraphError for kernels that
+    every run needs.
     """
     wanted: dict[_Key, Request] = {}
-    for cell in cells:
-        variant = variants[cell.variant]
-        if variant.source is None or cell.dtype not in variant.dtypes:
+    for name, dtype in dict.fromkeys((cell.variant, cell.dtype) for cell in cells):
+        variant = variants[name]
+        if variant.source is None or dtype not in variant.dtypes:
             continue
-        tuned = _tuned(variant, task)
-        if tuned is None:
-            continue  # by the matrix: the worker compiles it
-        key = variant.source, cell.dtype, tuple(sorted(tuned.items()))
-        if key not in wanted:
-            with contextlib.suppress(SpgraphError):
-                wanted[key] = _request(variant.source, {**defines_for(cell.dtype, task.offsets), **tuned}, info)
+        for source, defines in _ahead(variant, dtype, task, info):
+            key = source, tuple(sorted(defines.items()))
+            if key not in wanted:
+                with contextlib.suppress(SpgraphError):
+                    wanted[key] = _request(source, defines, info)
     requests = list(wanted.items())
     if info.kind == "cuda":
         dtypes = dict.fromkeys(cell.dtype for cell in cells)
-        requests += [(("", request.label, ()), request) for request in _common(task.problem, dtypes, info)]
+        requests += [(("", ((request.label, ""),)), request) for request in _common(task.problem, dtypes, info)]
     results = build_all(
         [request for _, request in requests],
         progress=lambda done, total, label: progress(f"compiling {done} of {total}: {label}"),
@@ -60,11 +59,17 @@ def build(
             raise result
 
 
-def _tuned(variant: Variant, task: Task) -> dict[str, str] | None:
-    """-D of the variant's tunables; None where one of them is decided when the matrix is known."""
-    params = filled_params(variant, task.params)
+def _ahead(variant: Variant, dtype: str, task: Task, info: DeviceInfo) -> list[tuple[str, dict[str, str]]]:
+    """What `variant` will most likely compile: source and -D of each module."""
+    if variant.format != "none" and variant.prepare.__module__.startswith("spgraph_bench."):
+        return [(module.source, dict(module.defines)) for module in rehearsed(variant, dtype, task, info)]
+    # Host functions of plug-ins are for a worker, and inputs of problems without a matrix take long to make. A tunable
+    # that a host function decides is left to the worker.
+    params = filled_params(variant, task.params_of(variant.name))
     values = {t.macro: params[name] for name, t in variant.tunables.items() if t.macro}
-    return None if "auto" in values.values() else {macro: str(value) for macro, value in values.items()}
+    if variant.source is None or "auto" in values.values():
+        return []
+    return [(variant.source, defines_for(dtype, task.offsets) | {macro: str(value) for macro, value in values.items()})]
 
 
 def _request(source: str, defines: Mapping[str, str], info: DeviceInfo) -> Request:

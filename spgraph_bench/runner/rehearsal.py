@@ -1,0 +1,184 @@
+"""Which modules a variant compiles: found by preparing it on a device that only takes notes.
+
+A run compiles ahead what variants take for a small matrix (:func:`rehearsed`), all of it in parallel. What depends on
+the matrix itself may come out otherwise; the worker then compiles that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from spgraph_bench.device.base import Device, DeviceInfo
+from spgraph_bench.formats import get_format
+from spgraph_bench.problems import get_problem
+from spgraph_bench.recipes import make
+from spgraph_bench.runner.plan import Task
+from spgraph_bench.runner.prepare import prepare
+from spgraph_bench.variants.base import Variant
+
+__all__ = ["Module", "NotedBuffer", "NotedKernel", "NotedModule", "NotingDevice", "rehearsed"]
+
+_SMALL = "poisson2d:n=12,values=ones"
+"""Regular, symmetric and of one value: no format and no problem refuses it."""
+_MULTIPROCESSORS = 132
+
+
+@dataclass(frozen=True, order=True)
+class Module:
+    """A source and the -D it is compiled with, sorted."""
+
+    source: str
+    defines: tuple[tuple[str, str], ...]
+
+    @property
+    def label(self) -> str:
+        """Source and defines, long ones cut."""
+        words = [f"{name.removeprefix('SPG_').lower()}={value}" for name, value in self.defines]
+        return " ".join([self.source, *(w if len(w) < 40 else w[:37] + "..." for w in words)])
+
+
+@dataclass
+class NotedBuffer:
+    """A buffer without memory."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    ptr: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def free(self) -> None:
+        """Nothing was taken."""
+
+
+@dataclass
+class NotedKernel:
+    device: NotingDevice
+    module: Module
+    name: str
+
+    def _note(self, block: Any) -> None:
+        threads = int(np.prod(block))
+        blocks = self.device.blocks.setdefault((self.module, self.name), 0)
+        self.device.blocks[self.module, self.name] = max(blocks, threads)
+
+    def __call__(self, grid: Any, block: Any, *args: Any, **how: Any) -> None:
+        self._note(block)
+
+    def bind(self, grid: Any, block: Any, *args: Any, **how: Any) -> Callable[[], None]:
+        self._note(block)
+        return lambda: None
+
+    bind_packed = bind
+
+    def resident_blocks(self, block: Any, shared: int = 0) -> int:
+        self._note(block)
+        return _MULTIPROCESSORS * max(1, 2048 // int(np.prod(block)))
+
+
+@dataclass
+class NotedModule:
+    device: NotingDevice
+    module: Module
+
+    @property
+    def compiled(self) -> Module:
+        return self.module
+
+    def kernel(self, name: str) -> NotedKernel:
+        return NotedKernel(self.device, self.module, name)
+
+
+@dataclass
+class NotingDevice:
+    """Takes the place of a device: compiles, holds and runs nothing, and notes what it was asked for."""
+
+    kind: Literal["cuda", "host"] = "cuda"
+    blocks: dict[tuple[Module, str], int] = field(default_factory=dict)
+    """The largest block, in threads, of each kernel of each module."""
+    compiled: set[Module] = field(default_factory=set)
+
+    def info(self) -> DeviceInfo:
+        """An H200."""
+        extra = {"shared_bytes_per_block": 227 << 10, "shared_bytes_per_sm": 228 << 10}
+        return DeviceInfo("cuda", "notes", "sm_90", 80 << 30, _MULTIPROCESSORS, 50 << 20, extra=extra)
+
+    def compile(self, source: str, defines: Mapping[str, str] | None = None) -> NotedModule:
+        """Note the module; nothing is compiled."""
+        module = Module(source, tuple(sorted((defines or {}).items())))
+        self.compiled.add(module)
+        return NotedModule(self, module)
+
+    def empty(self, shape: Any, dtype: Any) -> NotedBuffer:
+        """A buffer without memory."""
+        return NotedBuffer(shape if isinstance(shape, tuple) else (int(shape),), np.dtype(dtype))
+
+    def upload(self, array: Any) -> NotedBuffer:
+        """A buffer of the array's shape and type."""
+        return self.empty(array.shape, array.dtype)
+
+    def download(self, buffer: NotedBuffer) -> Any:
+        """Zeros."""
+        return np.zeros(buffer.shape, buffer.dtype)
+
+    def capture(self, work: Callable[[], None], *, for_device: bool = False) -> Callable[[], None]:
+        """Call `work`, which notes what it launches."""
+        work()
+        return lambda: None
+
+    def repeat_while(self, body: Callable[[Any], Callable[[], None]]) -> Callable[[], None]:
+        """Call `body` once."""
+        body(np.uint64(0))()
+        return lambda: None
+
+    def free_bytes(self) -> int:
+        """64 GiB."""
+        return 64 << 30
+
+    def missing(self, feature: str) -> str | None:
+        """Nothing is missing."""
+        return None
+
+    def refuse_limit(self, name: str, value: int) -> str | None:
+        """No limit is refused."""
+        return None
+
+    def counters(self) -> None:
+        """No events are counted."""
+        return None
+
+    def _nothing(self, *args: Any) -> None:
+        """Do nothing."""
+
+    write = fill = synchronize = set_limit = reset_counters = close = _nothing
+
+
+def rehearsed(variant: Variant, dtype: str, task: Task, info: DeviceInfo) -> set[Module]:
+    """The modules that `variant` compiles for a small matrix on a device such as `info` describes; none where it
+    cannot be prepared for that one. For problems with a matrix, and not for variants of plug-ins, whose host functions
+    only a worker may call."""
+    device = NotingDevice(info.kind)
+    try:
+        problem, form = get_problem(task.problem, task.options), get_format(variant.format)
+        matrix = make(_SMALL)
+        kind, params = np.dtype(dtype), task.params_of(variant.name)
+        own = {name: value for name, value in params.items() if name in form.tunables}
+        packed = form.pack(matrix.csr, kind, np.dtype(task.offsets), **own)
+        prepare(
+            cast(Device, device),
+            variant,
+            packed,
+            problem.inputs(matrix, kind, 1),
+            problem.output_arrays(matrix, kind),
+            {name: value for name, value in params.items() if name in variant.tunables},
+            options=task.options,
+        )
+    except Exception:  # whatever it is, the worker will meet it with the matrix of the run, and report it
+        return set()
+    return device.compiled
