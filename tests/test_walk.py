@@ -43,12 +43,18 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _first_calls(command: list[str]) -> tuple[int, list[CodeType]]:
-    """The exit status, and every Python function that was called, in the order of first calls."""
+    """The exit status, and every Python function that was called, in the order of first calls; what is called to
+    find out what will be compiled is not of the walk."""
     called: dict[CodeType, None] = {}
+    aside = _function("runner.rehearsal.rehearsed").__code__
+    rehearsing = False
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call":
+        nonlocal rehearsing
+        if event == "call" and not rehearsing:
             called.setdefault(frame.f_code)
+        if frame.f_code is aside and event in ("call", "return"):
+            rehearsing = event == "call"
 
     before = sys.getprofile()
     sys.setprofile(note)
