@@ -17,10 +17,15 @@ MATRICES = {
     "banded": "banded:n=1500,diagonals=9",
     "one-long-row": "arrow:n=700",
     "no-values": "rmat:scale=8,symmetrize=1",
+    "blocks": "blocks:n=13,block=3",
     "no-entries": "empty:n=70",
 }
 CHOICES: list[tuple[str, dict[str, Any]]] = [
     ("csc", {}),
+    ("bsr", {}),
+    ("bsr", {"block_size": "3x2"}),
+    ("bsr-sliced", {}),
+    ("bsr-sliced", {"block_size": "2x5"}),
     ("ell", {}),
     ("hyb", {"hyb_k": 3}),
     ("jds", {}),
@@ -91,7 +96,7 @@ def test_it_is_the_library_that_converts(monkeypatch: pytest.MonkeyPatch) -> Non
         compiled, "_call", lambda function, *rest: (called.append(function.__name__), real(function, *rest))
     )
     monkeypatch.setattr(compiled, "WORTH_ENTRIES", 0)
-    for name in ("csc", "ell", "jds", "sell", "binned", "binned-chunks"):
+    for name in ("csc", "bsr", "bsr-sliced", "ell", "jds", "sell", "binned", "binned-chunks"):
         called.clear()
         get_format(name).pack(csr, "float32", **({"sell_sigma": 64} if name == "sell" else {}))
         assert called, name

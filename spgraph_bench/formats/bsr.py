@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
+from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import OfLastMatrix, csr_from_loose, offset_type, quiet_overflow, ranges, value_type
 from spgraph_bench.matrix import CSR
@@ -101,6 +102,8 @@ def _counted(csr: CSR, sizes: _Sizes, only_filled: bool) -> list[_Size]:
 
     These are given up as soon as they have so many blocks that all entries of the matrix could not fill them.
     """
+    if (by_library := _counted_by_library(csr, sizes, only_filled)) is not None:
+        return by_library
     counts: list[_Size] = []
     for align, group in by_alignment(sizes):
         blocks = dict.fromkeys(group, 0)
@@ -112,6 +115,21 @@ def _counted(csr: CSR, sizes: _Sizes, only_filled: bool) -> list[_Size]:
                 if not blocks:
                     break
         counts += [_Size(r, c, n) for (r, c), n in blocks.items()]
+    return counts
+
+
+def _counted_by_library(csr: CSR, sizes: _Sizes, only_filled: bool) -> list[_Size] | None:
+    """The same in compiled code, or None."""
+    counts: list[_Size] = []
+    for _, group in by_alignment(sizes):
+        for r, c in group:
+            most = int(csr.nnz / (BLOCK_FILL * r * c)) + 1 if only_filled else None
+            lengths = compiled.block_lengths(csr, r, c, most)
+            if lengths is None:
+                return None
+            size = _Size(r, c, int(lengths.sum()))
+            if not only_filled or size.fills(csr.nnz):
+                counts.append(size)
     return counts
 
 
@@ -194,22 +212,15 @@ class BSR(Format):
     ) -> Packed:
         value = value_type(dtype)
         r, c, blocks = choose_block_size(csr, params.get("block_size", "auto"), value.itemsize)
-        block_rows = -(-csr.rows // r)
         offset = offset_type(offsets, max(blocks, csr.nnz))
-        lengths = np.zeros(block_rows, np.int64)
-        block_col = np.empty(blocks, np.int32)
-        block_val = np.zeros((blocks, r, c), value)
-        flat, done = block_val.reshape(-1), 0
-        for part in row_blocks(csr, align=r):
-            keys, position = block_places(part, r, c)
-            first, last = part.first // r, -(-part.last // r)
-            lengths[first:last] = np.bincount((keys >> 32) - first, minlength=last - first)
-            block_col[done : done + len(keys)] = keys & _MASK
-            position += done * r * c
-            flat[position] = 1 if csr.values is None else csr.values[part.entries]
-            done += len(keys)
-        block_ptr = np.zeros(block_rows + 1, offset)
-        np.cumsum(lengths, out=block_ptr[1:])
+        lengths = compiled.block_lengths(csr, r, c)
+        block_ptr = None if lengths is None else _offsets(lengths, np.dtype(np.int64))
+        if block_ptr is not None and (arrays := compiled.blocks(csr, r, c, block_ptr, value)):
+            block_col, block_val = arrays
+        else:
+            lengths, block_col, block_val = _fill(csr, r, c, blocks, value)
+        assert lengths is not None
+        block_ptr = _offsets(lengths, offset)
         return self._packed(csr, value, block_ptr, {"block_col": block_col, "block_val": block_val}, (r, c))
 
     def _packed(
@@ -263,6 +274,32 @@ class BSR(Format):
         return super().refuse(stats, free_bytes, value_bytes, force, **params)
 
 
+def _offsets(lengths: npt.NDArray[np.int64], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    offsets = np.zeros(len(lengths) + 1, dtype)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _fill(
+    csr: CSR, r: int, c: int, blocks: int, value: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[Any]]:
+    """The blocks of each block row, ``block_col`` and ``block_val``."""
+    block_rows = -(-csr.rows // r)
+    lengths = np.zeros(block_rows, np.int64)
+    block_col = np.empty(blocks, np.int32)
+    block_val = np.zeros((blocks, r, c), value)
+    flat, done = block_val.reshape(-1), 0
+    for part in row_blocks(csr, align=r):
+        keys, position = block_places(part, r, c)
+        first, last = part.first // r, -(-part.last // r)
+        lengths[first:last] = np.bincount((keys >> 32) - first, minlength=last - first)
+        block_col[done : done + len(keys)] = keys & _MASK
+        position += done * r * c
+        flat[position] = 1 if csr.values is None else csr.values[part.entries]
+        done += len(keys)
+    return lengths, block_col, block_val
+
+
 _PLAIN = BSR()
 
 
@@ -295,10 +332,7 @@ class SlicedBSR(BSR):
         self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         plain = _PLAIN.pack(csr, dtype, offsets, **params)
-        elements, w = plain.block_rows * plain.block_cols, WIDE_BYTES // plain.dtype.itemsize
-        wide, rest = divmod(elements, w)
         slice_ptr = _slice_ptr(plain.block_ptr)
-        places = int(slice_ptr[-1])
         size = plain.block_rows, plain.block_cols
         span, most = _reach(csr, *size)
         base = np.zeros(len(slice_ptr) - 1, np.int32)
@@ -307,17 +341,10 @@ class SlicedBSR(BSR):
             full = np.flatnonzero(np.diff(slice_ptr))
             if len(full):
                 base[full] = np.minimum.reduceat(plain.block_col, first[full])
-        block_col = np.zeros(places, np.uint16 if span <= _NARROW else np.int32)
-        wide_val = np.zeros((places * wide, w), plain.dtype)
-        rest_val = np.zeros(places * rest, plain.dtype)
-        values = plain.block_val.reshape(plain.blocks, elements)
-        for source, slice_, start, count, rank in _runs(plain.block_ptr, slice_ptr):
-            block_col[start + rank] = plain.block_col[source] - base[slice_]
-            block = values[source]
-            position = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
-            wide_val[position] = block[:, : wide * w].reshape(len(block), wide, w)
-            position = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
-            rest_val[position] = block[:, wide * w :]
+        narrow = span <= _NARROW
+        block_col, wide_val, rest_val = compiled.sliced_blocks(
+            plain, slice_ptr.astype(np.int64, copy=False), base, narrow, WIDE_BYTES
+        ) or _sliced(plain, slice_ptr, base, narrow)
         length = np.diff(plain.block_ptr).astype(np.uint8 if most <= _SHORT else np.int32)
         index = {"slice_ptr": slice_ptr, "length": length, "base": base, "block_col": block_col}
         read = slice_ptr.nbytes + length.nbytes + base.nbytes + plain.blocks * block_col.itemsize
@@ -327,7 +354,7 @@ class SlicedBSR(BSR):
             csr.cols,
             csr.nnz,
             plain.dtype,
-            MappingProxyType({**index, "wide_val": wide_val.reshape(-1), "rest_val": rest_val}),
+            MappingProxyType({**index, "wide_val": wide_val, "rest_val": rest_val}),
             plain.meta,
             pattern=csr.values is None,
             compulsory_bytes=read + csr.nnz * plain.dtype.itemsize,
@@ -366,6 +393,27 @@ class SlicedBSR(BSR):
         return _PLAIN.unpack(
             _PLAIN._packed(packed, packed.dtype, block_ptr, arrays, (packed.block_rows, packed.block_cols))
         )
+
+
+def _sliced(
+    plain: Packed, slice_ptr: npt.NDArray[Any], base: npt.NDArray[np.int32], narrow: bool
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """``block_col``, ``wide_val`` and ``rest_val``."""
+    elements, w = plain.block_rows * plain.block_cols, WIDE_BYTES // plain.dtype.itemsize
+    wide, rest = divmod(elements, w)
+    places = int(slice_ptr[-1])
+    block_col = np.zeros(places, np.uint16 if narrow else np.int32)
+    wide_val = np.zeros((places * wide, w), plain.dtype)
+    rest_val = np.zeros(places * rest, plain.dtype)
+    values = plain.block_val.reshape(plain.blocks, elements)
+    for source, slice_, start, count, rank in _runs(plain.block_ptr, slice_ptr):
+        block_col[start + rank] = plain.block_col[source] - base[slice_]
+        block = values[source]
+        position = (start * wide + rank)[:, None] + count[:, None] * np.arange(wide)
+        wide_val[position] = block[:, : wide * w].reshape(len(block), wide, w)
+        position = (start * rest + rank)[:, None] + count[:, None] * np.arange(rest)
+        rest_val[position] = block[:, wide * w :]
+    return block_col, wide_val.reshape(-1), rest_val
 
 
 START = 8

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.cores import usable_cores
+from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
 from spgraph_bench.toolchain.library import address_of, compiled_library, in_threads
 
@@ -28,12 +29,15 @@ __all__ = [
     "Buckets",
     "binned",
     "binned_buckets",
+    "block_lengths",
+    "blocks",
     "by_column",
     "by_length",
     "chunked",
     "chunked_buckets",
     "column_counts",
     "jagged",
+    "sliced_blocks",
     "slices",
     "slots",
 ]
@@ -55,6 +59,12 @@ class _Matrix(ctypes.Structure):
 
 class _Parts(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("bin_part", "start", "length")]
+
+
+class _Blocks(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("block_rows", "elements", "wide", "rest", "w")]
+    _fields_ += [(name, ctypes.c_void_p) for name in ("block_ptr", "slice_ptr", "base", "block_col")]
+    _fields_ += [("narrow", ctypes.c_int64)]
 
 
 class _Bins(ctypes.Structure):
@@ -189,6 +199,81 @@ def jagged(
     weight = np.concatenate(([0], np.cumsum(csr.row_lengths()[perm] + 1)))
     _over(_cuts(weight), lambda thread, first, last: _call(function, matrix, first, last, perm, slot_start, col, val))
     return col, val
+
+
+def block_lengths(csr: CSR, r: int, c: int, most: int | None = None) -> Ints | None:
+    """The occupied blocks of r x c of each block row, int64 ``[rows / r]`` (rounded up), or None.
+
+    Counting ends where there are more than `most`: what is not counted then is 0.
+    """
+    library = _usable(csr)
+    if library is None:
+        return None
+    block_rows, matrix = -(-csr.rows // r), _matrix(csr)
+    lengths = np.zeros(block_rows, np.int64)
+    seen = [np.zeros(-(-csr.cols // c), np.int64) for _ in range(usable_cores())]
+    total, lock = 0, threading.Lock()
+
+    def count(thread: int, first: int, last: int) -> None:
+        nonlocal total
+        if most is None or total <= most:
+            _call(library.spg_block_lengths, matrix, first, last, r, c, seen[thread], lengths)
+            with lock:
+                total += int(lengths[first:last].sum())
+
+    _over(_block_rows(csr, r), count)
+    return lengths
+
+
+def _block_rows(csr: CSR, r: int) -> list[tuple[int, int]]:
+    return _cuts(np.append(_rows_and_entries(csr)[:-1:r], csr.nnz + csr.rows))
+
+
+def blocks(
+    csr: CSR, r: int, c: int, block_ptr: Ints, dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None:
+    """BSR's ``block_col`` ``[blocks]`` and ``block_val`` ``[blocks][r][c]``, or None."""
+    library = _usable(csr, dtype)
+    if library is None:
+        return None
+    function, matrix, count = library[f"spg_bsr_{_TYPES[dtype]}"], _matrix(csr), int(block_ptr[-1])
+    col, val = np.empty(count, np.int32), np.empty((count, r, c), dtype)
+    place = [np.zeros(-(-csr.cols // c), np.int64) for _ in range(usable_cores())]
+    _over(
+        _block_rows(csr, r),
+        lambda thread, first, last: _call(function, matrix, first, last, r, c, block_ptr, place[thread], col, val),
+    )
+    return col, val
+
+
+def sliced_blocks(
+    plain: Packed, slice_ptr: Ints, base: npt.NDArray[np.int32], narrow: bool, wide_bytes: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] | None:
+    """bsr-sliced's ``block_col``, ``wide_val`` and ``rest_val`` from BSR's arrays, or None.
+
+    Parameters
+    ----------
+    slice_ptr, base : as in the format; `slice_ptr` int64.
+    narrow : whether columns are stored in 16 bits.
+    wide_bytes : bytes of one read of a thread.
+    """
+    library = _library() if plain.nnz >= WORTH_ENTRIES else None
+    if library is None:
+        return None
+    elements, w = plain.block_rows * plain.block_cols, wide_bytes // plain.dtype.itemsize
+    wide, rest = divmod(elements, w)
+    places, ptr = int(slice_ptr[-1]), plain.block_ptr.astype(np.int64)
+    col = np.zeros(places, np.uint16 if narrow else np.int32)
+    wide_val, rest_val = np.zeros(places * wide * w, plain.dtype), np.zeros(places * rest, plain.dtype)
+    given = _Blocks(
+        len(ptr) - 1, elements, wide, rest, w, *map(address_of, (ptr, slice_ptr, base, plain.block_col)), narrow
+    )
+    function = library[f"spg_sliced_{_TYPES[plain.dtype]}"]
+    _over(
+        _cuts(slice_ptr),
+        lambda thread, first, last: _call(function, given, first, last, plain.block_val, col, wide_val, rest_val),
+    )
+    return col, wide_val, rest_val
 
 
 def column_counts(csr: CSR) -> Ints | None:

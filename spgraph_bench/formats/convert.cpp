@@ -255,7 +255,95 @@ void chunked(const matrix& a, int64_t first, int64_t last, const bins& b, int64_
     }
 }
 
+// The blocks of block rows [first, last), each with its columns rising. `place`: any number for each block column.
+template <class Value>
+void bsr(const matrix& a, int64_t first, int64_t last, int64_t r, int64_t c, const int64_t* block_ptr, int64_t* place,
+         int32_t* block_col, Value* block_val)
+{
+    for (int64_t block_row = first; block_row < last; ++block_row) {
+        const int64_t begin = block_ptr[block_row], top = block_row * r, bottom = std::min(top + r, a.rows);
+        int64_t end = begin;
+        for (int64_t entry = a.row_ptr[top]; entry < a.row_ptr[bottom]; ++entry) {
+            const int32_t column = static_cast<int32_t>(a.col_idx[entry] / c);
+            const int64_t known = place[column];  // a place in this block row that is taken by this column, or not
+            if (known >= begin && known < end && block_col[known] == column) continue;
+            place[column] = end;
+            block_col[end++] = column;
+        }
+        std::sort(block_col + begin, block_col + end);
+        for (int64_t block = begin; block < end; ++block) place[block_col[block]] = block;
+        std::fill(block_val + begin * r * c, block_val + end * r * c, Value(0));
+        for (int64_t row = top; row < bottom; ++row) {
+            for (int64_t entry = a.row_ptr[row]; entry < a.row_ptr[row + 1]; ++entry) {
+                const int64_t column = a.col_idx[entry] / c;
+                const int64_t element = (row - top) * c + a.col_idx[entry] - column * c;
+                block_val[place[column] * r * c + element] = value_of<Value>(a, entry);
+            }
+        }
+    }
+}
+
+struct blocks {
+    int64_t block_rows, elements, wide, rest, w;  // w: elements of 16 bytes
+    const int64_t *block_ptr, *slice_ptr;
+    const int32_t *base, *block_col;
+    int64_t narrow;  // whether columns are stored in 16 bits
+};
+
+// Slices [first, last) of 32 block rows: the k-th blocks of all of them together, as bsr.py describes it.
+template <class Value>
+void sliced(const blocks& b, int64_t first, int64_t last, const Value* block_val, void* block_col, Value* wide_val,
+            Value* rest_val)
+{
+    for (int64_t slice = first; slice < last; ++slice) {
+        const int64_t top = slice * kSlice, bottom = std::min(top + kSlice, b.block_rows);
+        int64_t start = b.slice_ptr[slice];
+        const int64_t end = start + b.block_ptr[bottom] - b.block_ptr[top];
+        for (int64_t k = 0; start < end; ++k) {
+            int64_t count = 0, rank = 0;
+            for (int64_t row = top; row < bottom; ++row) count += b.block_ptr[row + 1] - b.block_ptr[row] > k;
+            for (int64_t row = top; row < bottom; ++row) {
+                if (b.block_ptr[row + 1] - b.block_ptr[row] <= k) continue;
+                const int64_t source = b.block_ptr[row] + k;
+                const int32_t column = b.block_col[source] - b.base[slice];
+                if (b.narrow) {
+                    static_cast<uint16_t*>(block_col)[start + rank] = static_cast<uint16_t>(column);
+                } else {
+                    static_cast<int32_t*>(block_col)[start + rank] = column;
+                }
+                const Value* const block = block_val + source * b.elements;
+                for (int64_t q = 0; q < b.wide; ++q) {
+                    std::copy(block + q * b.w, block + (q + 1) * b.w,
+                              wide_val + (start * b.wide + q * count + rank) * b.w);
+                }
+                for (int64_t e = 0; e < b.rest; ++e) {
+                    rest_val[start * b.rest + e * count + rank] = block[b.wide * b.w + e];
+                }
+                ++rank;
+            }
+            start += count;
+        }
+    }
+}
+
 }  // namespace
+
+// The blocks of r x c of block rows [first, last), int64 [last - first] from lengths[first] on. `seen`: for each block
+// column the last block row, counted from 1, that it was found in.
+SPG_EXPORT void spg_block_lengths(const matrix* a, int64_t first, int64_t last, int64_t r, int64_t c, int64_t* seen,
+                                  int64_t* lengths)
+{
+    for (int64_t block_row = first; block_row < last; ++block_row) {
+        const int64_t bottom = std::min((block_row + 1) * r, a->rows);
+        int64_t count = 0;
+        for (int64_t entry = a->row_ptr[block_row * r]; entry < a->row_ptr[bottom]; ++entry) {
+            int64_t& last_seen = seen[a->col_idx[entry] / c];
+            count += last_seen != block_row + 1;
+            last_seen = block_row + 1;
+        }
+        lengths[block_row] = count;
+    }
+}
 
 // How often each column occurs among entries [first, last).
 SPG_EXPORT void spg_count_columns(const int32_t* col_idx, int64_t first, int64_t last, int64_t* counts)
@@ -358,3 +446,19 @@ SPG_OF_BOTH_TYPES(
     const matrix* a, int64_t first, int64_t last, const bins* b, int64_t tiles, const chunk_places* at,
     int32_t* slot_of, uint64_t* sorted, uint64_t* spare_keys, int64_t* scratch, uint16_t* sum, uint16_t* col,
     int32_t* dest, uint16_t* extra_row)
+
+SPG_OF_BOTH_TYPES(
+    bsr, { bsr(*a, first, last, r, c, block_ptr, place, block_col, val); }, const matrix* a, int64_t first,
+    int64_t last, int64_t r, int64_t c, const int64_t* block_ptr, int64_t* place, int32_t* block_col)
+
+SPG_EXPORT void spg_sliced_float(const blocks* b, int64_t first, int64_t last, const float* block_val, void* block_col,
+                                 float* wide_val, float* rest_val)
+{
+    sliced(*b, first, last, block_val, block_col, wide_val, rest_val);
+}
+
+SPG_EXPORT void spg_sliced_double(const blocks* b, int64_t first, int64_t last, const double* block_val,
+                                  void* block_col, double* wide_val, double* rest_val)
+{
+    sliced(*b, first, last, block_val, block_col, wide_val, rest_val);
+}
