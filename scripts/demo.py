@@ -24,7 +24,7 @@ VARIANTS = ("csr-scalar", "csr-vector", "csr-adaptive", "sell", "cusparse-csr-*"
 
 
 def conclusion(records: Sequence[Record]) -> tuple[str, str]:
-    """What the records come to, in a sentence or two, and the command to type next."""
+    """A conclusion from the records, in a sentence or two, and the command to type next."""
     wrong = [r.variant for r in records if r.status in ("wrong", "failed")]
     if wrong:
         return f"Something is broken here: {', '.join(wrong)} did not give the right answer.", "spgraph doctor"

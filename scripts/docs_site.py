@@ -1,6 +1,6 @@
 """What mkdocs does not do for the site by itself: pages from outside docs/, and links that lead out of it.
 
-README.md, CONTRIBUTING.md and CHANGELOG.md become pages. A link from a page to a file that is no page (a kernel, a
+README.md, CONTRIBUTING.md and CHANGELOG.md become pages. A link from a page to a file that is not a page (a kernel, a
 record) leads to that file in the repository; one to a file that is not there stays as it is, and mkdocs warns of it.
 """
 

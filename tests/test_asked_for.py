@@ -1,4 +1,4 @@
-"""What users ask of a run besides variants: --min-samples, --warmup, and the folder that records go to."""
+"""Options of a run other than variants: --min-samples, --warmup, and the folder that records go to."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ WORDS = {
     r"at fault|faults? of (?:ours|its own)": "the cause, an error",
     r"stands (?!for\b|in for\b|out\b|alone\b|still\b)|lies": "is",
     r"some \d[\d,]*(?! of\b)": "about",
-    r"(?<!there )(?:is|are) no (?:number|integer|loop|entry|file|recipe|matrix|duplicate|root|parameter|edge|vertex)s?"
+    r"(?<!there )(?:is|are) no (?:number|integer|loop|entry|file|recipe|matrix|duplicate|root|parameter|edge|vertex"
+    r"|key|page|vector|verdict)s?"
     r"(?! (?:is|are|has|have|was|were|can|may|in|of|from|to|that|with|without)\b)": "is not a",
     r"is none of|comes not": "is not one of, is not available",
     r"(?:leave|leaves|leaving|left) (?:[\w-]+ ){0,2}(?:out|away)": "omit, skip",

@@ -1,4 +1,4 @@
-// iterate: what an iteration of PageRank does besides adding up, for the modes whose own kernel does that alone.
+// iterate: what an iteration of PageRank does after adding up, for the modes whose own kernel does that alone.
 //
 // Layout   see power.cuh; x value_t [n]: what each vertex gives along an edge; sums double [n]: what its in-edges
 //          bring. The host clears totals before power_begin, and reads the change of iteration k from

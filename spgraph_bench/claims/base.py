@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Status = Literal["holds", "holds if", "does not", "needs a GPU", "not measured"]
-"""The last two are no verdicts: the claim is about times, and there are none."""
+"""The last two are not verdicts: the claim is about times, and there are none."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ ms          from CSR into the format on this machine's CPU, measured: the median
 Of a model of a plain SpMV kernel with this mapping, not of a measurement; reads of x are omitted:
 mapping     what a thread or a warp works on
 coalesced   sectors of 32 bytes needed over sectors moved, for the values (columns where there are none)
-lanes       of 32 that have an entry to work on, on average: 32 is no divergence
+lanes       of 32 that have an entry to work on, on average: 32 means no divergence
 longest     load balance: steps of the longest warp over the mean; "!" where it outlasts all others
 atomics     atomic additions to y in one product
 -           no model of the mapping; *: the format drops the values, which are of the matrix's own"""

@@ -51,7 +51,7 @@ _WORKERS_S = 60.0
 _LOOK_S = 1.0
 """Seconds between two looks at scheduler and workers."""
 _SETTINGS = {
-    "distributed.nanny.pre-spawn-environ": {},  # its numbers of threads are ours to set
+    "distributed.nanny.pre-spawn-environ": {},  # spgraph sets the numbers of threads
     "distributed.worker.profile.enabled": False,  # which would look into what is timed
     "distributed.scheduler.http.routes": [],  # no page that tells other users what runs here
     "distributed.worker.http.routes": [],

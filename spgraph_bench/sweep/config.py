@@ -176,7 +176,9 @@ class _Reading:
     def config(self, data: Mapping[str, Any]) -> Config:
         for key in data:
             if key not in ("about", "defaults", "run"):
-                raise self._error(f"{key!r} is no key of a config", self._where.line("", 0, key), _nearest(key, _TOP))
+                raise self._error(
+                    f"{key!r} is not a key of a config", self._where.line("", 0, key), _nearest(key, _TOP)
+                )
         about, runs, defaults = data.get("about"), data.get("run"), data.get("defaults", {})
         if not isinstance(about, str) or not about.strip():
             line = self._where.line("", 0, "about")
@@ -238,7 +240,7 @@ def entries_of(given: Mapping[str, Any], base: Path | None, fail: Fail) -> list[
         if key not in known:
             close = difflib.get_close_matches(key, known, n=2, cutoff=0.6)
             remedy = f"did you mean {' or '.join(close)}?" if close else "docs/sweep.md lists the keys of a run"
-            raise fail(f"{key!r} is no key of a run of {', '.join(names)}", key, None, remedy)
+            raise fail(f"{key!r} is not a key of a run of {', '.join(names)}", key, None, remedy)
     values = {key: _checked(key, _RUN[key], given[key], fail) for key in _RUN if key in given and key != "reorder"}
     orders = tuple(dict.fromkeys(_checked("reorder", _RUN["reorder"], o, fail) for o in _texts(given, "reorder", fail)))
     read = _reading(given, values.get("seed", 1), fail)
