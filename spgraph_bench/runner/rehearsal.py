@@ -51,6 +51,7 @@ class NotedBuffer:
 
     @property
     def nbytes(self) -> int:
+        """Bytes that the buffer would take."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def free(self) -> None:
@@ -59,6 +60,8 @@ class NotedBuffer:
 
 @dataclass
 class NotedKernel:
+    """A kernel that notes the block sizes of its launches and runs nothing."""
+
     device: NotingDevice
     module: Module
     name: str
@@ -72,26 +75,32 @@ class NotedKernel:
         self._note(block)
 
     def bind(self, grid: Any, block: Any, *args: Any, **how: Any) -> Callable[[], None]:
+        """Note the block size; the launch does nothing."""
         self._note(block)
         return lambda: None
 
     bind_packed = bind
 
     def resident_blocks(self, block: Any, shared: int = 0) -> int:
+        """Blocks of this size that fit on the noted GPU."""
         self._note(block)
         return _MULTIPROCESSORS * max(1, 2048 // int(np.prod(block)))
 
 
 @dataclass
 class NotedModule:
+    """A module without code; its kernels take notes."""
+
     device: NotingDevice
     module: Module
 
     @property
     def compiled(self) -> Module:
+        """The module's source and defines."""
         return self.module
 
     def kernel(self, name: str) -> NotedKernel:
+        """The kernel `name`, which takes notes."""
         return NotedKernel(self.device, self.module, name)
 
 
