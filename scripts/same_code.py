@@ -82,8 +82,9 @@ def calls(usual: bool) -> dict[str, list[Call]]:
 
 def in_tree(root: Path, usual: bool) -> dict[str, Any]:
     """Of the project in `root`: its calls, and the tokens of its sources."""
+    # -P: what the script imports is of that tree, not from beside the script.
     environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'scripts'}"}
-    command = [sys.executable, __file__, "--list", *(["--usual"] if usual else [])]
+    command = [sys.executable, "-P", __file__, "--list", *(["--usual"] if usual else [])]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{root}: {done.stderr.strip().splitlines()[-1]}")
