@@ -44,7 +44,16 @@ FORBIDDEN = re.compile(r"(?i)\b(?:" + "|".join(f"(?P<w{k}>{word})" for k, word i
 BETTER = {f"w{k}": text for k, text in enumerate(WORDS.values())}
 NEWLINE = "\n"
 
-PATTERNS = ("*.md", "Makefile", "docs/**/*.md", "configs/*.toml", ".ci/*", ".github/**/*.yml", "cuda/**/*.*")
+PATTERNS = (
+    "*.md",
+    "Makefile",
+    "docs/**/*.md",
+    "results/**/*.md",
+    "configs/*.toml",
+    ".ci/*",
+    ".github/**/*.yml",
+    "cuda/**/*.*",
+)
 PYTHON = ("spgraph_bench/**/*.py", "scripts/*.py", "tests/**/*.py")
 GENERATED = re.compile(r"(?s)<!-- mutants:.*?<!-- end of mutants -->")
 """Names of planted faults: keys of results."""
