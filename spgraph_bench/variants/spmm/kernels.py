@@ -126,17 +126,17 @@ def _row_major(job: Job, **defines: int) -> _RowMajor:
 
 @variant(
     "spmm",
-    "csr-scalar",
+    "csr-element",
     format="csr",
-    source="spmm/csr_scalar.cu",
+    source="spmm/csr_element.cu",
     tunables=BLOCK,
     about="a thread per element of Y: the textbook baseline",
 )
-def csr_scalar(job: Job) -> Launch:
+def csr_element(job: Job) -> Launch:
     """Y's elements in the order they are stored."""
     a, arrays, block, k = job.packed, job.arrays, job.params["block"], int(job.options["k"])
     return job.launch(
-        job.kernel("spmm_csr_scalar").bind(
+        job.kernel("csr_element").bind(
             _blocks(a.rows * k, block),
             block,
             np.int32(a.rows),

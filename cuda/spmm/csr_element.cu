@@ -1,4 +1,4 @@
-// csr-scalar: Y = A X, A in CSR, a thread per element of Y.
+// csr-element: Y = A X, A in CSR, a thread per element of Y.
 //
 // Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz].
 //          Row-major: x [cols][k], y [rows][k]. Column-major (by_column): x [k][cols], y [k][rows].
@@ -8,9 +8,9 @@
 // Idea     the textbook's; csr-scalar of SpMV, once per column.
 #include "../common/spg.cuh"
 
-SPG_KERNEL spmm_csr_scalar(index_t rows, index_t cols, index_t k, int by_column, const offset_t* __restrict__ row_ptr,
-                           const index_t* __restrict__ col, const value_t* __restrict__ val,
-                           const value_t* __restrict__ x, value_t* __restrict__ y)
+SPG_KERNEL csr_element(index_t rows, index_t cols, index_t k, int by_column, const offset_t* __restrict__ row_ptr,
+                       const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
+                       value_t* __restrict__ y)
 {
     const long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= (long long)rows * k) return;
