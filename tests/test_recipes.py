@@ -370,3 +370,21 @@ def test_progress_is_reported() -> None:
     recipes.make("rmat:scale=6", lambda doing, fraction: told.append((doing, fraction)))
     assert {"drawing edges", "sorting edges", "drawing values"} <= {doing for doing, _ in told}
     assert all(fraction is None or 0 <= fraction <= 1 for _, fraction in told)
+
+
+def test_keys_are_sorted_by_several_threads_as_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(patterns, "usable_cores", lambda: 5)
+    rng = np.random.default_rng(3)
+    for keys in (
+        rng.integers(0, 1 << 63, 10_007, dtype=np.uint64),
+        rng.integers(0, 3, 1000, dtype=np.uint64),  # all ranges but three are empty
+        np.full(64, 2**64 - 1, np.uint64),
+        np.arange(6, dtype=np.uint64)[::-1].copy(),
+    ):
+        said: list[float] = []
+        assert np.array_equal(
+            np.sort(keys), patterns.sorted_keys(keys.copy(), lambda doing, fraction: said.append(fraction or 0.0))
+        )
+        assert said == [pytest.approx(k / 10) for k in range(1, 11)]
+    assert len(patterns.sorted_keys(np.empty(0, np.uint64), lambda doing, fraction: None)) == 0

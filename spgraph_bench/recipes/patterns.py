@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import prod
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.cores import usable_cores
+from spgraph_bench.cores import on_all_cores, usable_cores
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.recipes.base import Pattern
 from spgraph_bench.recipes.draw import Words, below
@@ -25,19 +23,20 @@ __all__ = [
     "from_sorted_keys",
     "grid_entries",
     "grid_pattern",
-    "on_all_cores",
     "row_ptr_of",
+    "sorted_keys",
 ]
 
 CHUNK = 1 << 19
 """Entries worked on at a time: a few arrays of this many words stay in cache."""
 
-_CORES = usable_cores()
-WORKING_BYTES = 2 * _CORES * CHUNK * 100
-"""What recipes that use :func:`on_all_cores` may have in memory: chunks at work and chunks done."""
+WORKING_BYTES = 2 * usable_cores() * CHUNK * 100
+"""What recipes that use :func:`spgraph_bench.cores.on_all_cores` may have in memory: chunks at work and chunks done."""
+
+_WORTH_SHARING = 1 << 22
+"""Keys that are sorted by several threads; of fewer, one."""
 
 Step = tuple[int, ...]
-T = TypeVar("T")
 
 
 def row_ptr_of(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
@@ -50,23 +49,6 @@ def row_ptr_of(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
 def chunks(total: int) -> Iterator[tuple[int, int]]:
     """First and last (exclusive) of `total` entries, a chunk at a time."""
     return ((first, min(first + CHUNK, total)) for first in range(0, total, CHUNK))
-
-
-def on_all_cores(work: Callable[[int, int], T], ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, T]]:
-    """``(last, work(first, last))`` for each range, in order.
-
-    No more than two ranges a core are at work or wait to be taken.
-    """
-    with ThreadPoolExecutor(_CORES) as pool:  # numpy draws, gathers and computes without Python's lock
-        waiting: deque[tuple[int, Future[T]]] = deque()
-        for first, last in ranges:
-            waiting.append((last, pool.submit(work, first, last)))
-            if len(waiting) == 2 * _CORES:
-                done, result = waiting.popleft()
-                yield done, result.result()
-        while waiting:
-            done, result = waiting.popleft()
-            yield done, result.result()
 
 
 def grid_entries(dims: Sequence[int], steps: Sequence[Step]) -> int:
@@ -116,8 +98,9 @@ def drawn_columns(
     col_idx = np.empty(total, np.int32)
     kept_lengths = np.empty(len(lengths), np.int64)
 
-    def draw(first: int, last: int) -> npt.NDArray[np.int64]:
-        """Columns of the rows `first` to `last`; sets their lengths."""
+    def draw(rows: tuple[int, int]) -> npt.NDArray[np.int64]:
+        """Columns of a range of rows; sets their lengths."""
+        first, last = rows
         keys = np.repeat(np.arange(last - first, dtype=np.int64) << 32, lengths[first:last])
         keys |= below(Words(seed, stream, int(drawn[first])).take(len(keys)), cols)
         keys.sort()
@@ -127,7 +110,7 @@ def drawn_columns(
         return drawn_keys
 
     filled = 0
-    for last, drawn_keys in on_all_cores(draw, row_ranges(drawn, CHUNK)):
+    for (_, last), drawn_keys in on_all_cores(draw, row_ranges(drawn, CHUNK)):
         col_idx[filled : filled + len(drawn_keys)] = drawn_keys
         filled += len(drawn_keys)
         progress("drawing columns", int(drawn[last]) / max(1, total))
@@ -135,13 +118,42 @@ def drawn_columns(
     return row_ptr_of(kept_lengths), col_idx, total - filled
 
 
+def sorted_keys(keys: npt.NDArray[np.uint64], progress: Progress) -> npt.NDArray[np.uint64]:
+    """`keys`, sorted on all cores; in place where they are few, else in a second array while `keys` is spent.
+
+    Each core sorts a piece; then each takes a range of values from all pieces and sorts that.
+    """
+    cores = usable_cores()
+    if cores == 1 or len(keys) < max(_WORTH_SHARING, cores):
+        keys.sort()
+        return keys
+    pieces = [keys[a:b] for a, b in pairwise(len(keys) * k // cores for k in range(cores + 1))]
+    for done, _ in on_all_cores(lambda k: pieces[k].sort(), range(cores)):
+        progress("sorting edges", (done + 1) / (2 * cores))
+    sample = np.sort(np.concatenate([piece[:: max(1, len(piece) // 256)] for piece in pieces]))
+    splits = sample[[len(sample) * k // cores for k in range(1, cores)]]
+    ends = np.array([[0, *np.searchsorted(piece, splits), len(piece)] for piece in pieces])
+    out = np.empty_like(keys)
+    starts = ends.sum(axis=0)
+
+    def gather(k: int) -> None:
+        mine = out[starts[k] : starts[k + 1]]
+        np.concatenate([piece[a:b] for piece, (a, b) in zip(pieces, ends[:, k : k + 2], strict=True)], out=mine)
+        mine.sort(kind="stable")  # Timsort, which merges the pieces' runs
+
+    for done, _ in on_all_cores(gather, range(cores)):
+        progress("sorting edges", (cores + done + 1) / (2 * cores))
+    return out
+
+
 def from_sorted_keys(keys: npt.NDArray[np.uint64], rows: int) -> Pattern:
     """A square pattern from edges ``source << 32 | target``, sorted; duplicates are merged."""
     col_idx = np.empty(len(keys), np.int32)
     lengths = np.zeros(rows, np.int64)
 
-    def merge(first: int, last: int) -> tuple[npt.NDArray[np.int32], int, npt.NDArray[np.int64]]:
+    def merge(chunk: tuple[int, int]) -> tuple[npt.NDArray[np.int32], int, npt.NDArray[np.int64]]:
         """Targets of the chunk's edges, its first source and how many edges that and the next ones have."""
+        first, last = chunk
         part = keys[first:last]
         fresh = _fresh(part)
         if first and part[0] == keys[first - 1]:

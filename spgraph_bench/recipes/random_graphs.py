@@ -9,11 +9,12 @@ from math import lcm
 
 import numpy as np
 
+from spgraph_bench.cores import on_all_cores
 from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.recipes.base import Pattern, Size, recipe
 from spgraph_bench.recipes.draw import AliasTable, Words
-from spgraph_bench.recipes.patterns import CHUNK, WORKING_BYTES, chunks, drawn_columns, from_sorted_keys, on_all_cores
+from spgraph_bench.recipes.patterns import CHUNK, WORKING_BYTES, chunks, drawn_columns, from_sorted_keys, sorted_keys
 
 # Streams of words; a recipe uses each for one thing.
 _PERMUTATION, _LENGTHS, _COLUMNS, _EDGES = range(4)
@@ -26,7 +27,7 @@ def _rmat_size(scale: int, edgefactor: int, a: Fraction, b: Fraction, c: Fractio
     if a + b + c > 1:
         raise ValueError("a + b + c is more than 1")
     edges = (edgefactor << scale) * (1 + symmetrize)
-    return Size(1 << scale, 1 << scale, edges, scratch=8 * edges + (24 << scale) + min(WORKING_BYTES, 100 * edges))
+    return Size(1 << scale, 1 << scale, edges, scratch=16 * edges + (24 << scale) + min(WORKING_BYTES, 100 * edges))
 
 
 @recipe(
@@ -55,8 +56,9 @@ def rmat(
     tables = {levels: AliasTable(_quarter_weights(levels, a, b, c)) for levels in set(groups)}
     keys = np.empty(edges * (1 + symmetrize), np.uint64)
 
-    def draw(first: int, last: int) -> int:
-        """Keys of the edges `first` to `last` that are not loops, where undirected both ways; how many."""
+    def draw(edge_range: tuple[int, int]) -> int:
+        """Keys of a range of edges that are not loops, where undirected both ways; how many."""
+        first, last = edge_range
         source, target = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
         for group, levels in enumerate(groups):
             outcome = tables[levels].draw(Words(seed, _EDGES + group, first).take(last - first))
@@ -72,12 +74,11 @@ def rmat(
         return (1 + symmetrize) * len(i)
 
     filled = 0
-    for last, count in on_all_cores(draw, chunks(edges)):
+    for (_, last), count in on_all_cores(draw, chunks(edges)):
         filled += count
         progress("drawing edges", last / edges)
     progress("sorting edges", None)
-    keys.sort()
-    made = from_sorted_keys(keys[:filled], vertices)
+    made = from_sorted_keys(sorted_keys(keys, progress)[:filled], vertices)
     return Pattern(vertices, vertices, made.row_ptr, made.col_idx, merged=made.merged, symmetric=bool(symmetrize))
 
 

@@ -8,10 +8,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.cores import on_all_cores
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.readers.common import Progress, whole
 from spgraph_bench.recipes.draw import Words, unit
-from spgraph_bench.stats import row_blocks
+from spgraph_bench.stats import RowBlock, row_blocks
 
 __all__ = ["entry_values", "integer_values", "stencil_values", "with_values"]
 
@@ -36,7 +37,8 @@ def entry_values(csr: CSR, seed: int, symmetric: bool, progress: Progress) -> np
     """
     out = np.empty(csr.nnz)
     start = Words(seed, _VALUES).take(1)[0]
-    for block in row_blocks(csr):
+
+    def draw(block: RowBlock) -> None:
         i = block.row_ids().astype(np.uint64)
         j = block.cols.astype(np.uint64)
         if symmetric:
@@ -46,6 +48,8 @@ def entry_values(csr: CSR, seed: int, symmetric: bool, progress: Progress) -> np
         i *= _GOLDEN
         i += start
         out[block.entries] = unit(_mix(i))
+
+    for block, _ in on_all_cores(draw, row_blocks(csr)):
         progress("drawing values", block.entries.stop / max(1, csr.nnz))
     return out
 
