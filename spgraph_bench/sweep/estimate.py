@@ -1,7 +1,8 @@
 """What a sweep will take, before it runs: entries, seconds and bytes of each block, and what will be refused.
 
-Seconds are a rule of thumb, good to a factor of two or three: the constants below were fitted on one machine
-and nothing that is measured depends on them. While a sweep runs, :class:`TimeLeft` scales them by what blocks took.
+Seconds are a rule of thumb, good to a factor of two or three. The constants below were fitted to the times of
+``scripts/reference.toml`` (an H200) and to a CPU; nothing that is measured depends on them. While a sweep runs,
+:class:`TimeLeft` scales them by what blocks took.
 """
 
 from __future__ import annotations
@@ -30,12 +31,18 @@ _BYTES_PER_ENTRY = 18
 _COMPRESSION = 3.0
 _LOAD_S, _LOAD = 0.01, 1.5e-7
 """Seconds to read or make a matrix: at least, and for each entry."""
-_BLOCK_S = 0.2
-"""Seconds that a block takes whatever it is: inputs, oracle, the worker's calls."""
-_GENERATED_S = 1.0
+_BLOCK_S = {"host": 0.2, "cuda": 1.5}
+"""Seconds that a block takes whatever it is: inputs, oracle, the worker's calls, on a GPU the ceiling."""
+_GENERATED_S = {"host": 1.0, "cuda": 3.0}
 """The same where a problem makes its own inputs."""
 _CHECK = {"host": (0.012, 1.1e-6), "cuda": (0.03, 3e-8)}
-"""Seconds to check a cell, by kind of device: at least, and for each entry (and column of a dense operand)."""
+"""Seconds to check a cell, by kind of device: at least, and for each entry."""
+_COLUMN = {"host": 6e-8, "cuda": 7e-9}
+"""The same for each entry and further column of a dense operand."""
+_SOURCE = {"host": 7e-7, "cuda": 2e-9}
+"""The same for each entry and further source of a traversal: all of them are run in a check."""
+_CPU_CHECK = 2e-8
+"""Of variants on the CPU, for each entry and column or source."""
 _SAMPLING = 1.15
 """Sampling takes the time limit and a little more; on the host device only CPU variants are sampled."""
 _MATRIX_ENTRY, _MATRIX_ROW = 12, 8
@@ -159,24 +166,35 @@ def _dense(block: Block, shape: _Shape, dtype: str) -> int:
 
 
 def _columns(block: Block) -> int:
-    value = block.options.get("k", 1)
-    return int(value) if isinstance(value, int) else 1
+    """Columns of dense operands."""
+    return _number(block, "k")
+
+
+def _sources(block: Block) -> int:
+    """Sources that a traversal starts from."""
+    return 1 if "source" in block.options else _number(block, "sources")
+
+
+def _number(block: Block, option: str) -> int:
+    """A whole number among the problem's options; 1 where it has no such option."""
+    declared = get_problem(block.problem).options
+    value = block.options.get(option, declared[option].default if option in declared else 1)
+    return value if isinstance(value, int) and value > 0 else 1
 
 
 def _estimate(block: Block, shape: _Shape, device_kind: str, cells: Collection[str]) -> Estimate:
-    problem = get_problem(block.problem)
-    least, each = _CHECK["host" if device_kind == "host" else "cuda"]
-    sources = block.options.get("sources", problem.options["sources"].default if "sources" in problem.options else 1)
-    # Of a traversal every source is run once in a check.
-    runs = _columns(block) if problem.is_product else sources if isinstance(sources, int) else 1
-    seconds = (_BLOCK_S if problem.needs_matrix else _GENERATED_S) * len(block.dtypes)
+    problem, kind = get_problem(block.problem), "host" if device_kind == "host" else "cuda"
+    least, each = _CHECK[kind]
+    further = (_columns(block) if problem.is_product else _sources(block)) - 1
+    each += further * (_COLUMN if problem.is_product else _SOURCE)[kind]
+    seconds = (_BLOCK_S if problem.needs_matrix else _GENERATED_S)[kind] * len(block.dtypes)
     seconds += _LOAD_S + _LOAD * shape.nnz * len(block.orders)
     for cell in block.cells:
         if cell.key not in cells:
             continue
         variant = next(v for v in block.variants if v.name == cell.variant)
-        timed = device_kind != "host" or variant.where == "cpu"
-        check = least + (each if variant.where == "gpu" else 2e-8) * shape.nnz * runs
+        timed = kind != "host" or variant.where == "cpu"
+        check = least + shape.nnz * (each if variant.where == "gpu" else _CPU_CHECK * (1 + further))
         seconds += check + (_SAMPLING * block.time_limit if timed else 0.0)
     matrix = _MATRIX_ENTRY * shape.nnz + _MATRIX_ROW * (shape.rows + 1) if problem.needs_matrix else 0
     running = (
