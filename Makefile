@@ -100,7 +100,7 @@ FUZZ_SECONDS ?= 20
 test-fuzz: $(READY)
 	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
-# Every kernel for sm_90 and three more, warnings and new spills as errors; says so where there is no nvcc.
+# Every kernel for sm_90, the oldest and the newest, warnings and new spills as errors; says so where there is no nvcc.
 test-compile: $(READY)
 	$(BIN)/python scripts/compile_all.py --jobs $(JOBS)
 
