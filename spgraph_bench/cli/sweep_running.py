@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["CrewOptions", "SweepRequest", "chosen_device", "plan_of", "sweep"]
 
 
+_MUCH = 2 << 30
+"""Bytes of files that take a while to hash: about a second for each GB."""
+
+
 @dataclass(frozen=True)
 class CrewOptions:
     """Which workers measure: GPUs or processes of this machine, or those of a Dask cluster that there is already."""
@@ -177,10 +181,14 @@ def plan_of(request: SweepRequest, device: str) -> Plan:
     from spgraph_bench.sweep.config import digested
     from spgraph_bench.sweep.inputs import Input
     from spgraph_bench.sweep.plan import make_plan
+    from spgraph_bench.units import human_bytes
 
     def unreadable(given: Input, error: InputError) -> None:
         warn(f"{error.place}: {error.cause}; its cells will be records that say so")
 
+    files = {each.text: each.bytes for entry in request.entries for each in entry.inputs if each.kind == "file"}
+    if (total := sum(files.values())) > _MUCH:
+        note(f"hashing {len(files):,} files, {human_bytes(total)}, by which cells are known")
     plan = make_plan(digested(request.entries, unreadable), device.partition(":")[0], request.limits)
     if plan.repeated:
         note(f"{plan.repeated:,} cells are asked for more than once, and measured once")
