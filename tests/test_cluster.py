@@ -289,6 +289,17 @@ def test_what_is_refused(args: tuple[str, ...], status: int, said: str, capsys: 
     assert "remedy" in err
 
 
+@pytest.mark.parametrize("package", ["distributed", "cryptography"])
+def test_a_package_that_is_missing_is_named(
+    package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [n for n in sys.modules if n.partition(".")[0] == "cryptography"] if package == "cryptography" else []:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert run(["sweep", "grid:n=4", "--variant", "csr-scalar", "--workers", "1"]) == 2
+    assert "remedy: pip install 'spgraph[cluster]'" in capsys.readouterr().err
+
+
 def test_gpus_that_there_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     from spgraph_bench.device import probe
 
