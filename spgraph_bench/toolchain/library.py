@@ -23,8 +23,10 @@ __all__ = ["address_of", "compiled_library", "in_threads"]
 _FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti")
 
 
-def compiled_library(source: Path) -> ctypes.CDLL | None:
+def compiled_library(source: Path, *options: str) -> ctypes.CDLL | None:
     """The library of `source`, or None where it cannot be compiled, kept or loaded: no error for its user.
+
+    `options` are further ones of the compiler.
 
     It is compiled with the sanitizers of SPGRAPH_HOST_SANITIZE, but for races, which are the kernels'.
     """
@@ -35,7 +37,7 @@ def compiled_library(source: Path) -> ctypes.CDLL | None:
         compiler, sanitizers = find_compiler(), chosen_sanitizers()
         if compiler is None or ("address" in sanitizers and not hasattr(ctypes.CDLL(None), "__asan_init")):
             return None
-        flags = [*_FLAGS, *(f"-fsanitize={s}" for s in sanitizers if s != "race")]
+        flags = [*_FLAGS, *options, *(f"-fsanitize={s}" for s in sanitizers if s != "race")]
         if "undefined" in sanitizers:
             flags.append("-fsanitize-undefined-trap-on-error")
 
