@@ -25,12 +25,21 @@ from spgraph_bench.stats import row_stats
 from spgraph_bench.validate import kernels
 from spgraph_bench.variants import Variant, variants
 
-__all__ = ["Module", "NotingDevice", "extremes", "modules", "of_validators"]
+__all__ = ["Module", "NotingDevice", "extremes", "modules", "of_validators", "usual"]
 
-MATRICES = ("poisson2d:n=150", "rmat:scale=8", "rmat:scale=8,values=integers", "blocks:n=20")
+MATRICES = (
+    "poisson2d:n=150",
+    "rmat:scale=8",
+    "rmat:scale=8,values=integers",
+    "rmat:scale=8,values=ones",
+    "banded:n=300,diagonals=9,values=ones",
+    "blocks:n=20",
+)
 """Enough for every choice that kernels make by themselves: dia compiles diagonals in from 100,000 entries on,
 csr-segmented takes one launch up to 2^20, pattern formats need values that are all alike, bsr dense blocks."""
 OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {"spmm": ({"k": 1}, {"k": 32}, {"k": 128, "layout": "column"})}
+ALSO: tuple[Mapping[str, Any], ...] = ({"order": "degree"}, {"parents": 1})
+"""Settings beside the defaults that take kernels of files that the defaults do not: old vertex numbers, parents."""
 LARGEST = 1 << 26
 """Bytes of a packed matrix: with more the recipe and the format do not go together (ell of an rmat graph)."""
 
@@ -41,6 +50,13 @@ def _ends(parameter: Parameter) -> list[Any]:
     words = [c for c in parameter.choices or () if isinstance(c, str)]
     ends = [min(numbers), max(numbers)] if numbers else list(parameter.between or ())
     return [value for value in (*words, *ends) if value != parameter.default]
+
+
+def usual(variant: Variant) -> Iterator[Mapping[str, Any]]:
+    """The defaults, and those of :data:`ALSO` that the variant or its format has."""
+    own = {**get_format(variant.format).tunables, **variant.tunables}
+    yield {}
+    yield from (params for params in ALSO if params.keys() <= own.keys())
 
 
 def extremes(variant: Variant) -> Iterator[dict[str, Any]]:
@@ -122,7 +138,7 @@ def modules(with_extremes: bool = False, only: Callable[[Variant], bool] = lambd
             for matrix, options in _cases(variant):
                 # The large matrix is for what depends on its size; extremes do not.
                 few = not with_extremes or matrix.csr.nnz > 100_000
-                for params in ({},) if few else extremes(variant):
+                for params in usual(variant) if few else extremes(variant):
                     for dtype in variant.dtypes:
                         for offsets in ("int32", "int64"):
                             try:

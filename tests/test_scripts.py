@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from spgraph_bench.formats import formats, get_format
+from spgraph_bench.paths import cuda_dir
 from spgraph_bench.recipes import make
 from spgraph_bench.variants import get_variant, variants
 
@@ -117,6 +118,13 @@ def test_extremes_of_tunables_are_found() -> None:
     assert {"block": 64} in result
     assert {"block": 512} in result
     assert {"launches": 1} in result
+
+
+def test_every_source_that_needs_types_is_compiled_with_them() -> None:
+    script: Any = _script("compile_all")
+    found = {m.source for m in script.modules().compiled | script.of_validators()}
+    alone = script.sources() - found
+    assert [s for s in sorted(alone) if re.search("(value|offset)_t", (cuda_dir() / s).read_text())] == []
 
 
 def test_compile_all_takes_every_type_and_every_source_to_its_architectures() -> None:
