@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records, to_json_lines
 from spgraph_bench.sweep.config import read_config
 from spgraph_bench.sweep.journal import Journal
-from spgraph_bench.sweep.local import Ended
+from spgraph_bench.sweep.local import LATER, Ended
 from spgraph_bench.sweep.pinning import CORES, shares
 from spgraph_bench.sweep.plan import Plan, make_plan
 from spgraph_bench.sweep.station import unmeasured
@@ -29,6 +30,8 @@ pytest.importorskip("cryptography")
 
 from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.sweep import cluster
+from spgraph_bench.sweep.crew import Crew
+from spgraph_bench.sweep.local_cluster import gpu_environments
 from spgraph_bench.sweep.remote import Answer, Group, Probe
 
 INFO = DeviceInfo("host", "one", "", 0, 0, 0)
@@ -143,12 +146,12 @@ class _Swept:
         self.told: list[str] = []
         self.ended: list[Ended] = []
         probes = {a: Probe(a, "", code_hash(), asdict(INFO)) for a in self.client.there}
-        self.crew = cluster.Crew(self.client, "host", {}, probes)  # type: ignore[arg-type]
+        self.crew = Crew(self.client, "host", {}, probes)  # type: ignore[arg-type]
         self.path = tmp_path / "s.jsonl"
 
     def go(self) -> list[Record]:
         with Journal(self.path) as journal:
-            cluster.sweep_on_cluster(self.plan, journal, self.crew, self.ended.append, told=self.told.append)
+            cluster.sweep_on_cluster(self.plan, journal, self.crew, self.ended.append, warn=self.told.append)
         records = read_records(self.path)
         cells = [str(r.sweep["cell"]) for r in records]
         assert len(set(cells)) == len(cells) == self.plan.cells, "lost, or there twice"
@@ -236,7 +239,7 @@ def test_a_lost_scheduler_ends_the_sweep_and_keeps_what_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swept = _Swept(tmp_path, lambda group, number: Answer("a", "a", records=_records(group)))
-    monkeypatch.setattr(cluster, "_LOST_S", 0.0)
+    monkeypatch.setattr(cluster, "LOST_S", 0.0)
     monkeypatch.setattr(cluster, "_LOOK_S", 0.0)
     monkeypatch.setattr(
         _Future, "done", lambda future: swept.client.status == "running" and len(swept.client.given) < 3
@@ -258,6 +261,47 @@ def test_a_lost_scheduler_ends_the_sweep_and_keeps_what_there_is(
         assert 0 < len(journal.done) < swept.plan.cells
         cluster.sweep_on_cluster(swept.plan, journal, swept.crew, swept.ended.append)
         assert len(journal.done) == swept.plan.cells
+
+
+def test_rows_that_join_those_of_an_earlier_session_say_so(tmp_path: Path) -> None:
+    swept = _Swept(tmp_path, lambda group, number: Answer("a", "a", records=_records(group)))
+    swept.go()
+    lines = swept.path.read_text().splitlines()
+    swept.path.write_text("".join(f"{line}\n" for line in lines[1:]))
+    swept.ended.clear()
+    with Journal(swept.path) as journal:
+        cluster.sweep_on_cluster(swept.plan, journal, swept.crew, swept.ended.append)
+    records = read_records(swept.path)
+    assert [LATER in record.notes for record in records] == [False] * (len(lines) - 1) + [True]
+    assert records[-1].run == Record.from_json(json.loads(lines[0])).run
+
+
+def test_a_record_that_comes_late_is_not_kept_beside_that_of_another_worker(tmp_path: Path) -> None:
+    """The worker was thought lost; the other one has another device, by whose name the journal tells records apart."""
+    swept: _Swept
+    other = replace(INFO, name="another")
+
+    def script(group: Group, number: int) -> Answer:
+        for block in group.blocks:
+            for cell in block.cells:
+                line = to_json_lines([unmeasured(block, cell, other, "ok", "", "x")])
+                swept.client.handler(
+                    (0, {"kind": "record", "block": block.key, "cell": block.cell_key(cell), "line": line, "by": "b"})
+                )
+        return Answer("a", "a", records=_records(group))
+
+    swept = _Swept(tmp_path, script)
+    swept.crew.probes["b"] = Probe("b", "", code_hash(), asdict(other))
+    assert {record.sweep["worker"] for record in swept.go()} == {"b"}
+
+
+def test_the_cause_is_that_of_the_process_that_was_lost() -> None:
+    crew = Crew(
+        None, "host", {}, deaths=["worker process 7 was killed by signal 9", "worker process 8 exited with status 1"]
+    )  # type: ignore[arg-type]
+    assert crew.cause("worker a was lost", 7) == "worker a was lost: worker process 7 was killed by signal 9"
+    assert crew.cause("its worker was lost").endswith("worker process 8 exited with status 1")
+    assert crew.cause("worker b was lost", 9) == "worker b was lost"
 
 
 # ---- the command
@@ -305,14 +349,14 @@ def test_gpus_that_there_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(probe, "find_driver", lambda: None)
     with pytest.raises(DeviceError):
-        cluster.gpu_environments("all")
+        gpu_environments("all")
     gpus = tuple(probe.Gpu("H200", f"GPU-{index}", index=index) for index in range(2))
     monkeypatch.setattr(probe, "find_driver", lambda: probe.Driver("1", "13.0", gpus))
-    assert [env["CUDA_VISIBLE_DEVICES"] for env in cluster.gpu_environments("all")] == ["GPU-0", "GPU-1"]
-    assert [env["CUDA_VISIBLE_DEVICES"] for env in cluster.gpu_environments("1")] == ["GPU-1"]
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in gpu_environments("all")] == ["GPU-0", "GPU-1"]
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in gpu_environments("1")] == ["GPU-1"]
     for asked in ("2", "0,0", "x", ""):
         with pytest.raises(UsageError):
-            cluster.gpu_environments(asked)
+            gpu_environments(asked)
 
 
 def _sweep(*args: str, cwd: Path, plugin: str) -> subprocess.CompletedProcess[str]:

@@ -77,14 +77,14 @@ def sweep(request: SweepRequest, show: Callable[[Sequence[Record]], None] | None
     plan = plan_of(request, device)
     path = (request.output or request.results / f"sweep-{request.name}.jsonl") if request.save else None
     kind = device.partition(":")[0]
-    with _force(request, device) as force:
+    with _executor(request, device) as executor:
         again = request.again
         if again == "whole":
-            again = "all" if path is not None and _is_whole(path, plan, force.devices) else ""
+            again = "all" if path is not None and _is_whole(path, plan, executor.devices) else ""
         with Journal(path, again, warn) as journal:
-            left = [block for whole in plan.blocks if (block := whole.without(journal.has(force.devices)))]
-            _say_start(plan, journal, left, force)
-            timer = TimeLeft([quick_estimate(block, kind) for block in left], force.count)
+            left = [block for whole in plan.blocks if (block := whole.without(journal.has(executor.devices)))]
+            _say_start(plan, journal, left, executor)
+            timer = TimeLeft([quick_estimate(block, kind) for block in left], executor.count)
             try:
                 with Lines() as lines:
 
@@ -94,7 +94,7 @@ def sweep(request: SweepRequest, show: Callable[[Sequence[Record]], None] | None
                         if request.json:
                             _print_json(end.records)
 
-                    force.go(plan, journal, ended, lines)
+                    executor.go(plan, journal, ended, lines)
             except (KeyboardInterrupt, DeviceError):
                 note("stopped; the same command goes on from here" if path else "stopped")
                 raise
@@ -109,8 +109,8 @@ def sweep(request: SweepRequest, show: Callable[[Sequence[Record]], None] | None
 
 
 @dataclass(frozen=True)
-class _Force:
-    """What measures."""
+class _Executor:
+    """What measures: this process, or several workers."""
 
     devices: set[str]
     """Names of its devices."""
@@ -119,37 +119,39 @@ class _Force:
 
 
 @contextmanager
-def _force(request: SweepRequest, device: str) -> Iterator[_Force]:
+def _executor(request: SweepRequest, device: str) -> Iterator[_Executor]:
     """This process's own station, or a crew of workers."""
     if request.crew is None:
         from spgraph_bench.sweep.local import sweep_locally
         from spgraph_bench.sweep.station import Station
 
         with Station(device, **request.station) as station:
-            yield _Force(
+            yield _Executor(
                 {station.info().name},
                 1,
                 lambda plan, journal, ended, lines: sweep_locally(plan, journal, station, ended, lines.doing),
             )
         return
-    from spgraph_bench.sweep import cluster
+    from spgraph_bench.sweep.cluster import sweep_on_cluster
+    from spgraph_bench.sweep.connecting import Tls, connected
+    from spgraph_bench.sweep.local_cluster import gpu_environments, local_crew
 
     options = request.crew
     session = {name: value for name, value in request.station.items() if name != "in_process"}
     if options.scheduler:
-        crew_context = cluster.connected(
-            options.scheduler, device, session, cluster.Tls(*options.tls), insecure=options.insecure, told=warn
+        crew_context = connected(
+            options.scheduler, device, session, Tls(*options.tls), insecure=options.insecure, warn=warn
         )
     else:
-        environments = cluster.gpu_environments(options.gpus) if options.gpus else [{}] * options.workers
-        crew_context = cluster.local_crew(environments, device, session, options.threads)
+        environments = gpu_environments(options.gpus) if options.gpus else [{}] * options.workers
+        crew_context = local_crew(environments, device, session, options.threads)
     with crew_context as crew:
         count = len(crew.probes)
         note(f"{count} worker{'s' if count > 1 else ''}")
-        yield _Force(
+        yield _Executor(
             crew.devices,
             count,
-            lambda plan, journal, ended, lines: cluster.sweep_on_cluster(
+            lambda plan, journal, ended, lines: sweep_on_cluster(
                 plan, journal, crew, ended, lines.doing, lines.warning
             ),
         )
@@ -205,17 +207,17 @@ def _is_whole(path: Path, plan: Plan, devices: set[str]) -> bool:
     return all(block.without(done) is None for block in plan.blocks)
 
 
-def _say_start(plan: Plan, journal: Journal, left: Sequence[Any], force: _Force) -> None:
+def _say_start(plan: Plan, journal: Journal, left: Sequence[Any], executor: _Executor) -> None:
     from spgraph_bench.provenance import code_hash
 
     cells = sum(len(block.cells) for block in left)
-    device = ", ".join(sorted(force.devices))
+    device = ", ".join(sorted(executor.devices))
     if not journal.done:
         note(f"{cells:,} cells in {len(left):,} blocks (a matrix and a problem each) on {device}")
         return
     known = {block.cell_key(cell) for block in plan.blocks for cell in block.cells}
     there = [done for done in journal.done.values() if done.cell in known]
-    others = {done.device for done in there} - force.devices
+    others = {done.device for done in there} - executor.devices
     note(f"{len(there):,} cells are in {journal.path} already, {cells:,} are left")
     if not left:
         note("nothing is left to do; --again all measures everything anew")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -63,6 +64,8 @@ class Answer:
     address: str
     lost_by: str = ""
     """The worker that had it before and is gone; then nothing was measured."""
+    lost_process: int = 0
+    """The id of that worker's process."""
     broken: str = ""
     """Why this worker's device cannot be used; what was not measured goes to others."""
     records: tuple[tuple[str, str, str], ...] = ()
@@ -140,10 +143,10 @@ def measure_group(group: Group) -> Answer:
     if code_hash() != group.code:
         return Answer(*me, broken=f"it runs other code (spgraph {__version__})")
     begun = ["spgraph", group.sweep, group.name]
-    earlier = client.get_metadata(begun, default="")
+    earlier = client.get_metadata(begun, default=None)
     if earlier:
-        return Answer(*me, lost_by=str(earlier))
-    client.set_metadata(begun, me[0])
+        return Answer(*me, lost_by=str(earlier["worker"]), lost_process=int(earlier["process"]))
+    client.set_metadata(begun, {"worker": me[0], "process": os.getpid()})
     topic = topic_of(group.sweep)
     records: list[tuple[str, str, str]] = []
     last_sent = 0.0
