@@ -150,8 +150,8 @@ def modules(with_extremes: bool = False, only: Callable[[Variant], bool] = lambd
 
 def of_validators() -> set[Module]:
     """What validators of answers compile."""
-    asked = [pair for name, problem in problems().items() for dtype in problem.dtypes for pair in kernels(name, dtype)]
-    return {Module(source, tuple(sorted(defines.items()))) for source, defines in asked}
+    pairs = [pair for name, problem in problems().items() for dtype in problem.dtypes for pair in kernels(name, dtype)]
+    return {Module(source, tuple(sorted(defines.items()))) for source, defines in pairs}
 
 
 def main() -> None:

@@ -100,8 +100,8 @@ class Run:
 
     def dtypes(self) -> list[str]:
         """The value types that the command runs."""
-        offered, asked = get_problem(self.problem).dtypes, self.values("--dtype")
-        wanted = ["float32", "float64"] if asked == ["both"] else asked or ["float32"]
+        offered, requested = get_problem(self.problem).dtypes, self.values("--dtype")
+        wanted = ["float32", "float64"] if requested == ["both"] else requested or ["float32"]
         return [d for d in wanted if d in offered] or [offered[0]]
 
     @property

@@ -52,14 +52,14 @@ def _machine(proc: Path) -> int:
 def _address_space(proc: Path) -> int:
     """What ``ulimit -v`` and ``ulimit -d`` leave."""
     left = _UNKNOWN
-    for kind, taken in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
+    for kind, label in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
         limit = resource.getrlimit(kind)[0]
         if limit == resource.RLIM_INFINITY:
             continue
         used = 0
         with contextlib.suppress(OSError, ValueError, IndexError):
             for line in (proc / "self" / "status").read_text().splitlines():
-                if line.startswith(taken):
+                if line.startswith(label):
                     used = int(line.split()[1]) * 1024
         left = min(left, max(0, limit - used))
     return left

@@ -191,12 +191,12 @@ def test_edges_count_undirected_ones_once_and_no_loops(name: str, halves: int) -
     whole = dataclasses.replace(matrix(_graph(graphs()[name][0])))
     inputs = bfs.inputs(whole, np.dtype(np.int32), 1, sources=1)
     oracle = bfs.oracle(whole, inputs, np.dtype(np.int32))
-    told = bfs.describe_case(0, oracle["levels"][0], whole.csr, inputs, oracle)
+    facts = bfs.describe_case(0, oracle["levels"][0], whole.csr, inputs, oracle)
     reached = oracle["levels"][0] >= 0
     row = np.repeat(np.arange(whole.csr.rows), whole.csr.row_lengths())
     arcs = np.sum(reached[row] & (row != whole.csr.col_idx))
-    assert told["edges"] * halves == arcs
-    assert told["reached"] == reached.sum()
+    assert facts["edges"] * halves == arcs
+    assert facts["reached"] == reached.sum()
 
 
 def test_levels_from_a_breadth_first_order() -> None:
@@ -312,8 +312,8 @@ def test_steps_have_a_row_for_those_that_are_hidden() -> None:
 
 
 def test_a_trace_of_a_small_graph_says_who_found_whom() -> None:
-    told = {"level_vertices": [["a\x1b[31m"], [7, 9], [8]], "found_by": [[], ["a\x1b[31m", "a\x1b[31m"], [9]]}
-    text = render_trace(_traced(3, **told), 100, False)
+    facts = {"level_vertices": [["a\x1b[31m"], [7, 9], [8]], "found_by": [[], ["a\x1b[31m", "a\x1b[31m"], [9]]}
+    text = render_trace(_traced(3, **facts), 100, False)
     assert "\x1b" not in text
     assert "found 7, 9 (push)" in text
     assert "level 2: 9 found 8 (push)" in text

@@ -85,11 +85,11 @@ def test_any_numbering_becomes_least_vertices() -> None:
 
 def test_summary_of_components() -> None:
     ids = np.arange(1, 401)
-    told = CC.summary(RIGHT, {}, A, {}, {}, ids)
-    assert told["components"] == 202
-    assert told["largest"] == 100
-    assert told["isolated"] == 200
-    assert told["table"]["rows"][:3] == [[0, 1, 100, 198], [1, 201, 100, 198], [2, 101, 1, 0]]
+    facts = CC.summary(RIGHT, {}, A, {}, {}, ids)
+    assert facts["components"] == 202
+    assert facts["largest"] == 100
+    assert facts["isolated"] == 200
+    assert facts["table"]["rows"][:3] == [[0, 1, 100, 198], [1, 201, 100, 198], [2, 101, 1, 0]]
     column = CC.columns(RIGHT, A, {})["component"]
     assert (column[0], column[299], column[100], column[399]) == (0, 1, 2, 201)
 

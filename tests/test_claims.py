@@ -76,8 +76,8 @@ def _launch(**us: float) -> list[Record]:
 
 def _even(*points: tuple[float, float]) -> list[Record]:
     """Break-even: children at a time, and us."""
-    found = tuple({"children": n, "us": us, "low_us": us * 0.9, "high_us": us * 1.1} for n, us in points)
-    return [_record("launch", "fire-and-forget", 1.0, break_even=found)]
+    points_measured = tuple({"children": n, "us": us, "low_us": us * 0.9, "high_us": us * 1.1} for n, us in points)
+    return [_record("launch", "fire-and-forget", 1.0, break_even=points_measured)]
 
 
 def _points(uniform: int, flattened: int) -> list[Record]:
@@ -171,7 +171,7 @@ def test_every_rule_is_tried_both_ways() -> None:
     for name, status, _ in CASES:
         tried.setdefault(name, set()).add(status)
     assert set(tried) == set(claims())
-    assert [name for name, found in tried.items() if len(found) < 2] == []
+    assert [name for name, verdicts in tried.items() if len(verdicts) < 2] == []
 
 
 @pytest.mark.parametrize("claim", claims().values(), ids=lambda c: c.name)
@@ -179,7 +179,7 @@ def test_runs_name_what_there_is(claim: Claim) -> None:
     for wanted in claim.runs:
         named = [select(wanted.problem, [glob]) for glob in wanted.variants]
         assert all(
-            found for glob, found in zip(wanted.variants, named, strict=True) if glob not in ("mkl*", "graphblas")
+            names for glob, names in zip(wanted.variants, named, strict=True) if glob not in ("mkl*", "graphblas")
         )
     assert claim.text.endswith(".")
     assert judge(claim, [[] for _ in claim.runs]).status == "not measured"
@@ -244,11 +244,11 @@ def test_the_command_on_the_host(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "ell-padding  holds" in out
     assert "hyb-csr  needs a GPU" in out
     assert out.splitlines()[-1].startswith("2 claims on ")
-    kept = read_records(tmp_path)
-    assert {r.variant for r in kept} == {"ell", "csr-scalar"}
+    stored = read_records(tmp_path)
+    assert {r.variant for r in stored} == {"ell", "csr-scalar"}
     assert run(["claims", "ell-padding", "--records", str(tmp_path), "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["claims"]
-    assert (found["verdict"], len(found["measured"])) == ("holds", 2)
+    (claim,) = json.loads(capsys.readouterr().out)["claims"]
+    assert (claim["verdict"], len(claim["measured"])) == ("holds", 2)
 
 
 def test_an_interrupt_shows_what_is_finished(
@@ -257,11 +257,11 @@ def test_an_interrupt_shows_what_is_finished(
     made = iter([_points(2560, 500), _points(2560, 1280)])
 
     def bench(*args: Any, on_record: Callable[[Record], None], **options: Any) -> list[Record]:
-        if (found := next(made, None)) is None:
+        if (records := next(made, None)) is None:
             raise KeyboardInterrupt
-        for record in found:
+        for record in records:
             on_record(record)
-        return found
+        return records
 
     monkeypatch.setattr("spgraph_bench.api.bench", bench)
     args = ["claims", "adaptive-curves", "direction", "--device", "host", "--results", str(tmp_path)]
@@ -277,10 +277,10 @@ def test_the_status_tells_of_wrong_variants(
     status: Any, expected: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def bench(*args: Any, on_record: Callable[[Record], None], **options: Any) -> list[Record]:
-        found = [dataclasses.replace(r, status=status, reason="so") for r in _points(2560, 500)]
-        for record in found:
+        records = [dataclasses.replace(r, status=status, reason="so") for r in _points(2560, 500)]
+        for record in records:
             on_record(record)
-        return found
+        return records
 
     monkeypatch.setattr("spgraph_bench.api.bench", bench)
     assert run(["claims", "adaptive-curves", "--device", "host", "--no-save"]) == expected
@@ -306,7 +306,7 @@ def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["hyb-cvr"], "did you mean hyb-csr"),
         (["--json", "--markdown"], "exclude each other"),
@@ -316,10 +316,10 @@ def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
         (["--device", "gpu"], "is not one of auto"),
     ],
 )
-def test_errors(args: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["claims", *args]) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) <= 2
 
 

@@ -66,10 +66,10 @@ def test_json_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("text", ["rmat:scale=7", "grid:n=5", "dense:rows=3,cols=50"])
 def test_bytes_are_those_of_the_packed_formats(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     csr = recipes.make(text).csr
-    for told in _json(capsys, text)["formats"]:
-        form = formats()[told["format"]]
-        assert told["refused"] == form.refuse(row_stats(csr), None)
-        for dtype, size in told["bytes"].items():
+    for entry in _json(capsys, text)["formats"]:
+        form = formats()[entry["format"]]
+        assert entry["refused"] == form.refuse(row_stats(csr), None)
+        for dtype, size in entry["bytes"].items():
             stored = form.pack(csr, dtype).stored_bytes
             assert stored == size or (stored < size and not form.predicts_exactly)
 

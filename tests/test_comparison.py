@@ -170,9 +170,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert run(["compare", "--keep", "main", base]) == 0
     capsys.readouterr()
     assert run(["compare", "--baseline", "main", slow, "--format", "json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["cells"][0]["verdict"] == "slower"
-    assert told["cells"][0]["ratio"] == pytest.approx(1.05)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["cells"][0]["verdict"] == "slower"
+    assert printed["cells"][0]["ratio"] == pytest.approx(1.05)
     assert run(["compare", base, slow, "--format", "markdown"]) == 1
     assert "| csr-vector | m | float32 |" in capsys.readouterr().out
 

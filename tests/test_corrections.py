@@ -13,7 +13,7 @@ from spgraph_bench.formats.base import formats
 from spgraph_bench.problems.bezier import curve_points, points_needed
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "corrections.md").read_text(encoding="utf-8")
-EQUATIONS = [found for found in re.findall(r"`([^`\n]+)`", PAGE) if " = " in found]
+EQUATIONS = [equation for equation in re.findall(r"`([^`\n]+)`", PAGE) if " = " in equation]
 UNITS = {"": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "G": 1e9}
 
 

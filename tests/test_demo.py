@@ -23,13 +23,13 @@ import spgraph_bench  # noqa: E402
 def test_the_matrix_is_small_and_what_it_says() -> None:
     """Symmetric, positive definite, and of the size that the script makes."""
     assert plate.FILE.stat().st_size < 100_000
-    found, made = spgraph_bench.read(plate.FILE), plate.plate()
-    assert found.csr.shape == made.shape
-    assert found.symmetry == "symmetric"
-    matrix = found.csr.to_scipy()
+    plate_read, made = spgraph_bench.read(plate.FILE), plate.plate()
+    assert plate_read.csr.shape == made.shape
+    assert plate_read.symmetry == "symmetric"
+    matrix = plate_read.csr.to_scipy()
     assert abs(matrix - matrix.T).max() == 0
     assert eigsh(matrix, 1, sigma=0, return_eigenvectors=False)[0] > 0
-    assert abs(found.csr.nnz - made.nnz) < 50  # another triangulation, perhaps
+    assert abs(plate_read.csr.nnz - made.nnz) < 50  # another triangulation, perhaps
     assert np.isclose(matrix.sum(), 2 - 0.2**2 * np.pi, rtol=0.02)  # of the mass: the plate's area
 
 

@@ -151,13 +151,13 @@ def test_plan_is_made_of_commands_that_there_are() -> None:
 def test_build_wants_the_modules_of_every_variant_and_of_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, dict[str, str]]] = []
-    monkeypatch.setattr(reference, "cubin_request", lambda source, defines, arch: asked.append((source, defines)))
+    modules: list[tuple[str, dict[str, str]]] = []
+    monkeypatch.setattr(reference, "cubin_request", lambda source, defines, arch: modules.append((source, defines)))
     monkeypatch.setattr(reference, "RESULTS", tmp_path)
     [bfs] = [r for r in PLAN if r.name == "bfs-rmat20-degree"]
     reference.requests([bfs], "sm_90")
-    assert {source for source, _ in asked} >= {"bfs/auto.cu", "graph/results.cu", "measure/clock.cu"}
-    assert "bfs/push.cu" not in {source for source, _ in asked}
+    assert {source for source, _ in modules} >= {"bfs/auto.cu", "graph/results.cu", "measure/clock.cu"}
+    assert "bfs/push.cu" not in {source for source, _ in modules}
     module = {
         "source": "spmv/dia.cu",
         "tokens": "",
@@ -166,12 +166,12 @@ def test_build_wants_the_modules_of_every_variant_and_of_records(
         "options": ["nvcc", "13.0", "-O3", "-arch=sm_90", "-DSPG_DIAGS=D(-1)D(0)"],
     }
     monkeypatch.setattr(reference, "read_records", lambda path: [_record(modules=(module,))])
-    asked.clear()
+    modules.clear()
     reference.requests([bfs], "sm_90")
-    assert ("spmv/dia.cu", {"SPG_DIAGS": "D(-1)D(0)"}) in asked
-    asked.clear()
+    assert ("spmv/dia.cu", {"SPG_DIAGS": "D(-1)D(0)"}) in modules
+    modules.clear()
     reference.requests([bfs], "sm_80")
-    assert not any("SPG_DIAGS" in defines for _, defines in asked)
+    assert not any("SPG_DIAGS" in defines for _, defines in modules)
 
 
 def test_a_run_is_kept_when_it_is_whole_and_of_this_code(tmp_path: Path) -> None:

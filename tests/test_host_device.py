@@ -182,9 +182,9 @@ def test_lanes_that_returned_stop_no_others(device: HostDevice, threads: int) ->
     kernel(device, "warp", "leaving")(1, threads, out)
     t = np.arange(threads)
     expected = [0 if i % 3 == 0 else sum(1 << j % 32 for j in t if j // 32 == i // 32 and j % 3) for i in t]
-    got = device.download(out)
+    values = device.download(out)
     # Lanes that had not returned when the collective was complete may count; those that returned never do.
-    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(values, expected)
 
 
 def test_active_mask_counts_right_however_lanes_converge(device: HostDevice) -> None:
@@ -395,10 +395,10 @@ def test_children_beyond_the_pool_are_not_run(plain: HostDevice) -> None:
 def test_tails_run_last(device: HostDevice) -> None:
     log = zeros(device, 200)
     kernel(device, "children", "ordered")(3, 32, log)
-    got = device.download(log)
-    assert got[0] == 96 + 3
-    assert (got[1:97] == 1).all()
-    assert sorted(got[97:100]) == [1000, 1001, 1002]
+    values = device.download(log)
+    assert values[0] == 96 + 3
+    assert (values[1:97] == 1).all()
+    assert sorted(values[97:100]) == [1000, 1001, 1002]
 
 
 def test_a_block_stream_keeps_its_order(device: HostDevice) -> None:

@@ -30,7 +30,7 @@ from spgraph_bench.results.launch import break_even_at, crossing
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.runner import break_even
 from spgraph_bench.runner.children import Children, ChildrenLostError
-from spgraph_bench.runner.messages import At, Message
+from spgraph_bench.runner.messages import Message, NextCell
 from spgraph_bench.runner.on_device.service import Service
 from spgraph_bench.runner.payload import NO_MATRIX, Payload
 from spgraph_bench.runner.plan import Cell, Task
@@ -71,10 +71,10 @@ def _counts_of(seed: int, *args: str) -> dict[str, int]:
         timeout=120,
         check=True,
     )
-    told = json.loads(done.stdout)
+    record = json.loads(done.stdout)
     order = 0 if seed == 1 else seed  # the default leaves the natural one
-    assert (told["status"], told["seed"], told["device"]["extra"]["seed"]) == ("ok", seed, order)
-    counts: dict[str, int] = told["counters"]
+    assert (record["status"], record["seed"], record["device"]["extra"]["seed"]) == ("ok", seed, order)
+    counts: dict[str, int] = record["counters"]
     return counts
 
 
@@ -214,8 +214,8 @@ def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
     inputs = problem.inputs(None, np.dtype(np.float32), 1)
     oracle = problem.oracle(None, inputs, np.dtype(np.float32))
     payload = Payload(NO_MATRIX, inputs={"float32": inputs}, oracles={"float32": oracle})
-    heard: list[Message] = []
-    service = Service("host", heard.append)
+    messages: list[Message] = []
+    service = Service("host", messages.append)
     service.stopwatches.made["gpu"] = HostClock()  # type: ignore[assignment]
     service.load(
         Task(
@@ -231,10 +231,10 @@ def test_children_lost_while_timing_fail_the_variant_that_lost_them() -> None:
     rule = StoppingRule(time_limit_s=0.2)
     service.time(cells, rule, 1, {})  # nothing is lost
     service.device.set_limit("pending_launches", 10)
-    heard.clear()
+    messages.clear()
     with pytest.raises(ChildrenLostError, match=r"while it was timed: .* child launches were refused"):
         service.time(cells, rule, 1, {})
-    assert [m.cell for m in heard if isinstance(m, At)][-1] == cells[1]
+    assert [m.cell for m in messages if isinstance(m, NextCell)][-1] == cells[1]
     service.close()
 
 
@@ -267,9 +267,9 @@ def test_a_hang_below_the_bound_is_reported_with_its_likely_cause() -> None:
 
 def test_counts_say_what_was_lost() -> None:
     pool, bound = {"pending_launches": 2048}, {"pending_launches": 3000}
-    with pytest.raises(ChildrenLostError) as told:
+    with pytest.raises(ChildrenLostError) as caught:
         Children(launched=2114, refused=886).must_be_whole(bound, pool)  # type: ignore[arg-type]
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "886 of 3,000 child launches were refused (pending-launch pool 2,048; needs about 3,000: --pending-launches)"
     )
     with pytest.raises(ChildrenLostError, match="2 child launches failed with CUDA error 9"):
@@ -330,12 +330,12 @@ def test_what_does_not_fit_is_refused(args: str, message: str, capsys: pytest.Ca
 
 
 def test_a_record_names_the_inputs(capsys: pytest.CaptureFixture[str]) -> None:
-    told = []
+    outputs = []
     for launches in ("20", "20", "21"):
         args = f"launch --device host --no-save --json --in-process --variant inline --launches {launches}"
         assert cli(["bench", *args.split(), "--items", "9"]) == 0
-        told.append(json.loads(capsys.readouterr().out))
-    first, again, other = told
+        outputs.append(json.loads(capsys.readouterr().out))
+    first, again, other = outputs
     assert first["matrix"]["name"] == "launch-launches-20-items-9"
     assert (first["matrix"]["rows"], first["matrix"]["source"]["kind"]) == (0, "options")
     assert first["matrix"]["sha256"] == again["matrix"]["sha256"] != other["matrix"]["sha256"]
@@ -457,15 +457,15 @@ class FakeGpu:
 def test_break_even_is_found_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = FakeGpu(30e-6, 0.28e-3, 0.018)
     monkeypatch.setattr(break_even, "_prepared", gpu.prepared)
-    told: list[str] = []
-    result = break_even.measure_break_even(None, gpu, 10_000, told.append)  # type: ignore[arg-type]
+    messages: list[str] = []
+    result = break_even.measure_break_even(None, gpu, 10_000, messages.append)  # type: ignore[arg-type]
     assert [each["children"] for each in result] == [1, 10, 100, 1000, 10_000]
     # A task pays from where it takes a thread as long as the launches: 18 us, or 0.28 us times their number.
     assert [each["us"] for each in result] == pytest.approx([18.0, 18.0, 28.0, 280.0, 2800.0], rel=0.01)
     assert all(each["low_us"] <= each["us"] <= each["high_us"] for each in result)
     assert result[4]["child_us"] == pytest.approx(0.28, rel=0.01)
     assert gpu.samples < 5000
-    assert len(told) == 5
+    assert len(messages) == 5
 
 
 def test_break_even_ends_where_launches_never_pay(monkeypatch: pytest.MonkeyPatch) -> None:

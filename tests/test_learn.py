@@ -75,8 +75,8 @@ def _compare(step: Step, printed: str, folder: Path) -> None:
     for block in step.quoted:
         rest = _plain(printed, str(folder))
         for piece in block:
-            before, found, rest = rest.partition(_plain(piece))
-            assert found, f"`{step.command}` does not print this (any more):\n{piece}\nbut:\n{before}"
+            before, match, rest = rest.partition(_plain(piece))
+            assert match, f"`{step.command}` does not print this (any more):\n{piece}\nbut:\n{before}"
 
 
 @pytest.mark.parametrize("step", PLAIN, ids=lambda s: s.command[8:60])
@@ -103,10 +103,10 @@ def test_a_wrong_quote_is_found(folder: Path) -> None:
 
 def _typed(command: str) -> subprocess.CompletedProcess[str]:
     words = shlex.split(command)
-    at = words.index("spgraph")
-    own = dict(word.split("=", 1) for word in words[:at])
+    place = words.index("spgraph")
+    own = dict(word.split("=", 1) for word in words[:place])
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "100", **own}
-    line = [sys.executable, "-m", "spgraph_bench", *words[at + 1 :]]
+    line = [sys.executable, "-m", "spgraph_bench", *words[place + 1 :]]
     return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=120)
 
 
@@ -121,9 +121,9 @@ def test_the_race_is_found_and_cured(folder: Path) -> None:
     _compare(detected, done.stdout, folder)
     line = next(text for language, text in BLOCK.findall(PAGE)[::-1] if language == "cuda").strip()
     source = folder / "entry_sum.cu"
-    kept = source.read_text()
-    source.write_text(re.sub(r"    if \(e < nnz\).*", f"    {line}", kept))
-    assert source.read_text() != kept
+    original = source.read_text()
+    source.write_text(re.sub(r"    if \(e < nnz\).*", f"    {line}", original))
+    assert source.read_text() != original
     done = _typed(detected.command)
     assert done.returncode == 0, done.stdout
     assert re.search(r"entry-sum  coo     ok +8 ", done.stdout)

@@ -43,7 +43,7 @@ def test_resident_blocks_follow_threads_blocks_shared_memory_and_registers() -> 
 
 
 def test_gpu_as_its_driver_describes_it() -> None:
-    told = gpu_like("NVIDIA H200", "sm_90", 132, 62914560, 150109880320, 232448, 233472)
-    assert (told.threads_per_sm, told.shared_per_block, told.bandwidth) == (2048, H200.shared_per_block, 4800.0)
+    gpu = gpu_like("NVIDIA H200", "sm_90", 132, 62914560, 150109880320, 232448, 233472)
+    assert (gpu.threads_per_sm, gpu.shared_per_block, gpu.bandwidth) == (2048, H200.shared_per_block, 4800.0)
     unknown = gpu_like("NVIDIA X", "sm_999", 10, 1 << 20, 1 << 30)
     assert (unknown.threads_per_sm, unknown.bandwidth) == (1024, None)

@@ -156,9 +156,9 @@ def test_top_vertices_are_by_rank_then_by_id() -> None:
     rank = np.array([0.1, 0.3, 0.1, 0.1, 0.4], np.float32)
     a = csr(5, 5, [0, 1, 2, 3], [1, 1, 1, 1], None)
     ids = np.array([10, 20, 30, 40, 50])
-    told = problem.summary(rank, {"iterations": 4, "change": 1e-7}, a, {}, {}, ids)
-    assert [row[0] for row in told["table"]["rows"]] == [50, 20, 10]
-    assert (told["dangling_vertices"], told["iterations"], told["converged"]) == (1, 4, True)
+    facts = problem.summary(rank, {"iterations": 4, "change": 1e-7}, a, {}, {}, ids)
+    assert [row[0] for row in facts["table"]["rows"]] == [50, 20, 10]
+    assert (facts["dangling_vertices"], facts["iterations"], facts["converged"]) == (1, 4, True)
     none = get_problem("pagerank", {"top": 0}).summary(rank, {}, a, {}, {}, ids)
     assert none["table"]["rows"] == []
 
@@ -279,11 +279,11 @@ def test_the_command_names_the_top_and_writes_all_by_the_ids_of_the_file(tmp_pat
     assert "2 vertices of seeds.txt" in printed
     assert "steps step change" in printed
     head, *lines = (tmp_path / "r.csv").read_text().splitlines()
-    got = {int(v): float(r) for v, r in (line.split(",") for line in lines)}
+    ranks = {int(v): float(r) for v, r in (line.split(",") for line in lines)}
     graph = nx.DiGraph([tuple(map(int, line.split())) for line in edges.splitlines()])
     theirs = nx.pagerank(graph, personalization={12: 1, 100: 1}, tol=1e-12, max_iter=500)
     assert head == "vertex,rank"
-    assert got == pytest.approx(theirs, abs=1e-5)
+    assert ranks == pytest.approx(theirs, abs=1e-5)
     assert printed.split("vertices of highest rank vertex rank ")[1].split()[1] == "7"
 
 

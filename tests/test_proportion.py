@@ -22,8 +22,8 @@ def test_pairwise_has_every_pair() -> None:
     defaults = {"a": "auto", "b": 128, "c": 0, "d": "x"}
     rows = [{**defaults, **row} for row in [{}, *pairwise(choices, defaults)]]
     for one, other in combinations(choices, 2):
-        had = {(row[one], row[other]) for row in rows}
-        assert had == set(product(choices[one], choices[other])), (one, other)
+        covered = {(row[one], row[other]) for row in rows}
+        assert covered == set(product(choices[one], choices[other])), (one, other)
 
 
 @few
@@ -45,9 +45,9 @@ def test_every_kernel_meets_nearly_the_whole_battery() -> None:
     import test_spmv_host as spmv
 
     for variant in variants("spmv"):
-        met = {case.values[1] for case in spmv.BATTERY if case.values[0] is variant}
+        matrices = {case.values[1] for case in spmv.BATTERY if case.values[0] is variant}
         needs_one_value = not get_format(variant.format).packs_all
-        assert len(met) >= (6 if needs_one_value else 0.75 * len(battery())), variant.name
+        assert len(matrices) >= (6 if needs_one_value else 0.75 * len(battery())), variant.name
         assert {case.values[2] for case in spmv.BATTERY if case.values[0] is variant} == set(variant.dtypes)
 
 
@@ -55,7 +55,7 @@ BATTERIES = {"launch": "test_counts_are_exact"}
 """What the test of all kernels is called where it is not test_battery."""
 
 
-def _met(problem: str) -> set[str]:
+def _tested(problem: str) -> set[str]:
     """Names of the variants that the battery of `problem` runs, in tests/test_<problem>*_host.py."""
     collected: set[str] = set()
     for path in Path(__file__).parent.glob(f"test_{problem.replace('-', '_')}*_host.py"):
@@ -69,7 +69,7 @@ def _met(problem: str) -> set[str]:
 
 @pytest.mark.parametrize("problem", problems())
 def test_every_problem_has_a_battery(problem: str) -> None:
-    missing = {v.name for v in variants(problem) if v.kernel} - _met(problem)
+    missing = {v.name for v in variants(problem) if v.kernel} - _tested(problem)
     assert not missing, (
         f"no test_battery in tests/test_{problem.replace('-', '_')}_host.py runs {', '.join(sorted(missing))}"
     )

@@ -52,7 +52,7 @@ def _go(device: HostDevice, name: str, grid: int, block: int, *args: Any, **how:
     device.synchronize()
 
 
-FOUND: Mapping[str, tuple[int, int, tuple[tuple[int, str], ...], tuple[str, ...]]] = {
+RACES: Mapping[str, tuple[int, int, tuple[tuple[int, str], ...], tuple[str, ...]]] = {
     # name: grid, block, arrays, words of the message
     "plain_and_atomic": (1, 64, ((1, "i4"),), ("count[0]", "a plain write", "an atomic", "nothing orders")),
     "no_barrier": (1, 64, ((64, "i4"),), ("shared tile[", "a plain write", "a plain read")),
@@ -63,9 +63,9 @@ FOUND: Mapping[str, tuple[int, int, tuple[tuple[int, str], ...], tuple[str, ...]
 }
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", RACES)
 def test_found_in_every_order(device: HostDevice, name: str) -> None:
-    grid, block, arrays, words = FOUND[name]
+    grid, block, arrays, words = RACES[name]
     with pytest.raises(LaunchError) as caught:
         _go(device, name, grid, block, *_zeros(device, *arrays))
     for word in words:
@@ -100,7 +100,7 @@ def test_a_fence_of_the_block_does_not_reach_another_block(detecting: None) -> N
 
 
 def test_accepted_in_every_order(device: HostDevice) -> None:
-    _go(device, "last_block", 4, 32, *_zeros(device, *FOUND["last_block"][2]), defines={"FENCES": ""})
+    _go(device, "last_block", 4, 32, *_zeros(device, *RACES["last_block"][2]), defines={"FENCES": ""})
     _go(device, "halves", 1, 32, *_zeros(device, (32, "u2")))
     _go(device, "ordered", 1, 64, *_zeros(device, (1, "i4"), (2, "u4"), (64, "i4")))
     _go(device, "over_the_grid", 4, 64, *_zeros(device, (256, "i4"), (1, "u4"), (256, "i4")), cooperative=True)
@@ -281,6 +281,6 @@ def test_split_atomics_show_in_some_order(copy: Path, fault: str) -> None:
     _plant(copy, file, '#include "', '#include "../common/ordered.cuh"\n#include "')
     wrong_ones = 0
     for seed in range(1, 9):
-        got = _run(Planted(copy, seed), problem, variant, a)
-        wrong_ones += not np.allclose(got, expected, rtol=1e-3)
+        output = _run(Planted(copy, seed), problem, variant, a)
+        wrong_ones += not np.allclose(output, expected, rtol=1e-3)
     assert wrong_ones

@@ -376,13 +376,13 @@ def test_the_first_of_many_duplicates_in_any_order(seed, order):
 
 def test_the_hash_is_worked_out_when_asked_for(monkeypatch):
     matrix = build(2, 2, DOUBLE)
-    asked = []
-    monkeypatch.setattr("spgraph_bench.matrix.CSR.sha256", lambda csr: asked.append(csr) or "ab")
-    assert not asked
-    assert (matrix.sha256, matrix.sha256, len(asked)) == ("ab", "ab", 1)
+    hashed = []
+    monkeypatch.setattr("spgraph_bench.matrix.CSR.sha256", lambda csr: hashed.append(csr) or "ab")
+    assert not hashed
+    assert (matrix.sha256, matrix.sha256, len(hashed)) == ("ab", "ab", 1)
     assert dataclasses.replace(matrix, name="y").sha256 == "ab"
     assert pickle.loads(pickle.dumps(matrix)).sha256 == "ab"
-    assert len(asked) == 1
+    assert len(hashed) == 1
     assert dataclasses.replace(matrix, sha256="cd").sha256 == "cd"
 
 

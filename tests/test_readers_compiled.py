@@ -373,11 +373,11 @@ def test_what_goes_wrong_in_a_thread_is_not_lost():
 
 def test_progress_rises_and_an_interrupt_ends_all_threads():
     source, head = opened("real general", "5000 7 5000", long_body(5000))
-    told = []
+    reports = []
     end = text_end(source.data)
-    compiled.read_entries(source.data, head.body, end, head, lambda what, fraction: told.append(fraction))
-    assert told == sorted(told)
-    assert 0 <= told[0] < told[-1] <= 1
+    compiled.read_entries(source.data, head.body, end, head, lambda what, fraction: reports.append(fraction))
+    assert reports == sorted(reports)
+    assert 0 <= reports[0] < reports[-1] <= 1
 
     def interrupt(what, fraction):
         raise KeyboardInterrupt
@@ -455,14 +455,14 @@ def file_of(folder: Path, body: str, count: int) -> Path:
 @pytest.mark.skipif("SPGRAPH_HOST_SANITIZE" in os.environ, reason="AddressSanitizer trips at what scipy throws")
 def test_an_error_is_reported_as_without_the_parser(tmp_path, monkeypatch):
     path = file_of(tmp_path, long_body(4999) + "5001 1 2\n", 5000)
-    told = []
+    reports = []
     for report in (compiled.library(), None):
         monkeypatch.setattr(compiled, "library", lambda report=report: report)
         with pytest.raises(InputError) as caught:
             read(str(path))
-        told.append((caught.value.cause, caught.value.place, caught.value.remedy))
-    assert told[0] == told[1]
-    assert told[0][:2] == ("row 5001 is beyond the declared 5000 rows", f"{path}:5002")
+        reports.append((caught.value.cause, caught.value.place, caught.value.remedy))
+    assert reports[0] == reports[1]
+    assert reports[0][:2] == ("row 5001 is beyond the declared 5000 rows", f"{path}:5002")
 
 
 CODE = """

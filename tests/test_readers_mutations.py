@@ -156,7 +156,7 @@ def difference(content: bytes, ours: Outcome, theirs: Any) -> str | None:
             return None
         assert not is_plain(content), f"refused, though it is sound: {ours}"
         return "scipy takes the number that a word begins with, and what is behind it for the next, or skips it"
-    told = " ".join(f.text for f in ours.findings)
+    text = " ".join(f.text for f in ours.findings)
     if theirs is not None:
         values = np.ones(len(ours.row)) if ours.values is None else ours.values
         if (
@@ -166,11 +166,11 @@ def difference(content: bytes, ours: Outcome, theirs: Any) -> str | None:
         ):
             return None
         for odd in ("Fortran exponents", "comments behind entries"):
-            if odd in told:
+            if odd in text:
                 return f"scipy does not know {odd}"
         raise AssertionError("another matrix, and nothing odd was found in the file")
     for odd in ("Fortran exponents", "comments between entries", "comments behind entries", "blank lines"):
-        if odd in told:
+        if odd in text:
             return f"scipy refuses {odd}"
     body = content.partition(b"\n")[2]
     for pattern, why in (

@@ -367,10 +367,10 @@ def test_every_recipe_runs_with_its_defaults_described() -> None:
 
 
 def test_progress_is_reported() -> None:
-    told: list[tuple[str, float | None]] = []
-    recipes.make("rmat:scale=6", lambda doing, fraction: told.append((doing, fraction)))
-    assert {"drawing edges", "sorting edges", "drawing values"} <= {doing for doing, _ in told}
-    assert all(fraction is None or 0 <= fraction <= 1 for _, fraction in told)
+    reports: list[tuple[str, float | None]] = []
+    recipes.make("rmat:scale=6", lambda doing, fraction: reports.append((doing, fraction)))
+    assert {"drawing edges", "sorting edges", "drawing values"} <= {doing for doing, _ in reports}
+    assert all(fraction is None or 0 <= fraction <= 1 for _, fraction in reports)
 
 
 def test_keys_are_sorted_by_several_threads_as_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,9 +59,9 @@ def test_faulty_kernels_are_wrong_and_the_run_goes_on(device: str) -> None:
     assert records["faulty-unwritten"].status == "wrong"
     assert "never written" in records["faulty-unwritten"].reason
     assert "row 7" in records["faulty-unwritten"].reason
-    peers = [r for r in records.values() if r.where == "cpu"]
-    assert peers
-    assert all(len(s.times_ms) >= 6 for r in peers for s in r.samples)
+    libraries = [r for r in records.values() if r.where == "cpu"]
+    assert libraries
+    assert all(len(s.times_ms) >= 6 for r in libraries for s in r.samples)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -118,9 +118,9 @@ def test_a_failure_while_timing_costs_that_variant_only(device: str) -> None:
     assert "out of luck" in records["faulty-late"].reason
     assert records["faulty-late-hang"].status == "failed"
     assert "no answer in 3 s" in records["faulty-late-hang"].reason
-    peers = [r for name, r in records.items() if name.startswith("scipy")]
-    assert peers
-    assert all(r.status == "ok" and len(r.samples) == 2 for r in peers)
+    libraries = [r for name, r in records.items() if name.startswith("scipy")]
+    assert libraries
+    assert all(r.status == "ok" and len(r.samples) == 2 for r in libraries)
 
 
 def test_the_wrong_row_is_shown_and_unranked() -> None:
@@ -358,8 +358,8 @@ def test_only_libraries_that_run_are_loaded() -> None:
     from spgraph_bench.variants.base import loaders
     from spgraph_bench.variants.cusparse_library import load
 
-    peers = [get_variant("spmv", name) for name in ("cusparse-csr-1", "cusparse-coo-1", "scipy")]
-    assert loaders(peers) == (load,)
+    libraries = [get_variant("spmv", name) for name in ("cusparse-csr-1", "cusparse-coo-1", "scipy")]
+    assert loaders(libraries) == (load,)
     assert loaders([get_variant("spmv", "csr-scalar")]) == ()
 
 
@@ -432,11 +432,11 @@ def test_what_a_format_refuses_is_not_compiled(monkeypatch: pytest.MonkeyPatch) 
     from spgraph_bench.runner.settings import Settings
     from spgraph_bench.variants import select
 
-    asked: list[str] = []
+    labels: list[str] = []
     real = building.build_all
 
     def noted(requests: list[building.Request], **more: object) -> object:
-        asked.extend(request.label for request in requests)
+        labels.extend(request.label for request in requests)
         return real(requests, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(building, "build_all", noted)
@@ -447,7 +447,7 @@ def test_what_a_format_refuses_is_not_compiled(monkeypatch: pytest.MonkeyPatch) 
         run(session, recipes.make("rmat:scale=8"), "spmv", chosen, Settings(), records.append, done={"dia/float32"})
     assert {r.variant for r in records if r.status == "ok"} == {"csr-scalar"}
     assert all(r.reason for r in records if r.status == "skipped")
-    assert len(asked) == 2
-    assert all("csr_scalar" in label for label in asked)
+    assert len(labels) == 2
+    assert all("csr_scalar" in label for label in labels)
     assert [r.run for r in records].count("one") == len(chosen)
     assert len(records) == 2 * len(chosen) - 1

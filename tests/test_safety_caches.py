@@ -146,7 +146,7 @@ def test_a_relative_cache_works(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """A file, and its entry in the cache."""
     monkeypatch.setattr(cache, "WORTH_SECONDS", -1.0)
     monkeypatch.setattr(cache, "_SMALL", 0)
@@ -163,8 +163,8 @@ def _values(file: Path) -> list[float]:
     return [float(x) for x in values]
 
 
-def test_every_byte_of_an_entry_may_be_damaged(kept: tuple[Path, Path]) -> None:
-    file, entry = kept
+def test_every_byte_of_an_entry_may_be_damaged(stored: tuple[Path, Path]) -> None:
+    file, entry = stored
     whole = entry.read_bytes()
     key, draw = entry.stem, np.random.default_rng(1)
     result = 0
@@ -183,8 +183,8 @@ def test_every_byte_of_an_entry_may_be_damaged(kept: tuple[Path, Path]) -> None:
     assert _values(file) == [5.0, 7.0]
 
 
-def test_an_entry_whose_matrix_is_not_the_one_kept_is_not_taken(kept: tuple[Path, Path]) -> None:
-    file, entry = kept
+def test_an_entry_whose_matrix_is_not_the_one_kept_is_not_taken(stored: tuple[Path, Path]) -> None:
+    file, entry = stored
     with np.load(entry) as parts:
         arrays: dict[str, Any] = dict(parts)
     arrays["values"] = np.array([5.0, 8.0])
@@ -195,8 +195,8 @@ def test_an_entry_whose_matrix_is_not_the_one_kept_is_not_taken(kept: tuple[Path
     assert _values(file) == [5.0, 7.0]
 
 
-def test_an_entry_of_others_is_refused(kept: tuple[Path, Path]) -> None:
-    file, entry = kept
+def test_an_entry_of_others_is_refused(stored: tuple[Path, Path]) -> None:
+    file, entry = stored
     assert entry.stat().st_mode & 0o777 == 0o600
     entry.chmod(0o620)
     with pytest.raises(CacheError, match="cache entry"):

@@ -233,10 +233,10 @@ class FakeGpu:
 
     def __init__(self, world: World, *hot: tuple[float, float], cost_s: float = 0.0) -> None:
         self.world, self.hot, self.cost_s = world, hot, cost_s
-        self.asked: list[float] = []
+        self.readings: list[float] = []
 
     def __call__(self) -> tuple[int | None, tuple[str, ...]]:
-        self.asked.append(self.world.now)
+        self.readings.append(self.world.now)
         throttled = any(begin <= self.world.now < end for begin, end in self.hot)
         self.world.now += self.cost_s
         return (900, ("power cap",)) if throttled else (1980, ())
@@ -252,15 +252,15 @@ def test_throttling_is_asked_for_every_20_ms_and_not_at_each_sample() -> None:
     assert samples.stopped == "time limit"
     assert len(samples.times_ms) == 500
     assert samples.sm_clock_mhz == (1980, 1980, 1980)
-    assert 24 <= len(gpu.asked) <= 26
-    assert all(0.0199 < after - before < 0.0211 for before, after in pairwise(gpu.asked))
+    assert 24 <= len(gpu.readings) <= 26
+    assert all(0.0199 < after - before < 0.0211 for before, after in pairwise(gpu.readings))
 
 
 def test_long_samples_are_asked_for_one_by_one() -> None:
     world = World()
     gpu = FakeGpu(world)
     world.sample(world.entry("a", cost_s=0.5, caches=("cold",), watched=True), watch=gpu)
-    assert len(gpu.asked) == 1 + 10  # the time limit ends it
+    assert len(gpu.readings) == 1 + 10  # the time limit ends it
 
 
 def test_a_bad_answer_voids_all_samples_since_the_last_good_one() -> None:
@@ -325,7 +325,7 @@ def test_samples_on_probation_are_settled_before_the_end(how: str) -> None:
     events = world.sample(entry, watch=gpu, should_stop=stop)
     assert len(ends(events)["a", "cold"].samples.times_ms) == 7
     assert sum(isinstance(e, Taken) for e in events) == 7
-    assert len(gpu.asked) == 2
+    assert len(gpu.readings) == 2
 
 
 def raises(error: Exception, after: int) -> Callable[[], Sample]:

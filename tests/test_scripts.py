@@ -141,7 +141,7 @@ def test_compile_all_takes_every_type_and_every_source_to_its_architectures() ->
     assert script.plan(modules, archs, True) == dict.fromkeys(modules, archs)
 
 
-SAID = """ptxas info    : Compiling entry function 'one' for 'sm_90'
+LOG = """ptxas info    : Compiling entry function 'one' for 'sm_90'
 ptxas info    : Function properties for one
     16 bytes stack frame, 12 bytes spill stores, 24 bytes spill loads
 ptxas info    : Used 80 registers, used 1 barriers
@@ -155,7 +155,7 @@ ptxas info    : Used 32 registers
 def test_new_spills_and_blocks_too_large_for_their_registers_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     script: Any = _script("compile_all")
     module = script.Module("a.cu", (("SPG_VALUE", "double"),))
-    one, two = script.usages(module, SAID)
+    one, two = script.usages(module, LOG)
     assert (one.kernel, one.arch, one.registers, one.spilled) == ("one", 90, 80, 12)
     assert (two.kernel, two.arch, two.registers, two.spilled) == ("two", 75, 32, 0)
     monkeypatch.setattr(script, "known_spills", list)

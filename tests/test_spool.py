@@ -227,14 +227,14 @@ def test_a_payload_comes_out_of_a_spool_as_it_went_in(place: Path, symmetric: bo
     made = Spool(sent.nbytes)
     made.save(sent.named_arrays())
     save_columns(made.path, {"rank": np.arange(4)})
-    got = Payload.load(made.path)
-    assert (got.csr.shape, got.csr.symmetric, got.csr.values) == ((2, 3), symmetric, None)
-    assert got.matrix("none") is got.csr
-    assert got.matrix("rcm").symmetric is symmetric
-    assert set(got.inputs) == {"float32"}  # a type without inputs leaves nothing
+    loaded = Payload.load(made.path)
+    assert (loaded.csr.shape, loaded.csr.symmetric, loaded.csr.values) == ((2, 3), symmetric, None)
+    assert loaded.matrix("none") is loaded.csr
+    assert loaded.matrix("rcm").symmetric is symmetric
+    assert set(loaded.inputs) == {"float32"}  # a type without inputs leaves nothing
     for name, array in sent.named_arrays().items():
-        np.testing.assert_array_equal(got.named_arrays()[name], array)
-        assert got.named_arrays()[name].dtype == array.dtype
-    assert set(got.named_arrays()) == set(sent.named_arrays())
+        np.testing.assert_array_equal(loaded.named_arrays()[name], array)
+        assert loaded.named_arrays()[name].dtype == array.dtype
+    assert set(loaded.named_arrays()) == set(sent.named_arrays())
     np.testing.assert_array_equal(load_columns(made.path, ["rank"])["rank"], np.arange(4))
     made.close()

@@ -110,7 +110,7 @@ def _expected(rows: int, cols: int, cells: Cells, pattern: bool) -> dict[str, An
     }
 
 
-def _found(s: Structure) -> dict[str, Any]:
+def _structure(s: Structure) -> dict[str, Any]:
     plain = {k: v for k, v in vars(s).items() if k not in ("columns", "blocks")}
     for name in ("diagonals", "symmetry", "values"):
         plain[name] = None if plain[name] is None else vars(plain[name])
@@ -122,7 +122,7 @@ def _found(s: Structure) -> dict[str, Any]:
 def test_structure_by_definition(case: tuple[int, int, Cells, bool]) -> None:
     _, cols, cells, _ = case
     csr = _csr(*case)
-    result, expected = _found(analyse(csr)), _expected(*case)
+    result, expected = _structure(analyse(csr)), _expected(*case)
     for name, value in expected.items():
         if isinstance(value, dict) and name != "blocks":
             assert result[name] == pytest.approx(value, nan_ok=True), name
@@ -136,7 +136,7 @@ def test_structure_by_definition(case: tuple[int, int, Cells, bool]) -> None:
 
 def test_structure_does_not_depend_on_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = recipes.make("rmat:scale=8,symmetrize=1").csr
-    whole = _found(analyse(matrix))
+    whole = _structure(analyse(matrix))
     parts = 0
 
     def few_rows(csr: CSR, entries: int = 0, align: int = 1) -> Any:
@@ -147,7 +147,7 @@ def test_structure_does_not_depend_on_blocks_of_rows(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(structure, "row_blocks", few_rows)
     monkeypatch.setattr(structure, "_VALUES_AT_ONCE", 100)
-    assert _found(analyse(matrix)) == whole
+    assert _structure(analyse(matrix)) == whole
     assert parts > 10
 
 

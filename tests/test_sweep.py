@@ -83,7 +83,7 @@ GOOD = 'about = "x"\n[[run]]\nproblem = "spmv"\nmatrix = "grid:n=8"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "message"),
     [
         ("about = \n", 1, "not TOML"),
         ('about = "x"\n', 1, "at least one run"),
@@ -107,13 +107,15 @@ GOOD = 'about = "x"\n[[run]]\nproblem = "spmv"\nmatrix = "grid:n=8"\n'
         ('about = "x"\n[[run]]\nproblem = "spmm"\nmatrix = "grid"\nk = [8, 0]\n', 5, "k cannot be 0"),
     ],
 )
-def test_what_is_wrong_in_a_config_is_reported_with_its_line(text: str, line: int, said: str, tmp_path: Path) -> None:
+def test_what_is_wrong_in_a_config_is_reported_with_its_line(
+    text: str, line: int, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "c.toml"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
         read_config(path)
     assert caught.value.place == f"{path}:{line}", str(caught.value)
-    assert said in caught.value.cause
+    assert message in caught.value.cause
     assert caught.value.remedy
 
 
@@ -179,13 +181,13 @@ def test_the_journal_goes_on_from_a_line_that_was_cut_off(tmp_path: Path) -> Non
             Journal(path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    said: list[str] = []
-    with Journal(path, warn=said.append) as journal:
+    warnings: list[str] = []
+    with Journal(path, warn=warnings.append) as journal:
         assert journal.id == first
         assert journal.has({"one"}) == {"a"}
         assert not journal.has({"two"})
         journal.add(_record("b"), "b")
-    assert "cut off" in said[0]
+    assert "cut off" in warnings[0]
     assert path.read_bytes() == whole
 
 
@@ -220,9 +222,9 @@ def test_a_file_of_something_else_is_not_touched(tmp_path: Path) -> None:
 
 def _by_cell(path: Path) -> dict[tuple[str, str], Record]:
     records = read_records(path)
-    found = {(str(r.matrix["name"]), r.variant): r for r in records}
-    assert len(found) == len(records), "a cell is there twice"
-    return found
+    by_cell = {(str(r.matrix["name"]), r.variant): r for r in records}
+    assert len(by_cell) == len(records), "a cell is there twice"
+    return by_cell
 
 
 def test_trouble_with_one_matrix_is_a_record_and_the_others_go_on(
@@ -249,8 +251,8 @@ def test_trouble_with_one_matrix_is_a_record_and_the_others_go_on(
     printed = capsys.readouterr()
     assert "failed: spmv bad" in printed.out
     assert printed.out.splitlines()[-1] == "8 of 8 cells: 3 ok, 3 skipped, 2 failed"
-    found = _by_cell(path)
-    assert {name: r.status for name, r in found.items()} == {
+    records = _by_cell(path)
+    assert {name: r.status for name, r in records.items()} == {
         ("bad", "csr-scalar"): "failed",
         ("bad", "hook"): "failed",
         ("good", "csr-scalar"): "ok",
@@ -260,8 +262,8 @@ def test_trouble_with_one_matrix_is_a_record_and_the_others_go_on(
         ("grid-4", "csr-scalar"): "ok",
         ("grid-4", "hook"): "ok",
     }
-    assert "bad.mtx:1" in found["bad", "csr-scalar"].reason
-    assert "of memory" in found["uniform-1000M-16", "hook"].reason
+    assert "bad.mtx:1" in records["bad", "csr-scalar"].reason
+    assert "of memory" in records["uniform-1000M-16", "hook"].reason
     before = path.read_bytes()
     assert run(command) == 1
     assert "nothing is left to do" in capsys.readouterr().err
@@ -279,10 +281,10 @@ def test_a_dry_run_knows_what_will_be_skipped(tmp_path: Path, capsys: pytest.Cap
     for glob in ("dia", "bsr", "pattern-*", "csr-scalar", "cusparse-csr*", "scipy"):
         command += ["--variant", glob]
     assert run([*command, "--dry-run"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     assert not path.exists()
     refused = {
-        (block["matrix"], key.split("/")[0]) for block in told for keys in block["refused"].values() for key in keys
+        (block["matrix"], key.split("/")[0]) for block in printed for keys in block["refused"].values() for key in keys
     }
     assert run(command) == 0
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -296,7 +298,7 @@ def test_a_dry_run_knows_what_will_be_skipped(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ((), "nothing to sweep"),
         (("smal",), "no such file or folder"),
@@ -315,10 +317,10 @@ def test_a_dry_run_knows_what_will_be_skipped(tmp_path: Path, capsys: pytest.Cap
         (("-",), "no such file"),
     ],
 )
-def test_wrong_command_lines(args: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_lines(args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sweep", *args, *(() if "--list" in args else QUICK)]) == 2
     printed = capsys.readouterr()
-    assert said in printed.err
+    assert message in printed.err
     assert printed.err.count("\n") == 2, printed.err
     assert not printed.out
 
@@ -401,15 +403,15 @@ def test_a_killed_sweep_goes_on_and_repeats_nothing_and_a_crash_costs_a_cell(tmp
     first.send_signal(signal.SIGKILL)
     first.communicate()
     whole = path.read_bytes()
-    kept = whole[: whole.rfind(b"\n") + 1]
+    whole_lines = whole[: whole.rfind(b"\n") + 1]
     second = _start(*command, cwd=tmp_path)
     _, err = second.communicate(timeout=120)
     assert second.returncode == 1, err
-    assert path.read_bytes().startswith(kept)
-    assert len(kept) < len(path.read_bytes())
-    found = _by_cell(path)
-    assert len(found) == 2 * 28
-    assert {r.status for (_, name), r in found.items() if name == "csr-scalar"} == {"ok"}
-    assert all(r.status in ("failed", "wrong") for (_, name), r in found.items() if name == "faulty-wild")
-    assert len({r.sweep["id"] for r in found.values()}) == 1
-    assert f"{kept.count(b'%c' % 10)} cells are in" in err
+    assert path.read_bytes().startswith(whole_lines)
+    assert len(whole_lines) < len(path.read_bytes())
+    records = _by_cell(path)
+    assert len(records) == 2 * 28
+    assert {r.status for (_, name), r in records.items() if name == "csr-scalar"} == {"ok"}
+    assert all(r.status in ("failed", "wrong") for (_, name), r in records.items() if name == "faulty-wild")
+    assert len({r.sweep["id"] for r in records.values()}) == 1
+    assert f"{whole_lines.count(b'%c' % 10)} cells are in" in err

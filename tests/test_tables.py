@@ -296,8 +296,8 @@ def test_a_kernel_compiled_for_the_matrix_is_marked_and_pays_for_its_compile() -
 
 
 def test_head_names_the_versions_of_libraries() -> None:
-    told = {"libraries": {"cuSPARSE": "12.6.3 (nvmath-python 0.9.0)", "scipy": "1.17.1"}}
-    text = render([cell("a", 1.0, environment=told)])
+    environment = {"libraries": {"cuSPARSE": "12.6.3 (nvmath-python 0.9.0)", "scipy": "1.17.1"}}
+    text = render([cell("a", 1.0, environment=environment)])
     assert "libraries  cuSPARSE 12.6.3 (nvmath-python 0.9.0), scipy 1.17.1" in re.sub(r" {2,}", "  ", text)
 
 

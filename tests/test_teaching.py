@@ -18,7 +18,7 @@ KERNELS = sorted([*CUDA.rglob("*.cu"), *CUDA.rglob("*.cuh")])
 TUNING = sorted((ROOT / "docs" / "tuning").glob("*.md"))
 HEADER_LINES = 15
 COLUMNS = 120
-KEPT = re.compile(r"\b(yes|no|replaced|experiment|not timed)\b|^for \w+: yes$")
+RESULT = re.compile(r"\b(yes|no|replaced|experiment|not timed)\b|^for \w+: yes$")
 
 
 def opening_lines(text: str) -> int:
@@ -52,7 +52,7 @@ def attempts_without_result(text: str) -> list[str]:
             inside = True
             if cells[-1] != "kept" or cells[0] == "version":
                 rows.append(line)
-        elif inside and not line.startswith("| ---") and not KEPT.search(cells[-1]):
+        elif inside and not line.startswith("| ---") and not RESULT.search(cells[-1]):
             rows.append(line)
     return rows
 
@@ -105,12 +105,12 @@ PARTS_OF_A_WARP = {"spmv/csr_subwarp.cu", "spmm/csr_row.cu", "spmm/csr_row_colum
 
 def repeats(files: dict[str, str]) -> list[str]:
     """What stands in `files` (name: text) though warp.cuh or spg.cuh has it for all."""
-    found = []
+    repeated = []
     for what, (pattern, homes) in ONCE.items():
         for name, text in files.items():
             if name not in homes | PARTS_OF_A_WARP and re.search(pattern, text, re.I):
-                found.append(f"{name}: {what}")
-    return found
+                repeated.append(f"{name}: {what}")
+    return repeated
 
 
 def test_mask_sums_and_relaxed_accesses_are_written_once() -> None:

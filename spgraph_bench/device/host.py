@@ -387,8 +387,8 @@ class HostKernel:
                 raise TypeError(f"{what} points to {_words(target, target_size)}, got a buffer of {arg.dtype}")
             return int(arg.ptr).to_bytes(size, "little")
         if not isinstance(arg, np.generic):
-            got = "a buffer" if hasattr(arg, "ptr") else type(arg).__name__
-            raise TypeError(f"{what} is {_words(kind, size)}, got {got}: pass a numpy scalar of its type")
+            passed = "a buffer" if hasattr(arg, "ptr") else type(arg).__name__
+            raise TypeError(f"{what} is {_words(kind, size)}, got {passed}: pass a numpy scalar of its type")
         given = _kind(arg.dtype)
         if (given, arg.dtype.itemsize) != ({"c": "i"}.get(kind, kind), size):
             raise TypeError(f"{what} is {_words(kind, size)}, got {arg.dtype}")

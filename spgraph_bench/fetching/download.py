@@ -210,7 +210,7 @@ class _Download:
     def run(self) -> str:
         failed, restarted = 0, False
         while True:
-            before = self._got()
+            before = self._received()
             try:
                 self._attempt()
                 wrong = self._wrong()
@@ -221,17 +221,17 @@ class _Download:
                     raise InputError(wrong, place=self._url, remedy="try again later, or fetch it from another place")
                 restarted = True  # of two versions of a file, perhaps: all of it once more
             except _AgainError as stopped:
-                failed = 0 if self._got() - before >= _WORTH else failed + 1
+                failed = 0 if self._received() - before >= _WORTH else failed + 1
                 if failed >= self._patience.attempts:
                     raise self._given_up(str(stopped)) from None
                 time.sleep(self._patience.pause_s * 2 ** max(failed - 1, 0))
 
     def _given_up(self, why: str) -> InputError:
-        got = self._got()
-        resume = f"; {human_bytes(got)} are kept, and the same command goes on from there" if got else ""
+        received = self._received()
+        resume = f"; {human_bytes(received)} are kept, and the same command goes on from there" if received else ""
         return InputError(why, place=self._url, remedy=f"{_IN_THE_WAY}{resume}")
 
-    def _got(self) -> int:
+    def _received(self) -> int:
         try:
             return self._part.stat().st_size
         except OSError:
@@ -246,7 +246,7 @@ class _Download:
         """What is known of the part that is there; nothing, and no part, if it is of something else."""
         try:
             about = json.loads(self._about.read_text(encoding="utf-8"))
-            if about["url"] == self._url and isinstance(about["version"], str) and self._got():
+            if about["url"] == self._url and isinstance(about["version"], str) and self._received():
                 return {"version": about["version"]}
         except (OSError, ValueError, KeyError, TypeError):
             pass
@@ -256,21 +256,21 @@ class _Download:
     def _attempt(self) -> None:
         """Ask the server once; _AgainError where the next attempt may go better."""
         about = self._started()
-        got = self._got()
-        self._resumed = got > 0
+        received = self._received()
+        self._resumed = received > 0
         headers = {"User-Agent": f"spgraph/{__version__}", "Accept-Encoding": "identity"}
-        if got:
-            headers["Range"] = f"bytes={got}-"
+        if received:
+            headers["Range"] = f"bytes={received}-"
             if about["version"]:  # else a newer file would be taken for the rest of the older
                 headers["If-Range"] = about["version"]
         self._progress(f"asking {urlsplit(self._url).hostname}", None)
         request = urllib.request.Request(self._url, headers=headers)
         try:
             with _opener().open(request, timeout=self._patience.timeout_s) as response:
-                self._receive(response, got)
+                self._receive(response, received)
         except urllib.error.HTTPError as error:
             with error:
-                self._refused(error, got)
+                self._refused(error, received)
         except urllib.error.URLError as error:
             raise self._unreachable(error.reason) from None
         except (TimeoutError, http.client.HTTPException, ConnectionError, ssl.SSLError) as error:
@@ -293,10 +293,10 @@ class _Download:
         what = str(reason) or type(reason).__name__
         return _AgainError(f"cannot talk to {host}: {what}")
 
-    def _refused(self, error: urllib.error.HTTPError, got: int) -> None:
+    def _refused(self, error: urllib.error.HTTPError, received: int) -> None:
         """What a status other than success means; returns where the part is the whole file."""
         if error.code == 416:
-            if (error.headers.get("Content-Range") or "").strip() == f"bytes */{got}":
+            if (error.headers.get("Content-Range") or "").strip() == f"bytes */{received}":
                 return
             self._forget()
             raise _AgainError("the server has another version of the file than the part that is here")
@@ -310,36 +310,36 @@ class _Download:
             raise InputError(f"the server leads {where}", place=self._url, remedy=_IN_THE_WAY)
         raise InputError(f"the server refuses: {error.code} {error.reason}", place=self._url, remedy=_IN_THE_WAY)
 
-    def _receive(self, response: Any, got: int) -> None:
+    def _receive(self, response: Any, received: int) -> None:
         headers = response.headers
         total = _length(headers)
         if response.status == 206:
             begin, of = _content_range(headers)
-            if begin != got:
+            if begin != received:
                 self._forget()
                 raise _AgainError("the server sent another part than was asked for")
             total = of
         elif response.status == 200:
-            got = 0  # all of it: the server does not know ranges, or the file has changed
+            received = 0  # all of it: the server does not know ranges, or the file has changed
             self._resumed = False
         else:
             raise InputError(f"the server answers {response.status}", place=self._url, remedy=_IN_THE_WAY)
         self._digests = _digests(headers, partial=response.status == 206)
-        self._require_space(None if total is None else total - got)
+        self._require_space(None if total is None else total - received)
         begun = False
         try:
-            with self._part.open("ab" if got else "wb") as file:
-                arriving = _pieces(response, None if total is None else total - got, self._patience.timeout_s)
+            with self._part.open("ab" if received else "wb") as file:
+                arriving = _pieces(response, None if total is None else total - received, self._patience.timeout_s)
                 for piece in _with_head(arriving):
-                    if not begun and not got:
+                    if not begun and not received:
                         if wrong := self._looks_right(piece):
                             raise InputError(wrong, place=self._url, remedy=_IN_THE_WAY)
                         self._note(headers)
                     begun = True
                     _write(file, piece)
-                    got += len(piece)
+                    received += len(piece)
                     size = "" if total is None else f" of {human_bytes(total)}"
-                    self._progress(f"{human_bytes(got)}{size}", None if not total else min(got / total, 1.0))
+                    self._progress(f"{human_bytes(received)}{size}", None if not total else min(received / total, 1.0))
                 file.flush()
                 os.fsync(file.fileno())
         except InputError:
@@ -348,11 +348,11 @@ class _Download:
             raise
         except _DiskError as error:
             raise _cannot_write(self._part, error.cause) from None
-        if not got:
+        if not received:
             self._forget()
             raise _AgainError("the server sent nothing")
-        if total is not None and got < total:
-            raise _AgainError(f"the connection ended after {human_bytes(got)} of {human_bytes(total)}")
+        if total is not None and received < total:
+            raise _AgainError(f"the connection ended after {human_bytes(received)} of {human_bytes(total)}")
 
     def _note(self, headers: Any) -> None:
         """Beside the part: what it is a part of. A weak ETag says nothing about bytes."""

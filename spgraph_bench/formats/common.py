@@ -73,26 +73,26 @@ def offset_type(offsets: npt.DTypeLike, entries: int) -> np.dtype[Any]:
     return kind
 
 
-_Found = TypeVar("_Found")
+_Finding = TypeVar("_Finding")
 
 
-class OfLastMatrix(Generic[_Found]):
+class OfLastMatrix(Generic[_Finding]):
     """What was found out about the matrix that was looked at last.
 
     Predictions and refusals ask for one matrix in several types. Packing looks afresh: its time is shown.
     """
 
     def __init__(self) -> None:
-        self._held: tuple[weakref.ref[npt.NDArray[np.int32]], Any, _Found] | None = None
+        self._entry: tuple[weakref.ref[npt.NDArray[np.int32]], Any, _Finding] | None = None
 
-    def get(self, csr: CSR, key: Any) -> _Found | None:
+    def get(self, csr: CSR, key: Any) -> _Finding | None:
         """The value kept for `csr` and `key`, or None. The matrix is recognised by its array of columns."""
-        held = self._held
-        return held[2] if held is not None and held[0]() is csr.col_idx and held[1] == key else None
+        entry = self._entry
+        return entry[2] if entry is not None and entry[0]() is csr.col_idx and entry[1] == key else None
 
-    def put(self, csr: CSR, key: Any, value: _Found) -> None:
+    def put(self, csr: CSR, key: Any, value: _Finding) -> None:
         """Keep `value` for `csr` and `key` in place of the value before. `csr` is not kept alive."""
-        self._held = weakref.ref(csr.col_idx), key, value
+        self._entry = weakref.ref(csr.col_idx), key, value
 
 
 def whole_number_param(tunables: Mapping[str, Parameter], params: Mapping[str, Any], name: str) -> int | None:

@@ -127,10 +127,10 @@ def _over(ranges: Sequence[tuple[int, int]], task: Callable[[int, int, int], Non
     def work(thread: int) -> None:
         while True:
             with lock:
-                taken = next(waiting, None)
-            if taken is None:
+                stretch = next(waiting, None)
+            if stretch is None:
                 return
-            task(thread, *taken)
+            task(thread, *stretch)
 
     in_threads(work, max(1, min(usable_cores(), len(ranges))))
 

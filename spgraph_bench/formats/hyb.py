@@ -98,13 +98,13 @@ class HYB(Format):
         lengths = csr.row_lengths()
         longer = np.flatnonzero(lengths > slots)
         counts = lengths[longer] - slots
-        taken = ranges(csr.row_ptr[longer] + slots, counts)
+        tail = ranges(csr.row_ptr[longer] + slots, counts)
         arrays = {
             "ell_col": ell_col,
             "ell_val": ell_val,
             "coo_row": np.repeat(longer.astype(np.int32), counts),
-            "coo_col": csr.col_idx[taken],
-            "coo_val": np.ones(len(taken), value) if csr.values is None else csr.values[taken].astype(value),
+            "coo_col": csr.col_idx[tail],
+            "coo_val": np.ones(len(tail), value) if csr.values is None else csr.values[tail].astype(value),
         }
         return Packed(
             self.name,
@@ -113,9 +113,9 @@ class HYB(Format):
             csr.nnz,
             value,
             MappingProxyType(arrays),
-            MappingProxyType({"slots": slots, "tail": len(taken)}),
+            MappingProxyType({"slots": slots, "tail": len(tail)}),
             pattern=csr.values is None,
-            compulsory_bytes=csr.nnz * (4 + value.itemsize) + 4 * len(taken),
+            compulsory_bytes=csr.nnz * (4 + value.itemsize) + 4 * len(tail),
             offsets=offset_type(offsets, csr.nnz),
         )
 

@@ -282,18 +282,18 @@ class _Probation:
         self._waiting: list[tuple[_Rotation, _Series, Taken]] = []
         self._throttle: tuple[str, ...] = ()
         """The last answer."""
-        self._asked: float | None = None
+        self._watched_s: float | None = None
 
     def before(self, entry: Entry) -> None:
         """A sample of `entry` comes next."""
-        if self._asked is None and entry.watched:
+        if self._watched_s is None and entry.watched:
             self._ask()
 
     def _ask(self) -> int | None:
         clock: int | None = None
         if self._watch is not None:
             clock, self._throttle = self._watch()
-        self._asked = self._timer()
+        self._watched_s = self._timer()
         return clock
 
     def take(self, turn: _Rotation, series: _Series, taken: Taken) -> Iterator[Event]:
@@ -305,8 +305,8 @@ class _Probation:
             return
         self._waiting.append((turn, series, taken))
         series.ahead += _fault(taken.sample) is None
-        assert self._asked is not None
-        late = self._timer() - self._asked >= self._every_s
+        assert self._watched_s is not None
+        late = self._timer() - self._watched_s >= self._every_s
         if late or self._throttle or len(self._waiting) >= self._most:
             yield from self.settle()
 
@@ -342,9 +342,9 @@ def rule_for_cases(rule: StoppingRule, cases: int) -> StoppingRule:
     the median counts as known, and one even when the time is up; more of both where more samples were asked for."""
     if cases == 1:
         return rule
-    asked = -(-rule.floor_samples // cases) if rule.floor_samples > SMALLEST else 1
-    most = max(asked, min(rule.max_samples, max(SMALLEST, _MOST_TIMES // cases)))
-    return replace(rule, min_samples=max(SMALLEST, asked), floor_samples=asked, max_samples=max(most, SMALLEST))
+    floor = -(-rule.floor_samples // cases) if rule.floor_samples > SMALLEST else 1
+    most = max(floor, min(rule.max_samples, max(SMALLEST, _MOST_TIMES // cases)))
+    return replace(rule, min_samples=max(SMALLEST, floor), floor_samples=floor, max_samples=max(most, SMALLEST))
 
 
 _T = TypeVar("_T")

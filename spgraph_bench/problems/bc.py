@@ -194,8 +194,8 @@ class BC(SourceProblem):
     def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """As of every problem with sources. Also, ``everything`` bool ``[1]``: every vertex was asked
         for."""
-        asked = options.get("source", -1) == -1 and options.get("component") == "any"
-        everything = asked and options.get("sources", 0) >= matrix.csr.rows
+        every_vertex = options.get("source", -1) == -1 and options.get("component") == "any"
+        everything = every_vertex and options.get("sources", 0) >= matrix.csr.rows
         return {**super().inputs(matrix, dtype, seed, **options), "everything": np.array([everything])}
 
     def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:

@@ -110,15 +110,15 @@ def _walk(csr: CSR, chance: Vector | None) -> _Walk:
 
 def _step(walk: _Walk, rank: Vector, teleport: Vector | float, damping: float, dangling: str) -> Vector:
     """One step of the power iteration in float64."""
-    got: Vector = walk.turned @ rank
+    received: Vector = walk.turned @ rank
     loose = walk.loose
     if dangling == "jump":
-        got += rank[loose].sum() * teleport
+        received += rank[loose].sum() * teleport
     elif dangling == "uniform":
-        got += rank[loose].sum() / max(len(rank), 1)
+        received += rank[loose].sum() / max(len(rank), 1)
     elif dangling == "self":
-        got[loose] += rank[loose]
-    return (1 - damping) * teleport + damping * got
+        received[loose] += rank[loose]
+    return (1 - damping) * teleport + damping * received
 
 
 def power_iteration(

@@ -95,16 +95,16 @@ def refined_cells(fronts: npt.NDArray[np.float64], tolerance: float, depth: int)
 
 def check_cells(cells: npt.NDArray[Any], right: Cells) -> CheckResult:
     """The very same cells as the float64 build, each once, in any order."""
-    got = np.sort(cells)
-    if len(got) == len(right) and (got == right).all():
-        return CheckResult(True, facts={"cells": len(got)})
-    missing, extra = np.setdiff1d(right, got), np.setdiff1d(got, right)
-    twice = len(got) - len(np.unique(got))
+    computed = np.sort(cells)
+    if len(computed) == len(right) and (computed == right).all():
+        return CheckResult(True, facts={"cells": len(computed)})
+    missing, extra = np.setdiff1d(right, computed), np.setdiff1d(computed, right)
+    twice = len(computed) - len(np.unique(computed))
     worst = missing if len(missing) else extra
     where = f", one is {_word(int(worst[0]))}" if len(worst) else ""
     return CheckResult(
         False,
-        f"{len(got):,} cells, expected {len(right):,}: {len(missing):,} missing, {len(extra):,} that "
+        f"{len(computed):,} cells, expected {len(right):,}: {len(missing):,} missing, {len(extra):,} that "
         f"should not be, {twice:,} more than once{where}",
         {"missing": len(missing), "extra": len(extra), "twice": twice},
     )

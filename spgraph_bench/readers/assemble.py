@@ -474,7 +474,7 @@ def _repeats(rows: _Rows) -> npt.NDArray[np.bool_]:
     return same
 
 
-_SAID = {
+_RULES = {
     "sum": "summed",
     "min": "the least is kept",
     "max": "the largest is kept",
@@ -563,7 +563,7 @@ class _Joining:
                 remedy="join duplicates with --duplicates sum, min, max, first or last",
                 place=_place(source, line),
             )
-        out.append(Finding(f"duplicate entries ({_SAID[how]}), such as {where}", line, self.merged - self.mirrors))
+        out.append(Finding(f"duplicate entries ({_RULES[how]}), such as {where}", line, self.merged - self.mirrors))
         return out
 
     def rows_joined(self, how: str, resolve: bool, source: Source) -> _Rows:

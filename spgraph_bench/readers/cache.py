@@ -65,8 +65,8 @@ def key(data: bytes | mmap.mmap, file_name: str, options: ReadOptions) -> str:
     The file's suffixes belong to it, because they take part in choosing the reader.
     """
     digest = hashlib.blake2b(data, digest_size=20)
-    asked = json.dumps([VERSION, file_name.lower().split(".")[1:], asdict(options)], sort_keys=True)
-    digest.update(asked.encode())
+    request = json.dumps([VERSION, file_name.lower().split(".")[1:], asdict(options)], sort_keys=True)
+    digest.update(request.encode())
     return digest.hexdigest()
 
 

@@ -28,8 +28,8 @@ def density_grid(
     grid = np.zeros((down, across), np.int64)
     edges = [-(-band * rows // down) for band in range(down + 1)]
     for band in range(down):
-        taken = col_idx[int(row_ptr[edges[band]]) : int(row_ptr[edges[band + 1]])]
-        cell = taken.astype(np.int64) * across // cols
+        columns = col_idx[int(row_ptr[edges[band]]) : int(row_ptr[edges[band + 1]])]
+        cell = columns.astype(np.int64) * across // cols
         grid[band] = np.bincount(cell, minlength=across)
     return grid
 

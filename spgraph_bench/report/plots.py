@@ -129,11 +129,11 @@ def _count(
     grid = np.zeros((down, across), np.int64)
     edges = [-(-band * rows // down) for band in range(down + 1)]
     for band, (top, bottom) in enumerate(pairwise(edges)):
-        taken = col_idx[int(row_ptr[top]) : int(row_ptr[bottom])]
-        if step > 1 and (stretches := len(taken) // (step * _RUN)):
-            taken = taken[: stretches * step * _RUN].reshape(stretches, -1)[:, :_RUN].ravel()
-        if len(taken):
-            cell = (taken * (across / cols)).astype(np.int64)
+        columns = col_idx[int(row_ptr[top]) : int(row_ptr[bottom])]
+        if step > 1 and (stretches := len(columns) // (step * _RUN)):
+            columns = columns[: stretches * step * _RUN].reshape(stretches, -1)[:, :_RUN].ravel()
+        if len(columns):
+            cell = (columns * (across / cols)).astype(np.int64)
             grid[band] = np.bincount(np.minimum(cell, across - 1), minlength=across)
     return grid
 

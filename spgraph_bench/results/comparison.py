@@ -116,11 +116,11 @@ def _pairs(
 
 def _facts(record: Record, cache: str) -> dict[str, str]:
     """What has to agree, by the name in :data:`ALLOWED`."""
-    device, taken = record.device, record.sampled(cache)
+    device, samples = record.device, record.sampled(cache)
     on_cpu = record.where == "cpu"
     name = record.environment.get("cpu") if on_cpu else device.get("name")
     policies = {k: v for k, v in dict(record.matrix.get("policies", {})).items() if not k.endswith("_found")}
-    measured = (taken.clock, taken.gated, taken.evict_bytes) if taken else ()
+    measured = (samples.clock, samples.gated, samples.evict_bytes) if samples else ()
     facts = {"device": str(name), "policy": json.dumps([policies, measured], sort_keys=True, default=str)}
     if not on_cpu:
         facts["driver"] = f"{device.get('driver')}, CUDA {device.get('toolkit')}"

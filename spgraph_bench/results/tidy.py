@@ -165,7 +165,7 @@ def _cell(record: Record, cache: Cache) -> dict[str, Any]:
     """What a record says by itself."""
     matrix, device = record.matrix, record.device
     plain = record.to_json()
-    taken = record.sampled(cache)
+    samples = record.sampled(cache)
     sizes = {k: matrix.get(k) for k in ("rows", "cols", "nnz")} if record.format != "none" else {}
     return dict.fromkeys(COLUMNS) | {
         "problem": record.problem,
@@ -186,9 +186,9 @@ def _cell(record: Record, cache: Cache) -> dict[str, Any]:
         "status": record.status,
         "reason": record.reason or None,
         "cache": cache,
-        "samples": len(taken.times_ms) if taken else 0,
+        "samples": len(samples.times_ms) if samples else 0,
         "stored_bytes": record.bytes.get("stored"),
-        "stopped": taken.stopped if taken else None,
+        "stopped": samples.stopped if samples else None,
     }
 
 

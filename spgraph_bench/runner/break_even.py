@@ -54,10 +54,10 @@ class _Way:
     def times(self, items: int, count: int) -> list[float]:
         """`count` times in ms, hot. Raises LaunchError when samples are not valid."""
         self.prepared.launch.select(self.cases[items])
-        taken = [self.clock.sample(self.prepared.launch, "hot") for _ in range(count + 1)][1:]
-        if bad := next((sample for sample in taken if not sample.valid), None):
+        samples = [self.clock.sample(self.prepared.launch, "hot") for _ in range(count + 1)][1:]
+        if bad := next((sample for sample in samples if not sample.valid), None):
             raise LaunchError(f"{self.prepared.job.variant.name} cannot be timed: {bad.reason}")
-        return [sample.ms for sample in taken]
+        return [sample.ms for sample in samples]
 
 
 def _sizes() -> list[int]:

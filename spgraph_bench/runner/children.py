@@ -58,21 +58,21 @@ class Children:
         losses = []
         if self.refused:
             pool = limits.get("pending_launches", DEFAULT_LIMITS["pending_launches"])
-            asked = self.launched + self.refused
+            needed = self.launched + self.refused
             bound = needs.get("pending_launches", 0)
             losses.append(
-                f"{self.refused:,} of {asked:,} child launches were refused (pending-launch pool {pool:,}; "
-                f"needs about {bound if bound > pool else asked:,}: --pending-launches)"
+                f"{self.refused:,} of {needed:,} child launches were refused (pending-launch pool {pool:,}; "
+                f"needs about {bound if bound > pool else needed:,}: --pending-launches)"
             )
         if self.failed:
             losses.append(f"{self.failed:,} child launches failed with CUDA error {self.error}")
         if self.allocations_failed:
             heap = limits.get("malloc_heap_bytes", DEFAULT_LIMITS["malloc_heap_bytes"])
-            asked = self.allocations + self.allocations_failed
+            needed = self.allocations + self.allocations_failed
             bound = needs.get("malloc_heap_bytes", 0)
             more = f"needs about {human_bytes(bound)}" if bound > heap else "needs more"
             losses.append(
-                f"{self.allocations_failed:,} of {asked:,} allocations on the device failed "
+                f"{self.allocations_failed:,} of {needed:,} allocations on the device failed "
                 f"(heap {human_bytes(heap)}; {more}: --heap)"
             )
         if losses:

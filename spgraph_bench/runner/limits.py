@@ -20,7 +20,7 @@ def limited(
     task: Task,
     payload: Payload,
     variants: Sequence[Variant],
-    asked: Mapping[Limit, int],
+    requested: Mapping[Limit, int],
     refuse: Callable[[Mapping[Limit, int]], str | None],
 ) -> tuple[Task, dict[str, str]]:
     """The task with the limits that the variants' bounds ask for, and which variants need more than the device
@@ -35,23 +35,23 @@ def limited(
     """
     bounds = {v.name: _bound(v, task, payload) for v in variants if v.limits is not None}
     if not bounds:
-        if asked:
+        if requested:
             raise UsageError(
                 f"no variant of {task.problem} here launches or allocates on the device",
                 remedy="omit --pending-launches and --heap",
             )
         return task, {}
-    if asked and (refusal := refuse(asked)):
+    if requested and (refusal := refuse(requested)):
         raise UsageError(refusal, remedy="ask for less with --pending-launches or --heap")
     needs: dict[str, Mapping[Limit, int]] = {}
     refused: dict[str, str] = {}
     for name, bound in bounds.items():
         needs[name] = {"pending_launches": bound.pending_launches, "malloc_heap_bytes": bound.heap_bytes}
-        if refusal := refuse({k: v for k, v in needs[name].items() if k not in asked}):
+        if refusal := refuse({k: v for k, v in needs[name].items() if k not in requested}):
             refused[name] = f"it needs {refusal}"
     granted = [need for name, need in needs.items() if name not in refused]
     limits = {limit: max(default, *(need[limit] for need in granted), 0) for limit, default in DEFAULT_LIMITS.items()}
-    return dataclasses.replace(task, needs=needs, limits={**limits, **asked}), refused
+    return dataclasses.replace(task, needs=needs, limits={**limits, **requested}), refused
 
 
 def _bound(variant: Variant, task: Task, payload: Payload) -> Limits:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # the parent starts a worker's process before it loads anythi
     from spgraph_bench.measure.sampling import Ended, Taken
     from spgraph_bench.runner.plan import Cell
 
-__all__ = ["At", "Event", "Message", "Part", "Stage", "Verified", "Wrong"]
+__all__ = ["Event", "Message", "NextCell", "Part", "Stage", "Verified", "Wrong"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Stage(Message):
 
 
 @dataclass(frozen=True)
-class At(Message):
+class NextCell(Message):
     """The cell whose launch comes next: it is to blame for a hang."""
 
     cell: Cell

@@ -8,7 +8,7 @@ from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.measure.sampling import Taken
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.runner.contact import GONE, Contact
-from spgraph_bench.runner.messages import At, Event, Message, Part, Verified, Wrong
+from spgraph_bench.runner.messages import Event, Message, NextCell, Part, Verified, Wrong
 from spgraph_bench.runner.plan import Cell
 from spgraph_bench.runner.recording import Recorder
 from spgraph_bench.runner.settings import Settings
@@ -111,7 +111,7 @@ class _Group:
 
     def _hear(self, message: Message) -> None:
         """What the worker says while it times."""
-        if isinstance(message, At):
+        if isinstance(message, NextCell):
             self._current = message.cell
         elif isinstance(message, Event):
             self._take(message)

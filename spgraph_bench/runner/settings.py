@@ -42,8 +42,8 @@ class Settings:
 
     def limits(self) -> dict[Limit, int]:
         """The limits that were asked for."""
-        asked: dict[Limit, int | None] = {
+        requested: dict[Limit, int | None] = {
             "pending_launches": self.pending_launches,
             "malloc_heap_bytes": self.heap_bytes,
         }
-        return {name: value for name, value in asked.items() if value is not None}
+        return {name: value for name, value in requested.items() if value is not None}

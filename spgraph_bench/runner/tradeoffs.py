@@ -288,13 +288,13 @@ def walks(packed: Packed, lengths: Ints) -> tuple[Walk, ...]:
 
 
 def _timed(form: Format, csr: CSR, dtype: np.dtype[Any], offsets: np.dtype[Any]) -> tuple[Packed, float]:
-    taken: list[float] = []
+    seconds: list[float] = []
     while True:
         started = time.perf_counter()
         packed = form.pack(csr, dtype, offsets)
-        taken.append(time.perf_counter() - started)
-        if len(taken) == 3 or taken[0] > _SLOW:
-            return packed, statistics.median(taken)
+        seconds.append(time.perf_counter() - started)
+        if len(seconds) == 3 or seconds[0] > _SLOW:
+            return packed, statistics.median(seconds)
 
 
 def _trace(name: str, matrix: Matrix, dtype: str, seed: int) -> Traced:

@@ -35,12 +35,12 @@ class WrongOutputError(Exception):
 def fresh_sources(csr: CSR, sources: npt.NDArray[np.int32], count: int = len(FACTORS)) -> npt.NDArray[Any]:
     """Up to `count` vertices that are not among `sources`, neighbours of these where possible: a search from
     there takes about as long. Of the type of `sources`."""
-    taken, fresh = set(sources.tolist()), []
+    excluded, fresh = set(sources.tolist()), []
     for source in (*sources.tolist(), *range(min(csr.rows, 1024))):
         row = csr.col_idx[csr.row_ptr[source] : csr.row_ptr[source + 1]][:1024]
-        new = next((int(v) for v in (*row.tolist(), source) if int(v) not in taken), None)
+        new = next((int(v) for v in (*row.tolist(), source) if int(v) not in excluded), None)
         if new is not None:
-            taken.add(new)
+            excluded.add(new)
             fresh.append(new)
         if len(fresh) == count:
             break

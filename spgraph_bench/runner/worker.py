@@ -222,10 +222,10 @@ class ProcessWorker:
     def _listen(self, on_message: OnMessage | None, patience: float | None = None) -> Any:
         guarded = patience is not None
         limit = patience or self._watchdog
-        heard = time.monotonic()
+        last_message = time.monotonic()
         while True:
             # Polling in steps keeps Ctrl-C prompt and costs nothing beside the work.
-            left = heard + limit - time.monotonic() if guarded else 1.0
+            left = last_message + limit - time.monotonic() if guarded else 1.0
             try:
                 ready = self._pipe.poll(min(1.0, max(0.0, left)))
                 reply = self._pipe.recv() if ready else None
@@ -233,11 +233,11 @@ class ProcessWorker:
                 raise WorkerDiedError(self._epitaph()) from None
             now = time.monotonic()
             if reply is None:
-                if guarded and now - heard >= limit:
+                if guarded and now - last_message >= limit:
                     self.kill()
                     raise WorkerHungError(f"no answer in {limit:g} s")
                 continue
-            heard = now
+            last_message = now
             kind, content = reply
             if kind == "result":
                 return content

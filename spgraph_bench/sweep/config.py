@@ -333,12 +333,12 @@ def _variants(given: Mapping[str, Any], name: str, fail: Fail) -> tuple[str, ...
 
 def _dtypes(given: Mapping[str, Any], name: str, fail: Fail) -> tuple[str, ...]:
     """The types asked for that the problem has; its first where none was asked for."""
-    offered, asked = get_problem(name).dtypes, _texts(given, "dtype", fail)
+    offered, requested = get_problem(name).dtypes, _texts(given, "dtype", fail)
     everywhere = {dtype for p in _texts(given, "problem", fail) for dtype in get_problem(p).dtypes}
-    for dtype in asked:
+    for dtype in requested:
         if dtype not in everywhere:
             raise fail(f"{name} does not come in {dtype!r}", "dtype", dtype, f"one of {', '.join(sorted(everywhere))}")
-    return tuple(dict.fromkeys(d for d in asked if d in offered)) or offered[:1]
+    return tuple(dict.fromkeys(d for d in requested if d in offered)) or offered[:1]
 
 
 def _params(given: Mapping[str, Any], fail: Fail) -> dict[str, str]:

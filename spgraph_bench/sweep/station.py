@@ -114,7 +114,7 @@ class Station:
         left = {cell.key: cell for cell in block.cells}
         not_kept: list[BaseException] = []
 
-        def heard(record: Record) -> None:
+        def on_record(record: Record) -> None:
             cell = Cell(record.variant, record.dtype, record.reorder)
             if cell.key in left and not _broken_off(record):
                 del left[cell.key]
@@ -128,7 +128,7 @@ class Station:
         try:
             progress(f"{block.input.name}: reading")
             matrix = self.matrix(block, progress)
-            self._run(block, matrix, run_id, heard, progress)
+            self._run(block, matrix, run_id, on_record, progress)
             self._worked, self._failed = True, 0
             status, reason = "failed", "it was not measured"
         except DeviceError as error:
@@ -141,8 +141,8 @@ class Station:
             status, reason = "skipped", _message(error)
         except SpgraphError as error:
             # A file that cannot be read is a failure; that a problem cannot be asked of a matrix is not.
-            asked = matrix is not None and isinstance(error, InputError | UsageError)
-            status, reason = "skipped" if asked else "failed", _message(error)
+            refused = matrix is not None and isinstance(error, InputError | UsageError)
+            status, reason = "skipped" if refused else "failed", _message(error)
         except MemoryError as error:
             status, reason = "skipped", f"not enough memory: {error or 'an allocation failed'}"
         except Exception as error:  # of one block: the others go on
@@ -151,10 +151,10 @@ class Station:
         if not_kept:
             raise not_kept[0]
         for cell in list(left.values()):
-            heard(unmeasured(block, cell, self._device(), status, reason, run_id, matrix))  # type: ignore[arg-type]
+            on_record(unmeasured(block, cell, self._device(), status, reason, run_id, matrix))  # type: ignore[arg-type]
 
     def _run(
-        self, block: Block, matrix: Matrix, run_id: str, heard: Callable[[Record], None], progress: Progress
+        self, block: Block, matrix: Matrix, run_id: str, on_record: Callable[[Record], None], progress: Progress
     ) -> None:
         settings = Settings(
             dtypes=block.dtypes,
@@ -180,7 +180,7 @@ class Station:
             block.problem,
             block.variants,
             settings,
-            heard,
+            on_record,
             lambda text: progress(f"{title}: {text}"),
             done=done,
             run_id=run_id,

@@ -24,7 +24,7 @@ from spgraph_bench.validate.base import (
 )
 from spgraph_bench.validate.search import count_paths, count_paths_on_device
 
-__all__ = ["BCValidator", "Found", "find_faults"]
+__all__ = ["BCValidator", "Inspection", "find_faults"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,7 +46,7 @@ _RULES = (
 
 
 @dataclass(frozen=True)
-class Found:
+class Inspection:
     """What the rules find, and the sums that must agree."""
 
     faults: Faults
@@ -70,7 +70,7 @@ def _facts(csr: CSR, levels: int, reached: int, arcs: int) -> dict[str, int]:
     return {"levels": levels, "reached": reached, "edges": arcs // 2 if csr.symmetric else arcs}
 
 
-def find_faults(csr: CSR, source: int, dependency: Floats) -> Found:
+def find_faults(csr: CSR, source: int, dependency: Floats) -> Inspection:
     """The numpy form: a search that counts paths, and one more pass over the edges."""
     n, faults = csr.rows, Faults.none(len(_RULES))
     counted = count_paths(csr, source)
@@ -97,7 +97,7 @@ def find_faults(csr: CSR, source: int, dependency: Floats) -> Found:
         faults.add(OUTSIDE, vertex[number & ~inside & (dependency != 0)])
         faults.add(EQUATION, vertex[number & inside & ~(np.abs(dependency - right) <= one * right)])
         total = float(dependency.sum())
-    return Found(
+    return Inspection(
         faults,
         total,
         int((level[inside] - 1).sum(dtype=np.int64)),
@@ -106,7 +106,7 @@ def find_faults(csr: CSR, source: int, dependency: Floats) -> Found:
     )
 
 
-def _on_device(graph: Graph, source: int, dependency: Floats) -> Found:
+def _on_device(graph: Graph, source: int, dependency: Floats) -> Inspection:
     """The same by kernels."""
     assert graph.device is not None
     n = graph.csr.rows
@@ -142,7 +142,7 @@ def _on_device(graph: Graph, source: int, dependency: Floats) -> Found:
         sums,
         pairs,
     )
-    return Found(
+    return Inspection(
         faults.read(),
         float(graph.download(sums)[0]),
         int(graph.download(pairs)[0]),
@@ -174,7 +174,7 @@ class BCValidator(Validator):
     def sources(cls, dtype: np.dtype[Any]) -> list[tuple[str, dict[str, str]]]:
         return [("bc", {}), ("search", {})]
 
-    def measured(self, source: int, dependency: Floats) -> Found:
+    def measured(self, source: int, dependency: Floats) -> Inspection:
         """What breaks the rules in `dependency` (float64 [vertices]), on device or host."""
         if self.graph.device is None:
             return find_faults(self.graph.csr, source, dependency)

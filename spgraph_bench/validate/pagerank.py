@@ -71,22 +71,22 @@ def one_step(csr: CSR, walk: Walk, rank: Vector) -> Step:
     n, d = csr.rows, walk.damping
     total, part = _shares(csr, walk.weight)
     gives = np.divide(rank, total, out=np.zeros(n), where=total > 0)
-    got, in_degree = np.zeros(n), np.zeros(n, np.int64)
+    received, in_degree = np.zeros(n), np.zeros(n, np.int64)
     for block in row_blocks(csr, max(EDGES_AT_ONCE, n)):  # sums over all vertices, so few of them
         given = np.repeat(gives[block.first : block.last], np.diff(block.row_ptr))
         if part is not None:
             given *= part[block.entries]
-        got += np.bincount(block.cols, given, minlength=n)
+        received += np.bincount(block.cols, given, minlength=n)
         in_degree += np.bincount(block.cols, minlength=n)
     loose = float(rank[total == 0].sum())
     jump = np.full(n, 1 / n) if walk.jump is None else walk.jump
     if walk.dangling == "uniform":
-        got += loose / n
+        received += loose / n
     elif walk.dangling == "jump":
-        got += loose * jump
+        received += loose * jump
     elif walk.dangling == "self":
-        got[total == 0] += rank[total == 0]
-    after = (1 - d) * jump + d * got
+        received[total == 0] += rank[total == 0]
+    after = (1 - d) * jump + d * received
     terms = float(((np.minimum(in_degree, _DEPTH) + _ROUNDINGS) * rank).sum())
     return Step(float(np.abs(after - rank).sum()), float(rank.sum()), terms, after)
 
@@ -94,7 +94,7 @@ def one_step(csr: CSR, walk: Walk, rank: Vector) -> Step:
 def one_step_on_device(graph: Graph, walk: Walk, rank: Vector) -> Step:
     """The same by kernels; `after` is a buffer."""
     n = graph.csr.rows
-    given, sums, got = graph.upload(rank), graph.zeros(4, np.float64), graph.zeros(n, np.float64)
+    given, sums, received = graph.upload(rank), graph.zeros(4, np.float64), graph.zeros(n, np.float64)
     jump: Buffer | None = None
     if walk.jump is not None:
         jump = graph.upload(walk.jump)
@@ -125,7 +125,7 @@ def one_step_on_device(graph: Graph, walk: Walk, rank: Vector) -> Step:
         largest,
         total,
         given,
-        got,
+        received,
     )
     graph.strided(
         graph.kernel("pagerank", "check_pagerank_change"),
@@ -138,11 +138,11 @@ def one_step_on_device(graph: Graph, walk: Walk, rank: Vector) -> Step:
         total,
         in_degree,
         given,
-        got,
+        received,
         sums,
     )
     _, change, before, terms = graph.download(sums).tolist()
-    return Step(change, before, terms, got)
+    return Step(change, before, terms, received)
 
 
 @validates

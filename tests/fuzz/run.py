@@ -41,10 +41,10 @@ def outcome(folder: Path, name: str, content: bytes, by_command: bool) -> tuple[
     path.write_bytes(content)
     try:
         if by_command:
-            told = io.StringIO()
-            with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()):
+            stderr = io.StringIO()
+            with contextlib.redirect_stderr(stderr), contextlib.redirect_stdout(io.StringIO()):
                 status = run(["info", str(path)])
-            printed = told.getvalue()
+            printed = stderr.getvalue()
             if status not in (0, 2):
                 return f"status {status}", printed
             if opening.UNEXPECTED in printed:
@@ -170,8 +170,8 @@ def main() -> int:
     begin = time.monotonic()
     counts = fuzz(seed, given.count, None if given.count else given.seconds, given.jobs, given.keep, given.first)
     bad = sum(n for kind, n in counts.items() if kind not in GOOD)
-    told = ", ".join(f"{n:,} {kind}" for kind, n in counts.most_common())
-    print(f"seed {seed}: {counts.total():,} inputs in {time.monotonic() - begin:.0f} s: {told or 'none'}")
+    summary = ", ".join(f"{n:,} {kind}" for kind, n in counts.most_common())
+    print(f"seed {seed}: {counts.total():,} inputs in {time.monotonic() - begin:.0f} s: {summary or 'none'}")
     return 1 if bad or not counts.total() else 0
 
 

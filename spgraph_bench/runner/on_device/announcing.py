@@ -7,7 +7,7 @@ from typing import Any
 
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.measure.sampling import Clock, Sample
-from spgraph_bench.runner.messages import At, Message
+from spgraph_bench.runner.messages import Message, NextCell
 from spgraph_bench.runner.plan import Cell
 from spgraph_bench.runner.prepare import Prepared
 from spgraph_bench.timer import monotonic
@@ -28,11 +28,11 @@ class Announcer:
         now = monotonic()
         if cell is not self._last[0] or now - self._last[1] > 1.0:
             self._last = (cell, now)
-            self._emit(At(cell))
+            self._emit(NextCell(cell))
 
     def announce_alone(self, cell: Cell) -> None:
         """Send it in any case; :meth:`announce` sends its own again after :meth:`forget`."""
-        self._emit(At(cell))
+        self._emit(NextCell(cell))
 
     def forget(self) -> None:
         """Something else ran in between."""

@@ -99,10 +99,10 @@ def subwarp_shape(
     if shape["rows"] == "auto":
         many = rows * threads >= 32 * 4 * 8 * multiprocessors
         shape["rows"] = 1 if quads == 2 or not many else 4 if value_bytes == 4 or threads >= 8 else 2
-    asked = shape["rows"] * quads * value_bytes // 4
+    words = shape["rows"] * quads * value_bytes // 4
     shape["resident"], shape["block"] = params["resident"], params["block"]
     if shape["resident"] == "auto":
-        shape["resident"] = 768 if asked >= 8 else 1024 if asked >= 4 else 2048 if shape["rows"] == 1 else 1536
+        shape["resident"] = 768 if words >= 8 else 1024 if words >= 4 else 2048 if shape["rows"] == 1 else 1536
     if shape["block"] == "auto":
         shape["block"] = 64 if shape["rows"] == 4 else 128
     return shape
