@@ -20,6 +20,7 @@ from spgraph_bench.matrix import Source
 from spgraph_bench.readers import compiled, read
 from spgraph_bench.readers.assemble import assemble, random_values
 from spgraph_bench.readers.common import RawEntries, ReadOptions
+from spgraph_bench.readers.rows import Rows
 
 SOURCE = Source("file", "x.el", "test")
 INDEX: type[np.integer] = np.int64
@@ -222,7 +223,7 @@ def test_symmetrize_in_parts(seed, part, pattern):
     index = (row.astype(INDEX), col.astype(INDEX))
     raw = RawEntries(size, size, *index, None if pattern else values, "test")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules[assemble.__module__], "_SMALL_CHUNK", part)
+        patch.setattr(sys.modules[Rows.__module__], "_SMALL_CHUNK", part)
         matrix = assemble(raw, ReadOptions(symmetrize=True, duplicates="first"), "x", SOURCE)
     canonical(matrix.csr)
     rows = np.repeat(np.arange(size), matrix.csr.row_lengths())

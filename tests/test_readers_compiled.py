@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.readers import compiled, read
-from spgraph_bench.readers.assemble import _by_row, _order, _sorted
 from spgraph_bench.readers.common import Input
 from spgraph_bench.readers.matrix_market import _coordinate
 from spgraph_bench.readers.matrix_market_text import Body, Header, read_body, read_header, text_end
+from spgraph_bench.readers.rows import by_row, order_of, sorted_rows
 from spgraph_bench.toolchain.library import in_threads
 
 
@@ -408,10 +408,10 @@ def as_scipy_does(*arguments: Any) -> Any:
 
 @given(given_=entries_of(), mirror=st.sampled_from([0, 1, -1]), threads=st.integers(1, 5))
 @settings(max_examples=300, deadline=None)
-def test_entries_are_sorted_by_row_as_scipy_does(given_, mirror, threads):
+def test_entries_are_sortedby_row_as_scipy_does(given_, mirror, threads):
     rows, cols, row, col, values = given_
     mirror = mirror if rows == cols else 0
-    expected = as_scipy_does(_by_row, rows, cols, row, col, values, mirror)
+    expected = as_scipy_does(by_row, rows, cols, row, col, values, mirror)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "_most_threads", lambda: threads)
         ptr, to_col, to_values = compiled.by_row(rows, row, col, values, mirror)
@@ -426,7 +426,7 @@ def test_entries_are_sorted_by_row_as_scipy_does(given_, mirror, threads):
 @settings(max_examples=200, deadline=None)
 def test_entries_without_an_order_are_sorted_stably(given_):
     rows, cols, row, col, values = given_
-    result = _sorted(rows, cols, row, col, values, _order(row, col))
+    result = sorted_rows(rows, cols, row, col, values, order_of(row, col))
     position = np.lexsort((col, row))
     assert np.array_equal(result.ptr, np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]))
     assert np.array_equal(result.col, col[position])
