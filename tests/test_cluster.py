@@ -143,7 +143,7 @@ class _Swept:
     def __init__(self, tmp_path: Path, script: Callable[[Group, int], Answer | Exception | None]) -> None:
         self.plan = _plan(tmp_path)
         self.client = _Client(script)
-        self.told: list[str] = []
+        self.warnings: list[str] = []
         self.ended: list[Ended] = []
         probes = {a: Probe(a, "", code_hash(), asdict(INFO)) for a in self.client.there}
         self.crew = Crew(self.client, "host", {}, probes)  # type: ignore[arg-type]
@@ -151,7 +151,7 @@ class _Swept:
 
     def go(self) -> list[Record]:
         with Journal(self.path) as journal:
-            cluster.sweep_on_cluster(self.plan, journal, self.crew, self.ended.append, warn=self.told.append)
+            cluster.sweep_on_cluster(self.plan, journal, self.crew, self.ended.append, warn=self.warnings.append)
         records = read_records(self.path)
         cells = [str(r.sweep["cell"]) for r in records]
         assert len(set(cells)) == len(cells) == self.plan.cells, "lost, or there twice"
@@ -191,14 +191,14 @@ def test_what_a_lost_worker_did_not_measure_goes_to_another(how: str, tmp_path: 
     assert not after["cc", "hook"]
     runs = {(r.problem, r.variant): r.run for r in records if r.matrix["name"] == "grid-6"}
     assert runs["spmv", "ell"] != runs["spmv", "csr-scalar"], "a table of two workers"
-    assert "while it measured spmv grid-6" in swept.told[0]
+    assert "while it measured spmv grid-6" in swept.warnings[0]
 
 
 def test_a_cell_that_kills_every_worker_is_a_failure_and_the_only_one(tmp_path: Path) -> None:
     def script(group: Group, number: int) -> Answer | Exception:
-        for at, block in enumerate(group.blocks):
+        for number, block in enumerate(group.blocks):
             if block.input.name == "grid-5" and any(cell.variant == "ell" for cell in block.cells):
-                return KilledWorker(str(at))
+                return KilledWorker(str(number))
         return Answer("a", "a", records=_records(group))
 
     swept = _Swept(tmp_path, script)
@@ -219,7 +219,7 @@ def test_a_worker_whose_device_fails_gets_nothing_more(tmp_path: Path) -> None:
 
     swept = _Swept(tmp_path, script)
     assert {r.status for r in swept.go()} == {"ok"}
-    assert "worker a cannot measure: no GPU" in swept.told[0]
+    assert "worker a cannot measure: no GPU" in swept.warnings[0]
     swept.path.unlink()
     swept.client.there = ["a"]
     swept.client.given.clear()
@@ -308,7 +308,7 @@ def test_the_cause_is_that_of_the_process_that_was_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "status", "said"),
+    ("args", "status", "message"),
     [
         (("--gpus", "0", "--workers", "2"), 2, "two ways"),
         (("--workers", "2", "--in-process"), 2, "--in-process does without"),
@@ -325,11 +325,11 @@ def test_the_cause_is_that_of_the_process_that_was_lost() -> None:
         ),
     ],
 )
-def test_what_is_refused(args: tuple[str, ...], status: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_refused(args: tuple[str, ...], status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     options = () if "--device" in args else ("--device", "auto")
     assert run(["sweep", "grid", "--variant", "csr-scalar", *options, *args]) == status
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert "remedy" in err
 
 
@@ -354,9 +354,9 @@ def test_gpus_that_there_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "find_driver", lambda: probe.Driver("1", "13.0", gpus))
     assert [env["CUDA_VISIBLE_DEVICES"] for env in gpu_environments("all")] == ["GPU-0", "GPU-1"]
     assert [env["CUDA_VISIBLE_DEVICES"] for env in gpu_environments("1")] == ["GPU-1"]
-    for asked in ("2", "0,0", "x", ""):
+    for wrong in ("2", "0,0", "x", ""):
         with pytest.raises(UsageError):
-            gpu_environments(asked)
+            gpu_environments(wrong)
 
 
 def _sweep(*args: str, cwd: Path, plugin: str) -> subprocess.CompletedProcess[str]:
@@ -393,7 +393,7 @@ def test_a_real_worker_that_is_killed(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert "distributed" not in done.stderr
-    found = {r.variant: r for r in read_records(tmp_path / "s.jsonl")}
-    assert {name: r.status for name, r in found.items()} == {"csr-scalar": "ok", "scipy": "ok", "deadly": "failed"}
-    assert "killed by signal 9" in found["deadly"].reason
-    assert "killed by signal 9" in found["scipy"].sweep["after"]
+    records = {r.variant: r for r in read_records(tmp_path / "s.jsonl")}
+    assert {name: r.status for name, r in records.items()} == {"csr-scalar": "ok", "scipy": "ok", "deadly": "failed"}
+    assert "killed by signal 9" in records["deadly"].reason
+    assert "killed by signal 9" in records["scipy"].sweep["after"]

@@ -148,7 +148,7 @@ def test_names_are_nouns() -> None:
         for entry in odd_names(path.read_text(encoding="utf-8"))
         if entry.split()[-1] not in PUBLISHED.get(name, ())
     ]
-    assert odd == []
+    assert not odd, "rename these, with nouns that say what they hold:\n" + "\n".join(odd)
 
 
 @pytest.mark.parametrize(

@@ -122,8 +122,8 @@ def test_extremes_of_tunables_are_found() -> None:
 
 def test_every_source_that_needs_types_is_compiled_with_them() -> None:
     script: Any = _script("compile_all")
-    found = {m.source for m in script.modules().compiled | script.of_validators()}
-    alone = script.sources() - found
+    sources = {m.source for m in script.modules().compiled | script.of_validators()}
+    alone = script.sources() - sources
     assert [s for s in sorted(alone) if re.search("(value|offset)_t", (cuda_dir() / s).read_text())] == []
 
 

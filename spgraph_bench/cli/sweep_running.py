@@ -166,11 +166,11 @@ def _device_of(request: SweepRequest) -> str:
     return "cuda" if request.device == "auto" else request.device
 
 
-def chosen_device(asked: str) -> str:
-    """The device that `asked` means on this machine; what there is to say of it is said."""
+def chosen_device(wanted: str) -> str:
+    """The device that `wanted` means on this machine; warns and notes what is odd about it."""
     from spgraph_bench.device.probe import choose_device
 
-    choice = choose_device(asked)
+    choice = choose_device(wanted)
     if choice.warning:
         warn(choice.warning)
     if choice.note:
@@ -179,7 +179,7 @@ def chosen_device(asked: str) -> str:
 
 
 def plan_of(request: SweepRequest, device: str) -> Plan:
-    """The plan of the request, files with their digests; what cannot be read is said, and will be records."""
+    """The plan of the request, files with their digests; warns of what cannot be read, which becomes records."""
     from spgraph_bench.sweep.config import digested
     from spgraph_bench.sweep.inputs import Input
     from spgraph_bench.sweep.plan import make_plan

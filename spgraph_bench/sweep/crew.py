@@ -97,14 +97,14 @@ def find_workers(crew: Crew, wanted: int, warn: Callable[[str], None] = lambda t
                 remedy="dask worker ADDRESS --nthreads 1 --resources GPU=1",
             )
         time.sleep(0.05)
-    asked = {
+    futures = {
         address: crew.client.submit(
             probe, crew.device, dict(crew.session), workers=[address], resources={RESOURCE: 1}, pure=False, retries=0
         )
         for address in addresses
     }
     try:
-        probes: dict[str, Probe] = crew.client.gather(asked)
+        probes: dict[str, Probe] = crew.client.gather(futures)
     except Exception as error:  # the worker's Python has no spgraph, or another one
         raise DeviceError(
             f"the workers cannot run spgraph: {type(error).__name__}: {error}",

@@ -26,7 +26,7 @@ _SETTINGS = {
 """Of Dask, for a cluster of this machine."""
 
 
-def gpu_environments(asked: str) -> list[dict[str, str]]:
+def gpu_environments(requested: str) -> list[dict[str, str]]:
     """An environment for each GPU of "all" or "0,2" (as CUDA counts those that are visible here).
 
     Raises DeviceError where there are none, UsageError for a number that there is not.
@@ -38,12 +38,12 @@ def gpu_environments(asked: str) -> list[dict[str, str]]:
     if not gpus:
         raise DeviceError("there is no GPU to sweep on", remedy="`spgraph doctor`, or --workers N on the host device")
     try:
-        chosen = list(range(len(gpus))) if asked == "all" else [int(number) for number in asked.split(",")]
+        chosen = list(range(len(gpus))) if requested == "all" else [int(number) for number in requested.split(",")]
     except ValueError:
-        raise UsageError(f"--gpus {asked!r}: not a list of numbers", remedy="write all, or 0,1,2") from None
+        raise UsageError(f"--gpus {requested!r}: not a list of numbers", remedy="write all, or 0,1,2") from None
     if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(len(gpus))):
         there = f"GPUs here are 0 to {len(gpus) - 1}" if len(gpus) > 1 else "the only GPU here is 0"
-        raise UsageError(f"--gpus {asked}: no such GPUs, or one twice", remedy=there)
+        raise UsageError(f"--gpus {requested}: no such GPUs, or one twice", remedy=there)
     return [{"CUDA_VISIBLE_DEVICES": gpus[number].uuid or str(gpus[number].index)} for number in chosen]
 
 
