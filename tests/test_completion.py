@@ -29,6 +29,7 @@ INPUTS = [
     "spmv ",
     "bfs ",
     "info ",
+    "advise ",
     "convert ",
     "convert a.mtx ",
     "profile csr-scalar ",
@@ -66,6 +67,8 @@ def test_files_are_completed_by_the_shell(command: str) -> None:
         ("sweep sm", {"small"}, set()),
         ("sweep --problem s", {"spmv", "sssp"}, {"bfs"}),
         ("fe", {"fetch"}, set()),
+        ("advise --problem ", {"spmv", "bfs", "pagerank"}, {"sssp"}),
+        ("advise --gpu H", {"H200"}, {"A100"}),
         ("claims hy", {"hyb-csr"}, {"direction"}),
     ],
 )

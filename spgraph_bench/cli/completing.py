@@ -18,6 +18,7 @@ __all__ = [
     "configs_and_inputs",
     "file",
     "formats",
+    "gpus",
     "input_file",
     "names",
     "problems",
@@ -139,6 +140,13 @@ def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     words = [*variants(ctx, param, incomplete), *formats(ctx, param, incomplete), *_recipes(incomplete)]
     words += [*_starting([*sorted(registered()), *config_names()], incomplete), *readers(ctx, param, incomplete)]
     return _with_files(list({word.value: word for word in words}.values()), incomplete)
+
+
+def gpus(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """GPUs that sizes are known of."""
+    from spgraph_bench.gpus import GPUS
+
+    return _starting((gpu.name.replace(" ", "-") for gpu in GPUS), incomplete)
 
 
 def claims(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

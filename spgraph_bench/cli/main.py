@@ -44,6 +44,7 @@ COMMANDS = {
     "report": "Records as a page, or as CSV, Markdown, LaTeX or Parquet.",
     "claims": "What is taught about these kernels, measured again on this device: said, measured, verdict, why.",
     "smoke": "Check that everything works on this machine: every kernel, on small inputs. For CI.",
+    "advise": "Which format and kernel, or mode, to take: predicted, then measured, in three sentences.",
     "info": "Statistics of a matrix, its picture, and its bytes in every format.",
     "formats": "Cost of every format on one matrix: bytes, padding, coalescing, divergence, atomics, conversion.",
     "list": "Problems, formats, variants, recipes, readers and configs.",

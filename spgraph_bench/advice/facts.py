@@ -1,0 +1,152 @@
+"""What the advice is made from: counts of a matrix's rows, columns and formats. Nothing is timed.
+
+Everything can be kept as JSON, so that advice can be judged on records without the matrices
+(``scripts/judge_advice.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.formats import formats
+from spgraph_bench.formats.common import one_value
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import MatrixStats, row_blocks, row_stats, sample_blocks
+
+__all__ = ["SECTOR_BYTES", "Facts", "Stored", "facts_of", "sectors_of", "short"]
+
+SECTOR_BYTES = 32
+"""What a GPU moves between L2 and L1 at least."""
+WARP = 32
+_WINDOW = 4096
+"""Entries that the warps of a multiprocessor have in flight or in L1, roughly: a sector that two of them need is moved
+once."""
+_SAMPLE = 1 << 19
+"""Entries that gathers are counted on; more are sampled in 32 pieces."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A matrix in one format and value type."""
+
+    bytes: int
+    """Of all arrays, padding included."""
+    refused: str | None = None
+    """Why it is not stored so."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A matrix, as advice sees it."""
+
+    rows: int
+    cols: int
+    nnz: int
+    row_max: int
+    gini: float
+    """Of row lengths, see :class:`spgraph_bench.stats.MatrixStats`."""
+    uneven: float
+    """Slots that 32 neighbouring rows take if all are as long as their longest, over nnz; 1 where rows are alike."""
+    one_value: bool
+    """All stored values are the same, or there are none."""
+    sectors: Mapping[int, float]
+    """Bytes of a value (4, 8) -> sectors of x that an entry moves into L1, on average: distinct sectors among 4,096
+    neighbouring entries."""
+    formats: Mapping[str, Mapping[int, Stored]]
+    """Format -> bytes of a value -> what it stores."""
+
+    @property
+    def row_mean(self) -> float:
+        """Entries per row."""
+        return self.nnz / self.rows if self.rows else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """In JSON's types, short: numbers have six digits, and of a refusal only that there is one is kept."""
+        bytes_of = {name: {size: each.bytes for size, each in sizes.items()} for name, sizes in self.formats.items()}
+        refused = {
+            name: [size for size, each in sizes.items() if each.refused]
+            for name, sizes in self.formats.items()
+            if any(each.refused for each in sizes.values())
+        }
+        made: dict[str, Any] = short({**asdict(self), "formats": bytes_of, "refused": refused})
+        return made
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Facts:
+        """What :meth:`to_json` gave, also after a trip through a file. The reason of each refusal is "refused"."""
+        fields = dict(data)
+        refused = fields.pop("refused")
+        stored = {
+            name: {int(k): Stored(n, "refused" if int(k) in refused.get(name, ()) else None) for k, n in sizes.items()}
+            for name, sizes in fields["formats"].items()
+        }
+        sectors = {int(size): float(each) for size, each in fields["sectors"].items()}
+        return cls(**{**fields, "formats": stored, "sectors": sectors})
+
+
+def short(data: Any) -> Any:
+    """`data` for JSON: fractions rounded to six digits, keys as texts."""
+    if isinstance(data, dict):
+        return {str(key): short(value) for key, value in data.items()}
+    return float(f"{data:.6g}") if isinstance(data, float) else data
+
+
+def facts_of(
+    csr: CSR, names: Collection[str] | None = None, progress: Callable[[str], None] = lambda doing: None
+) -> Facts:
+    """Count. Linear in nnz; finding the block size of BSR takes most of it.
+
+    Parameters
+    ----------
+    names : formats to look at; None: all.
+    progress : hears what is being done.
+    """
+    stats = row_stats(csr)
+    offset_bytes = 4 if csr.nnz < 2**31 - 2**16 else 8
+    stored: dict[str, dict[int, Stored]] = {}
+    for name, form in formats().items():
+        if names is None or name in names:
+            progress(name)
+            stored[name] = {
+                size: Stored(form.predict_bytes(stats, size, offset_bytes), form.refuse(stats, None, size))
+                for size in (4, 8)
+            }
+    return Facts(
+        rows=csr.rows,
+        cols=csr.cols,
+        nnz=csr.nnz,
+        row_max=stats.row_max,
+        gini=stats.gini,
+        uneven=_uneven(csr, stats),
+        one_value=one_value(csr) is not None,
+        sectors={size: sectors_of(csr, size) for size in (4, 8)},
+        formats=stored,
+    )
+
+
+def _uneven(csr: CSR, stats: MatrixStats) -> float:
+    if not csr.nnz:
+        return 1.0
+    lengths = csr.row_lengths()
+    longest = np.maximum.reduceat(lengths, np.arange(0, csr.rows, WARP))
+    return WARP * int(longest.sum()) / csr.nnz
+
+
+def sectors_of(csr: CSR, value_bytes: int) -> float:
+    """Distinct sectors of x an entry, each window of entries counted alone."""
+    if not csr.nnz:
+        return 0.0
+    per_sector = SECTOR_BYTES // value_bytes
+    distinct = entries = 0
+    blocks = row_blocks(csr) if csr.nnz <= _SAMPLE else sample_blocks(csr, _SAMPLE, 32)
+    for block in blocks:
+        for start in range(0, len(block.cols), _WINDOW):
+            part: npt.NDArray[np.int32] = block.cols[start : start + _WINDOW] // per_sector
+            distinct += len(np.unique(part))
+            entries += len(part)
+    return distinct / max(entries, 1)

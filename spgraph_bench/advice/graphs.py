@@ -1,0 +1,249 @@
+"""BFS and PageRank: the time of each mode from degrees, levels and size; the one to take.
+
+A search takes ``search + level L + vertex n + edge m + far f`` microseconds with the constants of :data:`_BFS`: L
+levels; n and m millions of reached vertices and their edges; f those of them that do not leave one of the busiest
+vertices. If levels are narrow (few edges in each), ``auto`` and ``one-block`` work in one block, with constants of
+their own. The constants are rounded from a fit to an H200's records of 11 graphs (results/h200/bfs-*.jsonl). An
+iteration of PageRank is a product of the SpMV model's form: see :func:`_pagerank`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from spgraph_bench.advice.facts import sectors_of, short
+from spgraph_bench.advice.spmv import UPLOAD, bandwidth
+from spgraph_bench.gpus import GPU, H200
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import row_stats
+
+__all__ = [
+    "BASELINE",
+    "DEFAULT",
+    "HUBS",
+    "MARGIN",
+    "RULES",
+    "GraphChoice",
+    "GraphFacts",
+    "Mode",
+    "choose",
+    "graph_facts",
+    "hubs_on",
+    "predict",
+]
+
+RULES = ("bfs", "pagerank")
+"""Problems that there are rules for."""
+BASELINE = {"bfs": "edge-balanced", "pagerank": "pull"}
+"""What a gain is relative to: the best search that only goes from the frontier on, a launch for each level; a product
+from CSR in each iteration."""
+DEFAULT = {"bfs": "auto", "pagerank": "pull"}
+"""What stays unless another gains more than MARGIN: what chooses level by level; what needs no setup."""
+MARGIN = 0.05
+_ROAD = 2.5
+"""A graph is road-like if a search has more levels than this times log2 of the vertices that it reaches."""
+_NARROW = 8000
+"""Levels of fewer edges than this are done faster by one block than by the whole GPU."""
+HUBS = 40_000
+"""Busiest vertices that searches are counted with. On an H200 pull-hubs has as many values in shared memory."""
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """A graph, as advice sees it."""
+
+    vertices: int
+    edges: int
+    """Stored: both directions of an undirected edge."""
+    max_degree: int
+    gini: float
+    """Of out-degrees."""
+    undirected: bool
+    hubs: int
+    hub_share: float
+    """Share of edges that leave the `hubs` vertices with most of them."""
+    sectors: float
+    """Of 4-byte values that an edge moves into L1, see :class:`Facts`."""
+    levels: int
+    """Of a search from the vertex with the most edges."""
+    reached: int
+    """Vertices that it reaches."""
+
+    @property
+    def road_like(self) -> bool:
+        """Many levels for its size, as of grids, meshes, roads and chains; else a small world."""
+        return self.levels > _ROAD * math.log2(max(self.reached, 2))
+
+    def to_json(self) -> dict[str, Any]:
+        """In JSON's types, numbers with six digits."""
+        made: dict[str, Any] = short(asdict(self))
+        return made
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GraphFacts:
+        """What :meth:`to_json` gave."""
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One mode, predicted."""
+
+    variant: str
+    ms: float
+    """A search, or an iteration; cold caches."""
+    setup_ms: float
+    """Conversion and upload of the graph, and what else the mode prepares, once for each graph."""
+
+
+@dataclass(frozen=True)
+class GraphChoice:
+    """The decision."""
+
+    best: Mode
+    baseline: Mode
+    ranked: tuple[Mode, ...]
+    """All modes that are predicted, the choice first."""
+
+
+def hubs_on(gpu: GPU) -> int:
+    """Values of 4 bytes that pull-hubs keeps in shared memory on `gpu`, as the variant computes it."""
+    room = gpu.shared_per_block - (33 << 10)
+    return max(0, min(room, max(room // 2, gpu.shared_per_sm - (68 << 10)))) // 4
+
+
+def graph_facts(csr: CSR, undirected: bool, hubs: int = HUBS) -> GraphFacts:
+    """Count. One search on the host, and a pass over rows; memory of about 12 bytes an edge.
+
+    Parameters
+    ----------
+    undirected : each edge is stored in both directions.
+    hubs : how many of the busiest vertices `hub_share` counts.
+    """
+    stats = row_stats(csr)
+    lengths = csr.row_lengths()
+    busiest = np.partition(lengths, -hubs)[-hubs:] if 0 < hubs < csr.rows else lengths
+    levels, reached = _levels(csr, int(lengths.argmax())) if csr.rows else (0, 0)
+    return GraphFacts(
+        vertices=csr.rows,
+        edges=csr.nnz,
+        max_degree=stats.row_max,
+        gini=stats.gini,
+        undirected=undirected,
+        hubs=hubs,
+        hub_share=int(busiest.sum()) / csr.nnz if csr.nnz else 0.0,
+        sectors=sectors_of(csr, 4),
+        levels=levels,
+        reached=reached,
+    )
+
+
+def _levels(csr: CSR, source: int) -> tuple[int, int]:
+    """Levels after the first, and vertices, of a search from `source`."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    wide = np.int32 if csr.nnz < 2**31 else np.int64
+    graph = csr_array((np.ones(csr.nnz, np.int8), csr.col_idx, csr.row_ptr.astype(wide)), shape=csr.shape)
+    order, before = breadth_first_order(graph, source)
+    place = np.empty(csr.rows, np.int64)
+    place[order] = np.arange(len(order))
+    parents = place[before[order[1:]]]  # places of parents never fall along the order
+    levels, end = 0, 1  # levels so far have the vertices order[:end]
+    while end < len(order):
+        end = 1 + int(np.searchsorted(parents, end))
+        levels += 1
+    return levels, len(order)
+
+
+_BFS = {
+    # Microseconds: a search, a level, a million vertices, a million edges, a million edges that do not leave a hub.
+    "auto": (5.0, 9.5, 8.5, 0.7, 3.0),
+    "one-block": (8.0, 17.5, 10.5, 14.5, 4.0),
+    "persistent": (20.0, 4.4, 12.0, 19.5, 2.6),
+    "direction": (43.0, 32.0, 10.0, 1.5, 1.7),
+    "edge-balanced": (19.0, 29.0, 20.5, 25.7, 5.0),
+}
+_ONE_BLOCK = (23.0, 0.43, 0.0, 840.0, 0.0)
+"""Of auto and one-block where levels are narrow."""
+
+
+def _bfs(facts: GraphFacts, gpu: GPU) -> list[Mode]:
+    speed = gpu.multiprocessors / H200.multiprocessors
+    share = facts.reached / facts.vertices if facts.vertices else 0.0
+    edges = facts.edges * share
+    narrow = edges < _NARROW * max(facts.levels, 1)
+    made = []
+    for name, wide in _BFS.items():
+        alone = narrow and name in ("auto", "one-block")
+        search, level, vertex, edge, far = _ONE_BLOCK if alone else wide
+        work = vertex * facts.reached + (edge + far * (1 - facts.hub_share)) * edges
+        made.append(
+            Mode(
+                name, (search + level * facts.levels + work / 1e6 / (1 if alone else speed)) / 1e3, _setup(name, facts)
+            )
+        )
+    return made
+
+
+def _pagerank(facts: GraphFacts, gpu: GPU) -> list[Mode]:
+    """An iteration: ``base + (bytes^4 + gathers^4 + work^4)^(1/4)``, as of SpMV; constants from rmat20 and a grid."""
+    speed = gpu.multiprocessors / H200.multiprocessors
+    n, m = facts.vertices / 1e6, facts.edges / 1e6
+    moved = (4 * facts.edges + 24 * facts.vertices) / bandwidth(gpu)
+    sectors = facts.edges * facts.sectors / gpu.multiprocessors / 1e3
+
+    def together(base: float, gathers: float, work: float) -> float:
+        return (base + math.sqrt(math.hypot(moved**2, gathers**2, (work / speed) ** 2))) / 1e3
+
+    hubs_ms = 1.9 * m + 2 * n
+    return [
+        Mode("pull", together(6, 1.4 * sectors, 8 * n + 0.8 * m), _setup("pull", facts)),
+        Mode(
+            "pull-hubs",
+            together(9, 1.2 * sectors * (1 - facts.hub_share), 4 * n + 2.5 * m),
+            _setup("pull-hubs", facts) + hubs_ms,
+        ),
+        Mode("edge", together(8, 0, 5 * n + 13.4 * m), _setup("edge", facts)),
+        Mode("push", together(8, 0, 5 * n + 21.6 * m), _setup("push", facts)),
+    ]
+
+
+_TRANSPOSED = {"auto", "direction", "pull", "pull-hubs"}
+"""Modes that read the edges into a vertex."""
+_TURNING = 25e-6
+"""Milliseconds to turn an edge round on the host, where edges go in one direction only."""
+_LISTING = 1.5e-6
+"""Milliseconds to write an edge's source beside it: mode `edge` of PageRank."""
+
+
+def _setup(mode: str, facts: GraphFacts) -> float:
+    """Milliseconds of conversion and upload."""
+    upload = 4 * (facts.edges + facts.vertices) / UPLOAD
+    if mode == "edge":
+        return 2 * upload + _LISTING * facts.edges
+    if mode in _TRANSPOSED and not facts.undirected:
+        return 2 * upload + _TURNING * facts.edges
+    return upload
+
+
+def predict(problem: str, facts: GraphFacts, gpu: GPU) -> list[Mode]:
+    """Each mode on `gpu`, the choice first: that of DEFAULT where no other gains more than MARGIN."""
+    modes = sorted(_bfs(facts, gpu) if problem == "bfs" else _pagerank(facts, gpu), key=lambda mode: mode.ms)
+    usual = next(mode for mode in modes if mode.variant == DEFAULT[problem])
+    if usual.ms <= (1 + MARGIN) * modes[0].ms:
+        modes.remove(usual)
+        modes.insert(0, usual)
+    return modes
+
+
+def choose(problem: str, facts: GraphFacts, gpu: GPU) -> GraphChoice:
+    """The mode to take for `problem`, one of RULES."""
+    modes = predict(problem, facts, gpu)
+    baseline = next(mode for mode in modes if mode.variant == BASELINE[problem])
+    return GraphChoice(modes[0], baseline, tuple(modes))

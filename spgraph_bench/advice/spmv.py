@@ -1,0 +1,236 @@
+"""SpMV: the time of every variant, predicted from counts; the one to take.
+
+The model, in microseconds, with the constants of :class:`Cost` and counts of :func:`terms`::
+
+    base + (bytes^4 + gathers^4 + work^4)^(1/4) + chain
+
+*bytes*: the format's arrays with their padding, x and y, and what gathers of an x that outgrows the L2 bring from
+memory, at the memory's bandwidth. *gathers*: sectors of x that entries move from L2 to L1. *work*: instructions for
+entries and rows. The three overlap: the largest decides, and the fourth powers round the corner. *chain*: steps of the
+longest row, which the GPU waits for. Constants of time for a multiprocessor scale with the number of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spgraph_bench.advice.costs import Cost, Costs, fitted
+from spgraph_bench.advice.facts import Facts
+from spgraph_bench.gpus import GPU, H200
+
+__all__ = [
+    "MARGIN",
+    "NOT_PREDICTED",
+    "UPLOAD",
+    "Choice",
+    "Prediction",
+    "Terms",
+    "bandwidth",
+    "choose",
+    "predict",
+    "predicted_us",
+    "setup_ms",
+    "terms",
+]
+
+MARGIN = 0.03
+"""Another format is worth its conversion if it is predicted to gain more than this over CSR: less is within the
+model's error."""
+NOT_PREDICTED = {"csc-scatter": "it waits for the longest column, which is not counted; it was never the fastest"}
+"""Own variants without constants, and why."""
+_SOLD = 0.94
+"""Bandwidth that can be read, of what is sold: 4.52 of 4.8 TB/s on an H200 (the ceiling of its records)."""
+_L2_OF_X = 0.6
+"""Share of the L2 that x can use while A streams through. With it 256 M gathers from 64 MB of x take 3.6 ms on an H200
+(60 MB of L2), as was measured."""
+_LINE_BYTES = 64
+"""What a sector that is not in the L2 brings from memory: two at a time."""
+_TILE = 0.6
+"""Share of a block's shared memory that binned-fused has a tile of x in (136 of 227 kB)."""
+UPLOAD = 7.5e6
+"""Bytes a ms to the device, from pageable memory: the median of the records."""
+
+_WARP = 32
+_LANES = {
+    "csr-scalar": 1,
+    "csr-vector": _WARP,
+    "ell": 1,
+    "sell": 1,
+    "jds": 1,
+    "bsr": 1,
+    "bsr-sliced": 1,
+    "pattern-ell": 1,
+    "pattern-sell": 1,
+    "pattern-jds": 1,
+    "coo-atomic": 1,
+}
+"""Threads that share a row; a step of coo-atomic is an atomic on one address."""
+_TILED = {"csr-adaptive", "csr-16", "pattern-csr", "pattern-csr-16"}
+"""Tiles of entries and rows; a row longer than half a tile is cut, and its pieces are added by the last block."""
+_TAILED = {"hyb": "ell", "pattern-hyb": "pattern-ell"}
+"""ELL and a rest in COO: with a rest there is another launch."""
+_FREE_OF_GATHERS = {"binned", "binned-fused"}
+"""Their gathers are from shared memory."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What constants are multiplied with, in the units of :class:`Cost` on the GPU at hand."""
+
+    bytes_us: float
+    gathers: float
+    entries: float
+    rows: float
+    chain: float
+    far_us: float
+    """Time for what gathers bring from memory."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One variant on one matrix."""
+
+    variant: str
+    format: str
+    ms: float | None
+    """A product, cold caches; None where it is refused."""
+    setup_ms: float
+    """Conversion, upload and compiling for the matrix."""
+    stored_bytes: int
+    limit: str = ""
+    """What takes most of the time: "bytes", "gathers", "work", "longest row" or "launch"."""
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The decision."""
+
+    best: Prediction
+    csr: Prediction | None
+    """The fastest variant that reads plain CSR; None where none was a candidate."""
+    ranked: tuple[Prediction, ...]
+    """All that can run, the fastest first."""
+    refused: tuple[Prediction, ...]
+
+
+def terms(variant: str, format: str, value_bytes: int, facts: Facts, gpu: GPU) -> Terms:
+    """The counts for one variant. The format must be one of `facts`."""
+    speed = gpu.multiprocessors / H200.multiprocessors
+    stored = facts.formats[format][value_bytes]
+    moved = facts.nnz * facts.sectors[value_bytes] if variant not in _FREE_OF_GATHERS else 0.0
+    x_bytes = facts.cols * value_bytes
+    missed = max(0.0, 1 - _L2_OF_X * gpu.l2_bytes / x_bytes) if x_bytes else 0.0
+    rate = bandwidth(gpu)
+    return Terms(
+        bytes_us=(stored.bytes + (facts.cols + facts.rows) * value_bytes) / rate,
+        gathers=moved / gpu.multiprocessors / 1e3,
+        entries=facts.nnz / 1e6 / speed,
+        rows=facts.rows / 1e6 / speed,
+        chain=_chain(variant, value_bytes, facts),
+        far_us=missed * moved * _LINE_BYTES / rate,
+    )
+
+
+def bandwidth(gpu: GPU) -> float:
+    """Bytes that `gpu` reads in a microsecond."""
+    if gpu.bandwidth is None:  # of a GPU that is in no table: as much for a multiprocessor as on an H200
+        assert H200.bandwidth is not None
+        return _SOLD * H200.bandwidth * 1e3 * gpu.multiprocessors / H200.multiprocessors
+    return _SOLD * gpu.bandwidth * 1e3
+
+
+def _chain(variant: str, value_bytes: int, facts: Facts) -> float:
+    if variant == "csr-subwarp":  # a thread reads four entries at a time; as many threads as a mean row needs
+        threads = 1 << math.ceil(math.log2(max((facts.row_mean + 3) / 4, 1)))
+        return facts.row_max / (4 * min(_WARP, max(2, threads)))
+    if variant in _LANES:
+        return facts.row_max / _LANES[variant]
+    if variant in _TILED:
+        return float(facts.row_max > 4096 // value_bytes)  # half a tile of 8 kB
+    if variant in _TAILED and _TAILED[variant] in facts.formats:
+        whole = facts.formats[_TAILED[variant]][value_bytes]
+        form = facts.formats["pattern-hyb" if variant == "pattern-hyb" else "hyb"][value_bytes]
+        return float(form.bytes < whole.bytes)
+    return 0.0
+
+
+def predicted_us(cost: Cost, counted: Terms) -> tuple[float, str]:
+    """Microseconds of a product, and what takes most of them."""
+    parts = {
+        "bytes": cost.bytes * (counted.bytes_us + counted.far_us),
+        "gathers": cost.gathers * counted.gathers + counted.far_us,
+        "work": cost.entries * counted.entries + cost.rows * counted.rows,
+    }
+    streamed = math.sqrt(math.hypot(*(part * part for part in parts.values())))
+    waiting = cost.chain * counted.chain
+    largest = max(parts, key=lambda name: parts[name])
+    limit = {cost.base: "launch", waiting: "longest row", streamed: largest}[max(cost.base, waiting, streamed)]
+    return cost.base + streamed + waiting, limit
+
+
+def setup_ms(costs: Costs, variant: str, stored_bytes: int, nnz: int) -> float:
+    """Setup of a variant, once for each matrix, in ms."""
+    known = costs.setup[variant]
+    return known.fixed + known.compile + known.entry * nnz / 1e6 + stored_bytes / UPLOAD
+
+
+def predict(
+    facts: Facts, gpu: GPU, value_bytes: int, variants: Mapping[str, str], costs: Costs | None = None
+) -> list[Prediction]:
+    """What each variant takes on `gpu`: the fastest first, refused ones last.
+
+    Parameters
+    ----------
+    value_bytes : 4 or 8.
+    variants : name -> the format that it reads. What has no constants, or a format without facts, is refused.
+    costs : None: those that come with spgraph.
+    """
+    costs = costs or fitted()
+    made = [_one(name, form, facts, gpu, value_bytes, costs) for name, form in variants.items()]
+    return sorted(made, key=lambda p: (p.ms is None, p.ms or 0.0, p.variant))
+
+
+def _one(name: str, form: str, facts: Facts, gpu: GPU, value_bytes: int, costs: Costs) -> Prediction:
+    if name not in costs.spmv or form not in facts.formats:
+        return Prediction(name, form, None, 0.0, 0, refused="no costs of it are known")
+    stored = facts.formats[form][value_bytes]
+    why = stored.refused or _refused(name, form, facts, gpu, value_bytes, stored.bytes)
+    if why:
+        return Prediction(name, form, None, 0.0, stored.bytes, refused=why)
+    us, limit = predicted_us(costs.spmv[name][value_bytes], terms(name, form, value_bytes, facts, gpu))
+    if limit == "longest row" and name in _TAILED:
+        limit = "launch"
+    return Prediction(name, form, us / 1e3, setup_ms(costs, name, stored.bytes, facts.nnz), stored.bytes, limit)
+
+
+def _refused(name: str, form: str, facts: Facts, gpu: GPU, value_bytes: int, stored: int) -> str | None:
+    if form.startswith("pattern-") and not facts.one_value:
+        return "values differ"
+    if stored + (facts.rows + facts.cols) * value_bytes > gpu.memory_bytes:
+        return "more than the memory of the GPU"
+    tiles = gpu.multiprocessors * _TILE * gpu.shared_per_block
+    if name == "binned-fused" and facts.cols * value_bytes > tiles:
+        return "x is larger than the shared memory of all multiprocessors: it loses to CSR"
+    return None
+
+
+def choose(
+    facts: Facts, gpu: GPU, value_bytes: int, variants: Mapping[str, str], costs: Costs | None = None
+) -> Choice | None:
+    """The variant to take; None where none of `variants` can run. Parameters: see :func:`predict`.
+
+    The fastest of all, but one that reads CSR where none is more than MARGIN faster. For a matrix that stays as it is,
+    give variants that read CSR only; `facts` need no other format then.
+    """
+    made = predict(facts, gpu, value_bytes, variants, costs)
+    ranked = tuple(p for p in made if p.ms is not None)
+    refused = tuple(p for p in made if p.ms is None)
+    if not ranked:
+        return None
+    csr = next((p for p in ranked if p.format == "csr"), None)
+    first = ranked[0]
+    stay = csr is not None and csr.ms is not None and first.ms is not None and csr.ms <= (1 + MARGIN) * first.ms
+    return Choice(csr if stay and csr is not None else first, csr, ranked, refused)

@@ -1,0 +1,502 @@
+"""`spgraph advise`: counts, the model, the decision, its sentences, and the command without and with times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import spgraph
+from test_scripts import _script
+
+from spgraph_bench.advice import graphs, sentences, spmv
+from spgraph_bench.advice.costs import Cost, Costs, SetUp, fitted
+from spgraph_bench.advice.facts import Facts, Stored, facts_of, sectors_of
+from spgraph_bench.cli import advise
+from spgraph_bench.gpus import H200, get_gpu
+from spgraph_bench.recipes import make
+from spgraph_bench.results.record import Record
+from spgraph_bench.results.store import read_records
+from spgraph_bench.variants import variants
+
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "results" / "h200"
+OWN = {"csr-vector": "csr", "csr-merge": "csr", "sell": "sell", "dia": "dia"}
+
+
+def _facts(**changes: Any) -> Facts:
+    formats = {name: {4: Stored(8_000_000), 8: Stored(12_000_000)} for name in OWN.values()}
+    made = Facts(
+        rows=100_000,
+        cols=100_000,
+        nnz=1_000_000,
+        row_max=10,
+        gini=0.0,
+        uneven=1.0,
+        one_value=False,
+        sectors={4: 0.5, 8: 0.75},
+        formats=formats,
+    )
+    return replace(made, **changes)
+
+
+def _costs(**base: float) -> Costs:
+    """Launches of so many microseconds, everything else free."""
+    of = {name.replace("_", "-"): {size: Cost(us, 0, 0, 0, 0, 0) for size in (4, 8)} for name, us in base.items()}
+    setup = {name: SetUp(fixed=2.0 if OWN[name] != "csr" else 1.0, entry=0.0) for name in of}
+    return Costs("H200", 0, 0, of, setup)
+
+
+# ---- counts -----------------------------------------------------------------------------------------------
+
+
+def test_sectors_are_counted_for_each_window() -> None:
+    diagonal = make("banded:n=8192,diagonals=1").csr
+    assert sectors_of(diagonal, 4) == 1 / 8
+    assert sectors_of(diagonal, 8) == 1 / 4
+    column = make("dense:rows=64,cols=1").csr
+    assert sectors_of(column, 4) == 1 / 64
+
+
+def test_facts_survive_a_file() -> None:
+    facts = facts_of(make("rmat:scale=8").csr, {"csr", "dia", "csr-16"})
+    restored = Facts.from_json(json.loads(json.dumps(facts.to_json())))
+    assert restored.formats["csr"] == facts.formats["csr"]
+    assert restored.formats["dia"][4].refused == "refused"
+    assert facts.formats["dia"][4].refused not in (None, "refused")
+    assert restored.nnz == facts.nnz
+    assert restored.uneven == pytest.approx(facts.uneven, rel=1e-5)
+    assert restored.to_json() == facts.to_json()
+
+
+def test_uneven_rows_are_counted_by_warps() -> None:
+    assert facts_of(make("banded:n=1000,diagonals=1").csr, ()).uneven == pytest.approx(1024 / 1000)
+    star = facts_of(make("star:n=64").csr, ())
+    assert star.uneven == pytest.approx((32 * 63 + 32) / 126)
+
+
+def test_levels_are_those_of_a_search() -> None:
+    chain = graphs.graph_facts(make("chain:n=100").csr, True)
+    assert (chain.levels, chain.reached, chain.road_like) == (98, 100, True)  # from the second vertex, the first of two
+    star = graphs.graph_facts(make("star:n=1000").csr, True)
+    assert (star.levels, star.reached, star.road_like) == (1, 1000, False)
+    two = graphs.graph_facts(make("star:n=1000").csr, True, hubs=1)
+    assert two.hub_share == 0.5
+
+
+def test_hubs_are_what_the_variant_keeps() -> None:
+    """On an H200 it reports 40,960; a GPU with less shared memory has fewer."""
+    assert graphs.hubs_on(H200) == 40_960
+    assert graphs.hubs_on(get_gpu("T4")) == 3_968
+
+
+# ---- the model --------------------------------------------------------------------------------------------
+
+
+def test_a_product_is_what_is_read_at_the_memorys_bandwidth() -> None:
+    cost = Cost(base=5, bytes=1, gathers=0, entries=0, rows=0, chain=0)
+    counted = spmv.terms("csr-vector", "csr", 4, _facts(), H200)
+    us, limit = spmv.predicted_us(cost, counted)
+    assert us == pytest.approx(5 + (8_000_000 + 2 * 400_000) / (0.94 * 4.8e6))
+    assert limit == "launch"
+    half = spmv.terms("csr-vector", "csr", 4, _facts(), replace(H200, bandwidth=2400.0))
+    assert half.bytes_us == pytest.approx(2 * counted.bytes_us)
+
+
+def test_the_longest_row_is_waited_for() -> None:
+    cost = Cost(base=5, bytes=1, gathers=0, entries=0, rows=0, chain=0.1)
+    facts = _facts(row_max=100_000)
+    thread = spmv.predicted_us(cost, spmv.terms("csr-scalar", "csr", 4, facts, H200))
+    warp = spmv.predicted_us(cost, spmv.terms("csr-vector", "csr", 4, facts, H200))
+    assert thread == (pytest.approx(10_000, rel=1e-3), "longest row")
+    assert warp[0] == pytest.approx(10_000 / 32, rel=0.1)
+
+
+def test_gathers_of_a_large_x_come_from_memory() -> None:
+    small = spmv.terms("csr-vector", "csr", 4, _facts(), H200)
+    large = spmv.terms("csr-vector", "csr", 4, _facts(cols=100_000_000), H200)
+    assert small.far_us == 0
+    assert large.far_us > 0
+
+
+def test_every_own_variant_has_constants() -> None:
+    own = {v.name for v in variants("spmv") if v.library is None and v.where == "gpu" and v.source}
+    assert own - set(spmv.NOT_PREDICTED) == set(fitted().spmv) == set(fitted().setup)
+
+
+def test_setup_counts_conversion_upload_and_compiling() -> None:
+    costs = Costs("H200", 0, 0, {}, {"sell": SetUp(fixed=1.0, entry=10.0, compile=100.0)})
+    assert spmv.setup_ms(costs, "sell", 7_500_000, 1_000_000) == pytest.approx(1 + 10 + 100 + 1)
+
+
+# ---- the decision -----------------------------------------------------------------------------------------
+
+
+def test_the_fastest_is_taken() -> None:
+    choice = spmv.choose(_facts(), H200, 4, OWN, _costs(csr_vector=20, csr_merge=25, sell=10, dia=15))
+    assert choice is not None
+    assert [p.variant for p in choice.ranked] == ["sell", "dia", "csr-vector", "csr-merge"]
+    assert choice.best.variant == "sell"
+    assert choice.csr is not None
+    assert choice.csr.variant == "csr-vector"
+
+
+def test_csr_stays_where_the_gain_is_within_the_models_error() -> None:
+    near = spmv.choose(_facts(), H200, 4, OWN, _costs(csr_vector=10.2, sell=10, dia=11))
+    far = spmv.choose(_facts(), H200, 4, OWN, _costs(csr_vector=10.4, sell=10, dia=11))
+    assert near is not None
+    assert far is not None
+    assert (near.best.variant, far.best.variant) == ("csr-vector", "sell")
+
+
+def test_what_cannot_run_is_refused_with_a_reason() -> None:
+    formats = {**_facts().formats, "dia": {4: Stored(10, "too many diagonals"), 8: Stored(10, "too many diagonals")}}
+    facts = replace(_facts(), formats=formats)
+    known = {**OWN, "pattern-ell": "pattern-ell", "new": "csr"}
+    choice = spmv.choose(facts, H200, 4, known, _costs(csr_vector=20, sell=10, dia=5))
+    assert choice is not None
+    assert {p.variant: p.refused for p in choice.refused} == {
+        "csr-merge": "no costs of it are known",
+        "dia": "too many diagonals",
+        "new": "no costs of it are known",
+        "pattern-ell": "no costs of it are known",
+    }
+    assert choice.best.variant == "sell"
+    tiny = spmv.choose(facts, replace(H200, memory_bytes=1_000_000), 4, OWN, _costs(csr_vector=20, sell=10, dia=5))
+    assert tiny is None
+
+
+def test_only_csr_needs_no_other_format() -> None:
+    """As for a matrix that is used where it is: the facts of CSR alone are enough."""
+    plain = {v.name: v.format for v in variants("spmv") if v.name in fitted().spmv and v.format == "csr"}
+    facts = facts_of(make("poisson2d:n=50").csr, {"csr"})
+    choice = spmv.choose(facts, H200, 8, plain)
+    assert choice is not None
+    assert choice.best.format == "csr"
+
+
+def test_hubs_are_no_place_for_a_thread_per_row() -> None:
+    facts = facts_of(make("arrow:n=100000").csr, {"csr", "sell", "hyb"})
+    times = {p.variant: p.ms for p in spmv.predict(facts, H200, 4, {"csr-scalar": "csr", "csr-merge": "csr"})}
+    assert times["csr-scalar"] > 10 * times["csr-merge"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "undirected", "mode"),
+    [("grid:n=300", True, "auto"), ("chain:n=3000", True, "auto"), ("rmat:scale=16,symmetrize=1", True, "auto")],
+)
+def test_modes_of_searches(recipe: str, undirected: bool, mode: str) -> None:
+    choice = graphs.choose("bfs", graphs.graph_facts(make(recipe).csr, undirected), H200)
+    assert choice.best.variant == mode
+    assert choice.baseline.variant == "edge-balanced"
+    assert choice.best.ms < choice.baseline.ms
+
+
+def test_a_directed_graph_is_transposed_for_modes_that_pull() -> None:
+    facts = graphs.graph_facts(make("rmat:scale=10").csr, False)
+    setup = {mode.variant: mode.setup_ms for mode in graphs.predict("bfs", facts, H200)}
+    alike = {mode.variant: mode.setup_ms for mode in graphs.predict("bfs", replace(facts, undirected=True), H200)}
+    assert setup["auto"] > 10 * setup["persistent"]
+    assert alike["auto"] == alike["persistent"] == setup["persistent"]
+
+
+def test_hubs_decide_on_pagerank() -> None:
+    """With rmat20's counts, of which an H200's records are, and with those of a grid."""
+    known = json.loads((RECORDS / "advice_facts.json").read_text(encoding="utf-8")).values()
+    of = {entry["name"]: graphs.GraphFacts.from_json(entry["graph"]) for entry in known if "graph" in entry}
+    assert graphs.choose("pagerank", of["rmat20-symmetrize1-none"], H200).best.variant == "pull-hubs"
+    assert graphs.choose("pagerank", of["grid-1000"], H200).best.variant == "pull"
+
+
+# ---- the sentences ----------------------------------------------------------------------------------------
+
+
+def test_three_sentences_of_a_conversion() -> None:
+    choice = spmv.choose(_facts(), H200, 4, OWN, _costs(csr_vector=20, sell=10))
+    assert choice is not None
+    assert sentences.sentences(sentences.of_choice(choice, "H200")) == [
+        "Use sell (format sell): a product takes 10 us, predicted for the H200; most of it is the launch and first "
+        "reads.",
+        "That is 2 times as fast as csr-vector, the best kernel of plain CSR (20 us), as predicted.",
+        "Its setup of 3.07 ms pays after 100 products (stay with csr-vector for fewer), and it stores 8 MB, 1 times as "
+        "much as CSR.",
+    ]
+
+
+def test_three_sentences_of_staying() -> None:
+    choice = spmv.choose(_facts(), H200, 4, OWN, _costs(csr_vector=10, sell=20))
+    assert choice is not None
+    answer = sentences.of_choice(choice, "H200")
+    assert answer.stays
+    assert sentences.sentences(answer) == [
+        "Stay with CSR: csr-vector takes 10 us for a product, predicted for the H200; most of it is the launch and "
+        "first reads.",
+        "The fastest in another format, sell (sell), takes 20 us, 2 times as long.",
+        "Nothing is converted: setup takes 2.07 ms, and CSR stores 8 MB.",
+    ]
+
+
+def _records(name: str, dtype: str = "float32") -> list[Record]:
+    return [r for r in read_records(RECORDS / f"{name}.jsonl") if r.dtype == dtype]
+
+
+def test_sentences_of_measured_times_have_intervals() -> None:
+    answer = sentences.of_records(_records("spmv-poisson2d-2048"), "NVIDIA H200")
+    assert answer is not None
+    assert (answer.take.variant, answer.baseline and answer.baseline.variant) == ("dia-jit", "csr-subwarp")
+    assert answer.gain is not None
+    assert answer.gain.low < answer.gain.value < answer.gain.high
+    first, second, third = sentences.sentences(answer)
+    assert first.startswith("Use dia-jit (format dia): a product takes 29.2 us, measured on NVIDIA H200.")
+    assert f"({answer.gain.low:.3g} to {answer.gain.high:.3g}) as fast as csr-subwarp" in second
+    assert f"pays after {answer.pays_after:,.0f} products" in third
+    base = answer.baseline
+    assert base is not None
+    assert answer.pays_after == pytest.approx(
+        np.ceil((answer.take.setup_ms - base.setup_ms) / (base.ms - answer.take.ms))
+    )
+
+
+def test_csr_stays_unless_a_measured_gain_is_sure() -> None:
+    records = [r for r in _records("spmv-poisson2d-2048") if r.variant in ("csr-subwarp", "dia-jit")]
+    slow, fast = sorted(records, key=lambda r: r.variant)
+    alike = replace(fast, samples=slow.samples)
+    answer = sentences.of_records([slow, alike], "H200")
+    assert answer is not None
+    assert answer.stays
+    assert "1 times as long" in sentences.sentences(answer)[1]
+    within = replace(
+        fast, samples=tuple(replace(s, times_ms=tuple(0.98 * t for t in s.times_ms)) for s in slow.samples)
+    )
+    answer = sentences.of_records([slow, within], "H200")
+    assert answer is not None
+    assert answer.stays
+    assert "a gain of 2 % is too little or too uncertain for a conversion." in sentences.sentences(answer)[1]
+
+
+def test_no_record_gives_no_answer() -> None:
+    assert sentences.of_records([], "H200") is None
+    failed = [replace(r, status="failed", reason="x") for r in _records("spmv-bcsstk13")]
+    assert sentences.of_records(failed, "H200") is None
+
+
+def test_a_time_of_pagerank_is_that_of_an_iteration() -> None:
+    records = _records("pagerank-rmat20")
+    times = {way.variant: way.ms for way, _ in sentences.timed(records)}
+    assert times["pull-hubs"] == pytest.approx(1.6909 / 16, rel=1e-3)
+    facts = graphs.graph_facts(make("rmat:scale=10,symmetrize=1").csr, True)
+    answer = sentences.of_graph_records(records, facts, "H200")
+    assert answer is not None
+    text = " ".join(sentences.sentences(answer))
+    assert "Use --mode pull-hubs: an iteration takes 0.106 ms" in text
+    assert "pays after" in text
+    assert "iterations." in text
+
+
+# ---- the command ------------------------------------------------------------------------------------------
+
+
+def test_the_command_answers_without_a_gpu() -> None:
+    done = spgraph("advise", "poisson2d:n=300", "--device", "host")
+    assert done.returncode == 0
+    assert "poisson2d-300: 90,000 x 90,000, 448,800 entries, spmv, float32" in done.stdout
+    assert "predicted for the H200" in done.stdout
+    assert done.stderr == "the host gives no GPU times: predicted for the H200 (--gpu names another)\n"
+    assert "measured" not in done.stdout
+
+
+@pytest.mark.parametrize("problem", ["spmv", "bfs", "pagerank"])
+def test_json_says_the_same(problem: str) -> None:
+    done = spgraph("advise", "rmat:scale=10,symmetrize=1", "--problem", problem, "--gpu", "A100", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    printed = json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert printed["schema"] == "spgraph-advice-1"
+    assert (printed["problem"], printed["gpu"], printed["matrix"]["rows"]) == (problem, "A100", 1024)
+    assert len(printed["sentences"]) == 3
+    assert printed["candidates"][0]["measured_ms"] is None
+    assert printed["answer"]["take"]["variant"] in {c["variant"] for c in printed["candidates"]}
+    if problem == "spmv":
+        assert printed["refused"]["pattern-csr"]
+
+
+@pytest.mark.parametrize("problem", ["spmv", "bfs", "pagerank"])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_matrix_without_entries(problem: str, rows: int, tmp_path: Path) -> None:
+    path = tmp_path / "none.mtx"
+    path.write_text(f"%%MatrixMarket matrix coordinate real general\n{rows} {rows} 0\n")
+    done = spgraph("advise", str(path), "--problem", problem, "--budget", "0")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "The matrix has no entries: any variant does.")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["nosuch.mtx"], "no such file"),
+        (["chain:n=10", "--budget", "3x"], "'3x' is not a time such as 2s, 500ms or 0."),
+        (["chain:n=10", "--budget", "-1"], "is not a time"),
+        (["chain:n=10", "--budget", "90000s"], "more than a day"),
+        (["chain:n=10", "--gpu", "GT 710"], "no GPU is called 'GT 710'"),
+        (["chain:n=10", "--gpu", "T4", "--budget", "1s"], "--budget has no meaning"),
+        (["chain:n=10", "--gpu", "T4", "--device", "host"], "--device has no meaning"),
+        (["chain:n=10", "--problem", "bfs", "--dtype", "float64"], "--dtype is for spmv"),
+        (["chain:n=10", "--problem", "sssp"], "is not one of"),
+        (["dense:rows=3,cols=4", "--problem", "bfs", "--budget", "0"], "a graph needs a square matrix"),
+    ],
+)
+def test_bad_input_is_a_line_and_a_remedy(args: Sequence[str], message: str) -> None:
+    done = spgraph("advise", *args)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "remedy: " in done.stderr
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("2s", 2), ("500ms", 0.5), ("1.5", 1.5), ("0", 0), ("1m", 60)])
+def test_budgets(text: str, seconds: float) -> None:
+    assert advise._Budget().convert(text, None, None) == seconds
+
+
+def _predicted(budget_setup: float, variants_of: Mapping[str, str] = OWN) -> advise._Predicted:
+    costs = _costs(csr_vector=20, csr_merge=25, sell=10, dia=15)
+    setup = {**costs.setup, "sell": SetUp(fixed=budget_setup, entry=0.0)}
+    choice = spmv.choose(_facts(), H200, 4, variants_of, replace(costs, setup=setup))
+    return advise._Predicted(H200, choice)
+
+
+def test_a_budget_omits_setup_that_takes_more_than_half_of_it() -> None:
+    names, left, seconds = advise._to_measure(_predicted(2.0), 2.0)
+    assert (names, left) == (["csr-vector", "csr-merge", "sell", "dia"], [])
+    assert seconds == pytest.approx(2.0 / 4, rel=0.01)
+    names, left, _ = advise._to_measure(_predicted(1500.0), 2.0)
+    assert (names, left) == (["csr-vector", "csr-merge", "dia"], ["sell"])
+    names, left, seconds = advise._to_measure(_predicted(1500.0), 0.001)
+    assert (names, left, seconds) == (["csr-vector", "csr-merge"], ["sell", "dia"], advise._LEAST)
+
+
+class _Bench:
+    """As :class:`spgraph_bench.cli.running.Opened` is, with records of an H200 in place of runs."""
+
+    def __init__(self, recipe: str, records: Sequence[Record]) -> None:
+        self.matrix = make(recipe)
+        info = SimpleNamespace(
+            name="NVIDIA H200",
+            arch="sm_90",
+            multiprocessors=132,
+            l2_bytes=60 << 20,
+            memory_bytes=141 * 10**9,
+            extra={"shared_bytes_per_block": 227 << 10, "shared_bytes_per_sm": 228 << 10},
+        )
+        self.session = SimpleNamespace(info=lambda: info, release=lambda: None)
+        self.all = {r.variant: r for r in records}
+        self.records: list[Record] = []
+        self.limits: list[float] = []
+
+    def run(self, chosen: Sequence[Any], params: Mapping[str, Any], *, echo: bool, time_limit: float) -> None:
+        assert not echo
+        self.limits.append(time_limit)
+        self.records += [self.all[v.name] for v in chosen if v.name in self.all]
+
+
+@pytest.fixture
+def h200(monkeypatch: pytest.MonkeyPatch) -> list[_Bench]:
+    """The command finds a GPU, on which a run gives the records of poisson2d-300."""
+    opened: list[_Bench] = []
+    records = _records("spmv-poisson2d-300")
+
+    @contextmanager
+    def fake(request: Any) -> Iterator[_Bench]:
+        opened.append(_Bench(request.argument, records))
+        yield opened[-1]
+
+    monkeypatch.setattr(advise, "opened", fake)
+    monkeypatch.setattr(
+        "spgraph_bench.device.probe.choose_device", lambda text: SimpleNamespace(name="cuda:0", warning=None, note=None)
+    )
+    return opened
+
+
+def test_what_is_promising_is_measured(h200: list[_Bench]) -> None:
+    done = spgraph("advise", "poisson2d:n=300,values=random", "--budget", "4s")
+    assert done.returncode == 0
+    assert "measured on NVIDIA H200" in done.stdout
+    assert "measured, ms" in done.stdout
+    assert "predicted for" not in done.stdout
+    [bench] = h200
+    measured = [r.variant for r in bench.records]
+    assert 3 <= len(measured) <= 6
+    assert any(r.format == "csr" for r in bench.records)
+    assert 0 < bench.limits[0] * len(measured) <= 4
+    fastest = min((r for r in bench.records), key=lambda r: np.median(r.sampled("cold").times_ms))  # type: ignore[union-attr]
+    assert fastest.variant in done.stdout.split("\n\n")[1]
+
+
+def test_a_wrong_variant_is_a_warning_and_ends_with_1(h200: list[_Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _Bench.run
+
+    def run(self: _Bench, *args: Any, **named: Any) -> None:
+        before(self, *args, **named)
+        self.records[0] = replace(self.records[0], status="wrong", reason="row 3 is off")
+
+    monkeypatch.setattr(_Bench, "run", run)
+    done = spgraph("advise", "poisson2d:n=300,values=random")
+    assert done.returncode == 1
+    assert "is wrong: row 3 is off" in done.stderr
+
+
+def test_nothing_measured_is_a_warning(h200: list[_Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Bench, "run", lambda self, *args, **named: None)
+    done = spgraph("advise", "poisson2d:n=300,values=random")
+    assert "warning: nothing could be measured: this is predicted" in done.stderr
+    assert "predicted for the NVIDIA H200" in done.stdout
+
+
+# ---- the script -------------------------------------------------------------------------------------------
+
+
+def test_the_constants_are_those_that_the_records_give() -> None:
+    script = _script("judge_advice")
+    records = script.observed(script._files([RECORDS]))
+    known = json.loads(script.FACTS.read_text(encoding="utf-8"))
+    facts = {sha: Facts.from_json(of["facts"]) for sha, of in known.items() if "facts" in of}
+    assert script.to_toml(script.fit(records, facts)) == script.COSTS.read_text(encoding="utf-8")
+    judged = script.judge(records, facts, script.adviser(fitted()))
+    assert np.mean([j.regret <= 0.1 for j in judged]) >= 0.85
+    assert np.mean([j.regret for j in judged]) < 0.04
+
+
+def test_a_choice_is_judged_by_the_time_it_takes() -> None:
+    script = _script("judge_advice")
+
+    def observed(variant: str, ms: float) -> Any:
+        return script.Observed("spmv", variant, OWN[variant], 4, "a", "m", ms, 1.0, 0.0, 100)
+
+    records = [observed("csr-vector", 1.0), observed("csr-merge", 1.5), observed("sell", 1.2)]
+    [judged] = script.judge(
+        records, {"a": _facts()}, lambda facts, size, names: [n for n in ("sell", *names) if n in names]
+    )
+    assert (judged.chosen, judged.best) == ("sell", "csr-vector")
+    assert judged.regret == pytest.approx(0.2)
+    assert judged.measured == 0
+    assert judged.csr == 0
+
+
+def test_split_judges_on_other_matrices_than_it_fits_on(capsys: pytest.CaptureFixture[str]) -> None:
+    script = _script("judge_advice")
+    path = str(RECORDS / "spmv-bcsstk13.jsonl")
+    assert script.main(["split", path, path]) == 2
+    assert "1 matrices are in both sets" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_page_has_the_table_that_the_script_makes(capsys: pytest.CaptureFixture[str]) -> None:
+    script = _script("judge_advice")
+    assert script.main(["loo", str(RECORDS)]) == 0
+    made = capsys.readouterr().out.split("\n\n")
+    page = (ROOT / "docs" / "advice.md").read_text(encoding="utf-8")
+    assert made[0] in page
+    assert made[1] in page
