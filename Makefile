@@ -43,8 +43,11 @@ $(READY): pyproject.toml scripts/install_gpu.py
 demo: $(READY)
 	@$(BIN)/python scripts/demo.py
 
-# test-races is a job of its own in the workflow: every kernel is compiled once more for it.
-test: lint type test-host test-sanitized test-fuzz test-compile
+# The type checker takes one core, so nvcc has the others meanwhile. test-races is a job of its own in the workflow: every
+# kernel is compiled once more for it.
+test: $(READY)
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint type test-compile
+	@$(MAKE) --no-print-directory test-host test-sanitized test-fuzz
 
 # Tests cover pairs of what can be combined; here all of it (tests/proportion.py), and all modules for all architectures.
 test-full: export SPGRAPH_TESTS = full

@@ -3,11 +3,10 @@
 Needs nvcc, no GPU. What to compile is found by preparing every variant on a device that takes notes
 (kernel_modules.py): so with what is compiled for a matrix, and with ``--all`` the extremes of tunables.
 
-Per commit each module is compiled for sm_90 (each value type and each offset type of it, not all pairs), and
-one of each source for the oldest and the newest. ``--all`` compiles every module for
-every architecture. Registers and spills of each kernel are printed. A spill that known_spills.toml does not
-explain fails with default tunables (at an extreme it is a result of the setting); so does a kernel that
-needs more registers than its largest block leaves it.
+Per commit each source is compiled for sm_90, so often that every value of every define is there, and once for
+the oldest and the newest. ``--all`` compiles every module for every architecture. Registers and spills of each
+kernel are printed. A spill that known_spills.toml does not explain fails with default tunables (at an extreme it
+is a result of the setting); so does a kernel that needs more registers than its largest block leaves it.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from spgraph_bench.toolchain.modules import source_digest
 from spgraph_bench.toolchain.nvcc import find_nvcc, uses_device_launch
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
-EVERY_MODULE = 90
-"""The architecture that every module is compiled for."""
+EVERY_VALUE = 90
+"""The architecture that sources are compiled for with every value of every define."""
 EVERY_SOURCE = (75, 120)
 """Those that every source is compiled for on each commit: the oldest, and the newest, whose multiprocessors hold as few
 threads as those of 86 and 89."""
@@ -82,24 +81,22 @@ def sources() -> set[str]:
     return {str(path.relative_to(cuda_dir())) for path in cuda_dir().rglob("*.cu")}
 
 
-def _types(module: Module) -> tuple[str, str]:
-    defines = dict(module.defines)
-    return defines.get("SPG_VALUE", ""), defines.get("SPG_OFFSET", "")
-
-
-def pairwise_types(modules: Iterable[Module]) -> set[Module]:
-    """Of modules that differ in their types only, so many that each value type and each offset type is there."""
-    alike: dict[Any, list[Module]] = {}
+def each_value(modules: Iterable[Module]) -> set[Module]:
+    """Of the modules of each source so many that every value of every define is there, and every define's absence."""
+    of_source: dict[str, list[Module]] = {}
     for module in sorted(modules):
-        rest = tuple(d for d in module.defines if d[0] not in ("SPG_VALUE", "SPG_OFFSET"))
-        alike.setdefault((module.source, rest), []).append(module)
+        of_source.setdefault(module.source, []).append(module)
     chosen = set()
-    for group in alike.values():
-        values = sorted({_types(m)[0] for m in group})
-        offsets = sorted({_types(m)[1] for m in group})
-        by_types = {_types(m): m for m in group}
-        for i in range(max(len(values), len(offsets))):
-            chosen.add(by_types.get((values[i % len(values)], offsets[i % len(offsets)]), group[0]))
+    for own in of_source.values():
+        names = {name for module in own for name, _ in module.defines}
+        values = {module: {(name, dict(module.defines).get(name)) for name in names} for module in own}
+        missing = set().union(*values.values())
+        while own:
+            module = max(own, key=lambda m: len(values[m] & missing))  # the first of those with the most
+            chosen.add(module)
+            missing -= values[module]
+            if not missing:
+                break
     return chosen
 
 
@@ -107,8 +104,8 @@ def plan(modules: set[Module], archs: list[int], everything: bool) -> dict[Modul
     """The architectures each module is compiled for."""
     if everything:
         return dict.fromkeys(modules, archs)
-    most = EVERY_MODULE if EVERY_MODULE in archs else archs[-1]
-    todo = {module: [most] for module in pairwise_types(modules)}
+    most = EVERY_VALUE if EVERY_VALUE in archs else archs[-1]
+    todo = {module: [most] for module in each_value(modules)}
     for source in {module.source for module in todo}:
         own = sorted(m for m in todo if m.source == source)
         for i, arch in enumerate(a for a in EVERY_SOURCE if a in archs and a != most):

@@ -29,9 +29,9 @@ SCIPY = [
 
 
 def test_as_many_samples_and_warm_ups_as_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*SCIPY, "--no-save", "--json", "--min-samples", "600", "--warmup", "11"]) == 0
+    assert run([*SCIPY, "--no-save", "--json", "--min-samples", "60", "--warmup", "11"]) == 0
     for samples in json.loads(capsys.readouterr().out)["samples"]:
-        assert len(samples["times_ms"]) >= 600
+        assert len(samples["times_ms"]) >= 60
         assert samples["warmups"] == 11
     made = spgraph_bench.bench(
         "poisson2d:n=4", variants="scipy", device="host", in_process=True, time_limit=0.01, min_samples=30, warmup=0

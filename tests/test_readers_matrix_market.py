@@ -13,6 +13,7 @@ import scipy.io as sio
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from proportion import in_turn
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Matrix, Source
@@ -276,29 +277,31 @@ def written(folder: Path, triangle: str, lines: list[str], entries: int | None =
     return str(path)
 
 
-@pytest.mark.parametrize("triangle", ["general", "symmetric"])
 @pytest.mark.parametrize(
-    ("line", "fault"),
-    [
-        ("5 1 2.5 7", "4 words, but an entry"),
-        ("5 1 2,5", "'2,5' is not a number"),
-        ("5 1 1e", "'1e' is not a number"),
-        ("5 1 1e+", "'1e+' is not a number"),
-        ("5 1 1e.5", "'1e.5' is not a number"),
-        ("5 1 1--5", "'1--5' is not a number"),
-        ("5 1.5 3.0", "'1.5' is not a column index"),
-        ("5 1.2.3 1.0", "'1.2.3' is not a column index"),
-        ("5 1 1.2.3", "'1.2.3' is not a number"),
-        ("5 1 1e5e6", "'1e5e6' is not a number"),
-        ("5 1 1e5.3", "'1e5.3' is not a number"),
-        ("5 1 .", "'.' is not a number"),
-        ("5 1 4.2-390041", "'4.2-390041' is not a number"),
-        ("5 1 1.5-4", "'1.5-4' is not a number"),
-        ("5e0 1 1.5", "'5e0' is not a row index"),
-        ("5 1 2.5\0", "is not a number"),
-        ("5\n1 2.5", "1 word, but an entry"),
-        ("5 149999999999 2.5", "is beyond the declared"),
-    ],
+    ("line", "fault", "triangle"),
+    in_turn(
+        [
+            ("5 1 2.5 7", "4 words, but an entry"),
+            ("5 1 2,5", "'2,5' is not a number"),
+            ("5 1 1e", "'1e' is not a number"),
+            ("5 1 1e+", "'1e+' is not a number"),
+            ("5 1 1e.5", "'1e.5' is not a number"),
+            ("5 1 1--5", "'1--5' is not a number"),
+            ("5 1.5 3.0", "'1.5' is not a column index"),
+            ("5 1.2.3 1.0", "'1.2.3' is not a column index"),
+            ("5 1 1.2.3", "'1.2.3' is not a number"),
+            ("5 1 1e5e6", "'1e5e6' is not a number"),
+            ("5 1 1e5.3", "'1e5.3' is not a number"),
+            ("5 1 .", "'.' is not a number"),
+            ("5 1 4.2-390041", "'4.2-390041' is not a number"),
+            ("5 1 1.5-4", "'1.5-4' is not a number"),
+            ("5e0 1 1.5", "'5e0' is not a row index"),
+            ("5 1 2.5\0", "is not a number"),
+            ("5\n1 2.5", "1 word, but an entry"),
+            ("5 149999999999 2.5", "is beyond the declared"),
+        ],
+        ["general", "symmetric"],
+    ),
 )
 def test_an_error_in_the_middle_of_a_long_file(tmp_path, long_file, triangle, line, fault):
     path = written(tmp_path, triangle, [*long_file[:4999], line + "\n", *long_file[5000:]])
