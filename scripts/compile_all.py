@@ -31,8 +31,8 @@ from kernel_modules import Module, modules, of_validators
 
 from spgraph_bench.errors import DeviceError
 from spgraph_bench.paths import cache_dir, cuda_dir
-from spgraph_bench.toolchain.modules import source_digest
 from spgraph_bench.toolchain.nvcc import find_nvcc, uses_device_launch
+from spgraph_bench.toolchain.sources import source_digest
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 EVERY_VALUE = 90

@@ -34,7 +34,7 @@ from spgraph_bench.results.launch import costs
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.statistics import timing
 from spgraph_bench.results.store import read_records
-from spgraph_bench.toolchain.modules import kernel_tokens
+from spgraph_bench.toolchain.sources import kernel_tokens
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "h200"

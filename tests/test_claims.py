@@ -19,7 +19,7 @@ from spgraph_bench.device import host
 from spgraph_bench.errors import InputError
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.results.store import read_records
-from spgraph_bench.toolchain.modules import kernel_tokens
+from spgraph_bench.toolchain.sources import kernel_tokens
 from spgraph_bench.variants import get_variant, select
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "h200"

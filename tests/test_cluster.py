@@ -196,9 +196,9 @@ def test_what_a_lost_worker_did_not_measure_goes_to_another(how: str, tmp_path: 
 
 def test_a_cell_that_kills_every_worker_is_a_failure_and_the_only_one(tmp_path: Path) -> None:
     def script(group: Group, number: int) -> Answer | Exception:
-        for number, block in enumerate(group.blocks):
+        for place, block in enumerate(group.blocks):
             if block.input.name == "grid-5" and any(cell.variant == "ell" for cell in block.cells):
-                return KilledWorker(str(number))
+                return KilledWorker(str(place))
         return Answer("a", "a", records=_records(group))
 
     swept = _Swept(tmp_path, script)

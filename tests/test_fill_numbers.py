@@ -14,7 +14,7 @@ import pytest
 
 from spgraph_bench.cli.main import run
 from spgraph_bench.results.record import Record, Samples
-from spgraph_bench.toolchain.modules import kernel_tokens
+from spgraph_bench.toolchain.sources import kernel_tokens
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -19,7 +19,7 @@ from spgraph_bench.device import host
 from spgraph_bench.device.host import HostDevice
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.paths import cuda_dir
-from spgraph_bench.toolchain import modules
+from spgraph_bench.toolchain import compilers, modules
 from spgraph_bench.toolchain.nvcc import uses_device_launch
 
 KERNELS = Path(__file__).resolve().parent / "kernels"
@@ -721,7 +721,7 @@ def test_compile_errors_name_file_and_line(plain: HostDevice) -> None:
 
 def test_a_warm_start_runs_no_compiler(plain: HostDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel(plain, "basics", "axpy")
-    monkeypatch.setattr(modules, "_identities", {})
+    monkeypatch.setattr(compilers, "_identities", {})
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a compiler was run"))
     kernel(HostDevice(), "basics", "axpy")
 

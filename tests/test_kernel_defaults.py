@@ -18,7 +18,7 @@ from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import cuda_dir
 from spgraph_bench.recipes import make
 from spgraph_bench.runner.prepare import described_modules, prepare
-from spgraph_bench.toolchain.modules import source_files, tokens
+from spgraph_bench.toolchain.sources import source_files, tokens
 from spgraph_bench.variants import Variant, get_variant, variants
 
 KERNELS = [p for p in sorted(cuda_dir().rglob("*.cu*")) if p.relative_to(cuda_dir()).parts[0] != "host"]

@@ -14,7 +14,7 @@ import pytest
 
 from spgraph_bench.errors import CompileError
 from spgraph_bench.paths import cache_dir
-from spgraph_bench.toolchain import modules
+from spgraph_bench.toolchain import compilers, modules, sources
 from spgraph_bench.toolchain.modules import Request
 
 
@@ -133,8 +133,8 @@ def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_compiler_is_known_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("SPGRAPH_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(modules, "_identities", {})
-    assert "Python 3" in modules.compiler_identity(sys.executable)
+    monkeypatch.setattr(compilers, "_identities", {})
+    assert "Python 3" in compilers.compiler_identity(sys.executable)
 
 
 def test_build_all_runs_in_parallel_and_returns_failures() -> None:
@@ -171,18 +171,18 @@ def test_digest_follows_headers_of_headers(tmp_path: Path) -> None:
     kernel.write_text('#include "near.cuh"\n  #  include "missing.h"\n#include <cstdio>\n')
     near.write_text('#pragma once\n#include "far.cuh"\n#include "a.cu"\n')
     far.write_text("int x;\n")
-    assert modules.source_files(kernel, [tmp_path / "inc"]) == [kernel, near, far]
-    before = modules.source_digest(kernel, [tmp_path / "inc"])
+    assert sources.source_files(kernel, [tmp_path / "inc"]) == [kernel, near, far]
+    before = sources.source_digest(kernel, [tmp_path / "inc"])
     far.write_text("int y;\n")
-    after = modules.source_digest(kernel, [tmp_path / "inc"])
+    after = sources.source_digest(kernel, [tmp_path / "inc"])
     assert before != after
     (tmp_path / "missing.h").write_text("")
-    assert modules.source_digest(kernel, [tmp_path / "inc", tmp_path]) != after
+    assert sources.source_digest(kernel, [tmp_path / "inc", tmp_path]) != after
 
 
 def test_a_missing_source_is_a_compile_error() -> None:
     with pytest.raises(CompileError, match="No such file") as caught:
-        modules.source_digest(Path("/nowhere/x.cu"))
+        sources.source_digest(Path("/nowhere/x.cu"))
     assert caught.value.place == "/nowhere/x.cu"
 
 
@@ -193,19 +193,19 @@ def test_identity_is_remembered_until_the_compiler_changes(tmp_path: Path, monke
     compiler = tmp_path / "cc"
     compiler.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/asked\necho compiler 1.0\n")
     compiler.chmod(0o755)
-    first = modules.compiler_identity(str(compiler))
-    monkeypatch.setattr(modules, "_identities", {})
-    assert modules.compiler_identity(str(compiler)) == first
+    first = compilers.compiler_identity(str(compiler))
+    monkeypatch.setattr(compilers, "_identities", {})
+    assert compilers.compiler_identity(str(compiler)) == first
     assert "compiler 1.0" in first
     assert (tmp_path / "asked").read_text() == "asked\n"
     compiler.write_text("#!/bin/sh\necho compiler 2.0.0\n")
-    monkeypatch.setattr(modules, "_identities", {})
-    assert "compiler 2.0.0" in modules.compiler_identity(str(compiler))
+    monkeypatch.setattr(compilers, "_identities", {})
+    assert "compiler 2.0.0" in compilers.compiler_identity(str(compiler))
 
 
 def test_no_compiler() -> None:
     with pytest.raises(CompileError, match="no compiler"):
-        modules.compiler_identity("/nowhere/g++")
+        compilers.compiler_identity("/nowhere/g++")
 
 
 def test_a_compiler_that_writes_nothing() -> None:
@@ -222,7 +222,7 @@ def test_a_compiler_that_does_not_answer(tmp_path: Path, script: str, why: str) 
     compiler.write_text(script)
     compiler.chmod(0o755)
     with pytest.raises(CompileError) as error:
-        modules.compiler_identity(str(compiler))
+        compilers.compiler_identity(str(compiler))
     assert re.search(f"cc --version does not answer: .*{why}", error.value.cause)
     assert "CXX" in (error.value.remedy or "")
 
@@ -250,7 +250,7 @@ def test_a_compiler_that_does_not_answer(tmp_path: Path, script: str, why: str) 
     ],
 )
 def test_first_error(log: str, expected: tuple[str | None, int | None, str] | None) -> None:
-    result = modules.first_error(log)
+    result = compilers.first_error(log)
     assert (result and (result.file, result.line, result.text)) == expected
 
 
@@ -263,18 +263,18 @@ def test_run_compiler_names_a_full_disk(tmp_path: Path) -> None:
     )
     script.chmod(0o755)
     with pytest.raises(CompileError, match="No space left on device") as caught:
-        modules.run_compiler([str(script)], "a.cpp")
+        compilers.run_compiler([str(script)], "a.cpp")
     assert "SPGRAPH_CACHE" in str(caught.value)
 
 
 def test_a_compiler_that_hangs_is_ended_with_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modules, "COMPILE_SECONDS", 0.5)
+    monkeypatch.setattr(compilers, "COMPILE_SECONDS", 0.5)
     script = tmp_path / "g++"
     script.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {tmp_path}/started\nwait\n")
     script.chmod(0o755)
     begin = time.monotonic()
     with pytest.raises(CompileError, match=r"a\.cpp: g\+\+ was ended after 0\.5 s"):
-        modules.run_compiler([str(script)], "a.cpp")
+        compilers.run_compiler([str(script)], "a.cpp")
     assert time.monotonic() - begin < 20
     started = (tmp_path / "started").read_text().strip()
     state = Path(f"/proc/{started}/stat")  # gone, or a zombie that waits for its new parent
@@ -286,12 +286,12 @@ def test_run_compiler_names_the_place(tmp_path: Path) -> None:
 
     log = f"{cuda_dir()}/spmv/x.cu:8:2: error: nonsense"
     with pytest.raises(CompileError) as caught:
-        modules.run_compiler([sys.executable, "-c", f"import sys; sys.exit({log!r})"], "spmv/x.cu")
+        compilers.run_compiler([sys.executable, "-c", f"import sys; sys.exit({log!r})"], "spmv/x.cu")
     assert caught.value.place == "spmv/x.cu:8"
     assert caught.value.cause.endswith(": nonsense")
     with pytest.raises(CompileError, match="killed by signal 9") as caught:
-        modules.run_compiler(["/bin/sh", "-c", "kill -9 $$"], "spmv/x.cu")
+        compilers.run_compiler(["/bin/sh", "-c", "kill -9 $$"], "spmv/x.cu")
     assert caught.value.place == "spmv/x.cu"
     with pytest.raises(CompileError, match="cannot run"):
-        modules.run_compiler(["/nowhere/g++"], "spmv/x.cu")
-    assert modules.run_compiler(["/bin/echo", "fine"], "x.cu") == "fine"
+        compilers.run_compiler(["/nowhere/g++"], "spmv/x.cu")
+    assert compilers.run_compiler(["/bin/echo", "fine"], "x.cu") == "fine"

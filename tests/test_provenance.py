@@ -13,8 +13,9 @@ import pytest
 
 from spgraph_bench.device import open_device
 from spgraph_bench.paths import cuda_dir
-from spgraph_bench.toolchain.modules import Request, build, compile_ms, kernel_tokens, token_digest, tokens
+from spgraph_bench.toolchain.modules import Request, build, compile_ms
 from spgraph_bench.toolchain.nvcc import cubin_request
+from spgraph_bench.toolchain.sources import kernel_tokens, token_digest, tokens
 from spgraph_bench.variants.base import library_versions
 
 ROOT = Path(__file__).resolve().parent.parent

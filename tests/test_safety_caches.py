@@ -18,7 +18,7 @@ from spgraph_bench.errors import CacheError
 from spgraph_bench.paths import cache_dir, cache_lock
 from spgraph_bench.readers import ReadOptions, cache, read
 from spgraph_bench.runner.tuned import load_tuned, save_tuned, tuned_path
-from spgraph_bench.toolchain import modules
+from spgraph_bench.toolchain import compilers, modules
 from spgraph_bench.toolchain.modules import Request
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +28,7 @@ BENCH = ["bench", "spmv", "grid:n=4", "--device", "host", "--variant", "csr-scal
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SPGRAPH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(modules, "_identities", {})
+    monkeypatch.setattr(compilers, "_identities", {})
     return tmp_path / "cache"
 
 

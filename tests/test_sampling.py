@@ -13,10 +13,11 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from spgraph_bench.measure import sampling
+from spgraph_bench.measure import cpu_clock, sampling
 from spgraph_bench.measure.clocks import GpuMonitor, decode_reasons
+from spgraph_bench.measure.cpu_clock import CpuClock
 from spgraph_bench.measure.floors import below_floor
-from spgraph_bench.measure.sampling import CpuClock, Ended, Entry, Sample, Taken, sample_interleaved, shuffled
+from spgraph_bench.measure.sampling import Ended, Entry, Sample, Taken, sample_interleaved, shuffled
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.results.record import Ceiling, Samples
 from spgraph_bench.variants.base import Launch
@@ -422,7 +423,7 @@ def test_cpu_clock_times_a_run_and_nothing_else(monkeypatch: pytest.MonkeyPatch)
         log.append("tick")
         return next(ticks)
 
-    monkeypatch.setattr(sampling, "perf_counter_ns", tick)
+    monkeypatch.setattr(cpu_clock, "perf_counter_ns", tick)
     launch = Launch(run=lambda: log.append("run"), reset=lambda: log.append("reset"), output=lambda: np.empty(0))
     clock = CpuClock(evict_bytes=4096)
     assert clock.sample(launch, "cold").ms == 2.5
@@ -441,11 +442,11 @@ def test_cpu_clock_really_measures() -> None:
 
 
 def test_cpu_clock_evicts_four_times_the_last_level_but_256_mb_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "last_level_cache_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(cpu_clock, "last_level_cache_bytes", lambda: 1 << 20)
     assert CpuClock().evict_bytes == 4 << 20
-    monkeypatch.setattr(sampling, "last_level_cache_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(cpu_clock, "last_level_cache_bytes", lambda: 1 << 30)
     sizes: list[int] = []
-    monkeypatch.setattr(sampling.np, "ones", lambda n, dtype: sizes.append(n * 8) or np.empty(0, dtype))
+    monkeypatch.setattr(cpu_clock.np, "ones", lambda n, dtype: sizes.append(n * 8) or np.empty(0, dtype))
     CpuClock()
     assert sizes == [256_000_000]
 
@@ -456,10 +457,10 @@ def test_last_level_cache_is_read_from_the_system(monkeypatch: pytest.MonkeyPatc
         folder.mkdir()
         (folder / "level").write_text(level + "\n")
         (folder / "size").write_text(size + "\n")
-    monkeypatch.setattr(sampling, "Path", lambda text: tmp_path)
-    assert sampling.last_level_cache_bytes() == 48 << 20
-    monkeypatch.setattr(sampling, "Path", lambda text: tmp_path / "absent")
-    assert sampling.last_level_cache_bytes() == 32 << 20
+    monkeypatch.setattr(cpu_clock, "Path", lambda text: tmp_path)
+    assert cpu_clock.last_level_cache_bytes() == 48 << 20
+    monkeypatch.setattr(cpu_clock, "Path", lambda text: tmp_path / "absent")
+    assert cpu_clock.last_level_cache_bytes() == 32 << 20
 
 
 # -- NVML

@@ -11,7 +11,7 @@ from spgraph_bench import api, recipes
 from spgraph_bench.claims.base import Claim, Evidence, NotMeasuredError, Run, Verdict
 from spgraph_bench.errors import InputError, NothingRanError, SpgraphError
 from spgraph_bench.results.record import Record
-from spgraph_bench.toolchain.modules import kernel_tokens
+from spgraph_bench.toolchain.sources import kernel_tokens
 from spgraph_bench.variants import select
 
 __all__ = ["Judged", "judge", "judge_records", "measure"]

@@ -38,9 +38,11 @@ from spgraph_bench.device.trace import KernelTrace, parse
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipError
 from spgraph_bench.memory import available_memory
 from spgraph_bench.paths import cuda_dir
+from spgraph_bench.toolchain.compilers import compiler_identity, run_compiler
 from spgraph_bench.toolchain.cxx import chosen_sanitizers, find_compiler
-from spgraph_bench.toolchain.modules import Request, build, compiled, compiler_identity, run_compiler, source_digest
+from spgraph_bench.toolchain.modules import Request, build, compiled
 from spgraph_bench.toolchain.places import line_of
+from spgraph_bench.toolchain.sources import source_digest
 
 __all__ = ["HostBuffer", "HostDevice", "HostKernel", "HostModule", "available", "module_request", "sanitizer_env"]
 

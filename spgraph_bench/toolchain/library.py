@@ -30,8 +30,10 @@ def compiled_library(source: Path, *options: str) -> ctypes.CDLL | None:
 
     It is compiled with the sanitizers of SPGRAPH_HOST_SANITIZE, but for races, which are the kernels'.
     """
+    from spgraph_bench.toolchain.compilers import compiler_identity, run_compiler
     from spgraph_bench.toolchain.cxx import chosen_sanitizers, find_compiler
-    from spgraph_bench.toolchain.modules import Request, build, compiler_identity, run_compiler, source_digest
+    from spgraph_bench.toolchain.modules import Request, build
+    from spgraph_bench.toolchain.sources import source_digest
 
     try:
         compiler, sanitizers = find_compiler(), chosen_sanitizers()

@@ -1,4 +1,4 @@
-"""The disk cache of compiled modules, shared by both devices, and what compilers say.
+"""The disk cache of compiled modules, shared by both devices and the readers.
 
 An entry is ``<key>.<suffix>`` with ``<key>.json`` beside it (sha256 of the artifact, compiler log, time to
 compile). It appears by ``os.replace`` only, is checked against its sha256 whenever it is taken, and is built
@@ -9,47 +9,24 @@ folders of 0700); those of others are refused (see :mod:`spgraph_bench.paths`).
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import hashlib
 import json
 import os
-import re
-import shlex
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.errors import CompileError, SpgraphError
-from spgraph_bench.paths import cache_dir, cache_lock, cuda_dir, private_folder, trusted
+from spgraph_bench.paths import cache_dir, cache_lock, private_folder, trusted
+from spgraph_bench.toolchain.sources import digest, kernel_tokens
 
-__all__ = [
-    "Compiled",
-    "Diagnostic",
-    "Request",
-    "build",
-    "build_all",
-    "cached",
-    "compile_ms",
-    "compiled",
-    "compiler_identity",
-    "digest",
-    "first_error",
-    "kernel_tokens",
-    "run_compiler",
-    "source_digest",
-    "source_files",
-    "source_place",
-    "sweep",
-    "token_digest",
-]
+__all__ = ["Compiled", "Request", "build", "build_all", "cached", "compile_ms", "compiled", "sweep"]
 
 
 @dataclass(frozen=True)
@@ -91,265 +68,6 @@ class Request:
         return digest(*self.parts, self.suffix)
 
 
-def digest(*parts: bytes | str) -> str:
-    """sha256 of `parts`, each preceded by its length, so that no two lists of parts look alike."""
-    total = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        total.update(len(data).to_bytes(8, "little"))
-        total.update(data)
-    return total.hexdigest()
-
-
-# ---- sources ---------------------------------------------------------------------------------------------
-
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
-
-
-def source_files(path: Path, include_dirs: Sequence[Path] = ()) -> list[Path]:
-    """`path` and every local header it includes, directly or not, in order of first appearance.
-
-    A header in quotes is looked for beside the file that includes it, then, as one in angle brackets, in
-    `include_dirs`. Conditionals are not evaluated: what might be included counts. Headers found in neither
-    place are the compiler's own.
-    """
-    files: dict[Path, None] = {}
-    waiting = [Path(os.path.abspath(path))]
-    while waiting:
-        current = waiting.pop(0)
-        if current in files:
-            continue
-        files[current] = None
-        for quote, name in _INCLUDE.findall(current.read_bytes()):
-            for folder in (current.parent, *include_dirs) if quote == b'"' else include_dirs:
-                header = Path(os.path.abspath(folder / os.fsdecode(name)))
-                if header.is_file():
-                    waiting.append(header)
-                    break
-    return list(files)
-
-
-def source_digest(path: Path, include_dirs: Sequence[Path] = ()) -> str:
-    """sha256 of `path` and of all local headers it includes; where they are installed does not matter.
-
-    Raises CompileError when `path` cannot be read.
-    """
-    try:
-        files = source_files(path, include_dirs)
-        return digest(*(part for f in files for part in (f.name, f.read_bytes())))
-    except OSError as error:
-        raise CompileError(f"cannot read it: {error.strerror}", place=source_place(str(path))) from error
-
-
-_TOKEN = re.compile(
-    r"""
-    //[^\n]* | /\*.*?\*/                                       # comments
-    | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'                  # literals
-    | [A-Za-z_$][\w$]* | \.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*   # names, numbers
-    | <<< | >>> | <<= | >>= | \.\.\. | ->\* | :: | -> | \+\+ | -- | && | \|\| | \#\# | << | >>
-    | [-+*/%&|^<>=!]=
-    | \n | [^\s]
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
-
-def tokens(text: str) -> list[str]:
-    """The tokens of C++ or CUDA source: comments and layout do not count, but for the end of a directive."""
-    words: list[str] = []
-    directive, first = False, True
-    for token in _TOKEN.findall(text.replace("\\\r\n", " ").replace("\\\n", " ")):
-        if token == "\n":
-            if directive:
-                words.append(token)
-            directive, first = False, True
-        elif not token.startswith(("//", "/*")):
-            directive = directive or (first and token == "#")
-            first = False
-            words.append(token)
-    return words
-
-
-@functools.lru_cache(maxsize=256)
-def _tokens_in(file: Path, modified: int, size: int) -> str:
-    """The tokens of a file; headers are those of many kernels."""
-    return "\0".join(tokens(file.read_text(encoding="utf-8", errors="replace")))
-
-
-def token_digest(path: Path, include_dirs: Sequence[Path] = (), without: Path | None = None) -> str:
-    """sha256 of the tokens of `path` and of all local headers it includes, but for those in the folder
-    `without`: what it is once comments and layout are gone.
-
-    Raises CompileError when `path` cannot be read.
-    """
-    try:
-        parts: list[str] = []
-        for file in source_files(path, include_dirs):
-            if without is None or without not in file.parents:
-                status = file.stat()
-                parts += [file.name, _tokens_in(file, status.st_mtime_ns, status.st_size)]
-    except OSError as error:
-        raise CompileError(f"cannot read it: {error.strerror}", place=source_place(str(path))) from error
-    return digest(*parts)
-
-
-# ---- compilers -------------------------------------------------------------------------------------------
-
-_identities: dict[str, str] = {}
-COMPILE_SECONDS = 300.0
-"""A compiler that takes longer hangs: the slowest kernel takes a tenth of it on one core."""
-_FULL = os.strerror(errno.ENOSPC)
-
-
-def compiler_identity(command: str) -> str:
-    """Which compiler `command` ("g++", "ccache g++", "/opt/cuda/bin/nvcc") is: its paths and ``--version``.
-
-    The version is remembered on disk, keyed by the executables' paths, sizes and modification times: a warm
-    start spawns no compiler. Raises CompileError when there is no such program or it does not answer.
-    """
-    if command in _identities:
-        return _identities[command]
-    words = shlex.split(command)
-    stamps = []
-    for word in words:
-        if not word.startswith("-") and (program := shutil.which(word)):
-            real = os.path.realpath(program)
-            status = os.stat(real)
-            stamps.append(f"{program} {real} {status.st_size} {status.st_mtime_ns}")
-    if not words or not shutil.which(words[0]):
-        raise CompileError(f"there is no compiler {command!r}", remedy="install it, or put it on PATH")
-
-    def ask() -> str:
-        try:
-            answer = subprocess.run(
-                [*words, "--version"], capture_output=True, text=True, timeout=60, check=True, env=_environment()
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            status = getattr(error, "returncode", None)
-            why = error if status is None else f"exit status {status}"
-            raise CompileError(
-                f"{command} --version does not answer: {why}",
-                remedy="fix it, or name another one: CXX for C++, CUDA_HOME for nvcc",
-            ) from error
-        return "\n".join([*stamps, answer.stdout.strip()])
-
-    def keep(target: Path) -> None:
-        target.write_text(ask())
-
-    try:
-        identity = build(Request(("compiler", command, *stamps), keep, ".version")).read_text()
-    except CompileError as error:
-        if not isinstance(error.__cause__, OSError):
-            raise
-        identity = ask()  # a cache that cannot be written: the compile will report it
-    _identities[command] = identity
-    return identity
-
-
-def _environment() -> dict[str, str]:
-    # C locale: the parsers below know the English words only. A preloaded sanitizer is for us, not for nvcc.
-    env = {**os.environ, "LC_ALL": "C"}
-    env.pop("LD_PRELOAD", None)
-    return env
-
-
-@dataclass(frozen=True)
-class Diagnostic:
-    """A compiler's first error."""
-
-    file: str | None
-    line: int | None
-    text: str
-
-
-_ERRORS = (
-    # g++, clang++:  file:12:5: error: text
-    re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.+)$", re.M),
-    # nvcc, cicc, NVRTC:  file(12): error: text,  file(12): error #20014-D: text
-    re.compile(r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.+)$", re.M),
-)
-_PLACELESS = re.compile(
-    r"^(?:ptxas|nvlink|nvcc|cicc|fatbinary|[^\s:]*(?:ld|g\+\+|gcc|clang|cc1plus|collect2)(?:-[\d.]+)?)(?=[\s:])"
-    r"[^\n]*?(?:fatal error|fatal|error)\s*: (?P<text>.+)$|"
-    r"^[^\n]*?(?P<undefined>undefined reference to .+)$",
-    re.M,
-)
-
-
-def first_error(log: str) -> Diagnostic | None:
-    """The first error in the output of g++, clang++, nvcc, NVRTC, ptxas or a linker, or None."""
-    hits = [match for pattern in _ERRORS if (match := pattern.search(log))]
-    if hits:
-        hit = min(hits, key=lambda match: match.start())
-        return Diagnostic(hit["file"], int(hit["line"]), hit["text"].strip())
-    if loose := _PLACELESS.search(log):
-        return Diagnostic(None, None, (loose["text"] or loose["undefined"]).strip())
-    return None
-
-
-def source_place(file: str, line: int | None = None) -> str:
-    """``file:line``; files below ``cuda/`` are named as variants name them: "spmv/csr_vector.cu:12"."""
-    path = Path(os.path.abspath(cuda_dir() / file))
-    with contextlib.suppress(ValueError, FileNotFoundError):
-        path = path.relative_to(cuda_dir())
-    return f"{path.as_posix()}:{line}" if line else path.as_posix()
-
-
-def _kill_tree(pid: int) -> None:
-    """End a process and all that it started: a compiler is a program that runs others."""
-    with contextlib.suppress(OSError, ValueError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            _kill_tree(int(child))
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def run_compiler(command: Sequence[str | Path], source: str, cwd: Path | None = None) -> str:
-    """Run a compiler and return its log; `source` ("spmv/x.cu") is the place of errors that have none.
-
-    Raises CompileError whose cause is the first error and whose place is its ``file:line``.
-    """
-    words = [str(word) for word in command]
-    try:
-        with subprocess.Popen(
-            words,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=_environment(),
-        ) as process:
-            try:
-                log = process.communicate(timeout=COMPILE_SECONDS)[0].strip()
-            except BaseException as error:
-                _kill_tree(process.pid)
-                if isinstance(error, subprocess.TimeoutExpired):
-                    raise CompileError(
-                        f"{Path(words[0]).name} was ended after {COMPILE_SECONDS:g} s without a result",
-                        place=source,
-                        remedy="try it by hand; CXX names another compiler for C++, CUDA_HOME one for CUDA",
-                    ) from None
-                raise
-    except OSError as error:
-        raise CompileError(f"cannot run {words[0]}: {error.strerror}", place=source) from error
-    if process.returncode == 0:
-        return log
-    program = Path(words[0]).name
-    if _FULL in log:  # the linker says it, and then that it failed
-        raise CompileError(f"{program}: {_FULL}", place=source, remedy="make room in SPGRAPH_CACHE and TMPDIR")
-    first = first_error(log)
-    if first is None:
-        ended = f"killed by signal {-process.returncode}" if process.returncode < 0 else f"status {process.returncode}"
-        last = log.splitlines()[-1] if log else "no output"
-        raise CompileError(f"{program} failed ({ended}): {last}", place=source)
-    raise CompileError(f"{program}: {first.text}", place=source_place(first.file, first.line) if first.file else source)
-
-
-# ---- the cache -------------------------------------------------------------------------------------------
-
-
 def _paths(request: Request) -> tuple[Path, Path]:
     key = request.key
     folder = private_folder(cache_dir("modules") / key[:2])
@@ -368,6 +86,9 @@ def _valid(artifact: Path, note: Path) -> bool:
         return bool(json.loads(note.read_bytes())["sha256"] == hashlib.sha256(artifact.read_bytes()).hexdigest())
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
+
+
+_swept: set[Path] = set()
 
 
 def sweep() -> None:
@@ -392,9 +113,6 @@ def sweep() -> None:
                         path.unlink(missing_ok=True)
 
 
-_swept: set[Path] = set()
-
-
 def cached(request: Request) -> Path | None:
     """The artifact of `request` if it is in the cache and whole, else None."""
     try:
@@ -415,12 +133,6 @@ def compile_ms(artifact: Path) -> float:
 @functools.lru_cache(maxsize=256)
 def _tokens_of(source: str, key: str) -> str:
     return kernel_tokens(source)
-
-
-def kernel_tokens(source: str) -> str:
-    """:func:`token_digest` of a kernel file below ``cuda/``, without the shim of the host device."""
-    root = cuda_dir()
-    return token_digest(root / source, [root], root / "host")
 
 
 def compiled(request: Request, artifact: Path) -> Compiled:

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from spgraph_bench.errors import DeviceError, SpgraphError
 from spgraph_bench.paths import cuda_dir
-from spgraph_bench.toolchain.modules import Request, build, compiler_identity, run_compiler, source_digest, source_files
+from spgraph_bench.toolchain.compilers import compiler_identity, run_compiler
+from spgraph_bench.toolchain.modules import Request, build
+from spgraph_bench.toolchain.sources import source_digest, source_files
 
 __all__ = ["Nvcc", "cubin", "cubin_request", "find_nvcc", "uses_device_launch"]
 

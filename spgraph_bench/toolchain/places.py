@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable
 
-from spgraph_bench.toolchain.modules import source_place
+from spgraph_bench.toolchain.sources import source_place
 
 __all__ = ["Frame", "frames_of", "line_of"]
 

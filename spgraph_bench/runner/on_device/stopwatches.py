@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spgraph_bench.device.base import Device
-from spgraph_bench.measure.sampling import Clock, CpuClock
+from spgraph_bench.measure.cpu_clock import CpuClock
+from spgraph_bench.measure.sampling import Clock
 
 if TYPE_CHECKING:
     from spgraph_bench.measure.cuda_clock import CudaClock

@@ -65,8 +65,8 @@ def scipy_transposed(job: Job) -> Launch:
 @version_of("OpenMP")
 def openmp_version() -> str:
     """The compiler, whose OpenMP it is."""
+    from spgraph_bench.toolchain.compilers import compiler_identity
     from spgraph_bench.toolchain.cxx import find_compiler
-    from spgraph_bench.toolchain.modules import compiler_identity
 
     compiler = find_compiler()
     text = compiler_identity(shlex.join(compiler)).splitlines() if compiler else []
