@@ -20,11 +20,11 @@ from spgraph_bench.problems.bc import plain_dependencies
 from spgraph_bench.problems.bezier import curve_points, draw_curves, points_needed
 from spgraph_bench.problems.cc import plain_components
 from spgraph_bench.problems.launch import item_values
+from spgraph_bench.problems.lengths import exact_lengths
 from spgraph_bench.problems.pagerank import power_iteration
 from spgraph_bench.problems.quadtree import check_tree, point_codes, split_nodes
 from spgraph_bench.problems.refine import draw_fronts, refined_cells
 from spgraph_bench.problems.sources import plain_levels
-from spgraph_bench.problems.sssp import exact_lengths
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCES = sorted((ROOT / "cuda").glob("*/reference.cpp"))

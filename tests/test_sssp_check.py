@@ -21,15 +21,9 @@ from spgraph_bench.device import open_device
 from spgraph_bench.errors import InputError
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
-from spgraph_bench.problems import get_problem, sssp
-from spgraph_bench.problems.sssp import (
-    check_lengths,
-    check_predecessors,
-    check_weights,
-    check_within,
-    exact_lengths,
-    predecessors,
-)
+from spgraph_bench.problems import get_problem, lengths
+from spgraph_bench.problems.lengths import check_lengths, check_predecessors, check_within, exact_lengths, predecessors
+from spgraph_bench.problems.weights import check_weights
 from spgraph_bench.recipes.values import with_values
 from spgraph_bench.runner.prepare import prepare
 from spgraph_bench.validate import make_validator
@@ -72,7 +66,7 @@ def test_the_oracle_is_what_networkx_finds(name: str, monkeypatch: pytest.Monkey
         as_floats = np.where(expected == 2**31 - 1, np.inf, expected).astype(np.float32)
         assert np.array_equal(exact_lengths(a, source, FLOAT32)[0], as_floats)
         # The same by the way that weights with fractions go.
-        monkeypatch.setattr(sssp, "_WHOLE_FLOATS", 0.0)
+        monkeypatch.setattr(lengths, "_WHOLE_FLOATS", 0.0)
         assert np.array_equal(exact_lengths(a, source, FLOAT32)[0], as_floats)
         monkeypatch.undo()
 
@@ -108,7 +102,7 @@ def test_a_cutoff_is_networkx_s(name: str, cutoff: float) -> None:
     theirs = nx.single_source_dijkstra_path_length(graph, source, cutoff=cutoff)
     for dtype in (INT32, FLOAT32):
         exact, real, _ = exact_lengths(a, source, dtype, cutoff)
-        reached = exact != sssp.unreached(dtype)
+        reached = exact != lengths.unreached(dtype)
         assert {int(v): float(exact[v]) for v in np.flatnonzero(reached)} == theirs
         whole = exact_lengths(a, source, dtype)[0]
         assert np.array_equal(reached, whole <= cutoff)

@@ -20,7 +20,7 @@ from spgraph_bench.errors import SkipError
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
-from spgraph_bench.problems.sssp import check_lengths, exact_lengths, unreached
+from spgraph_bench.problems.lengths import check_lengths, exact_lengths, unreached
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.variants import Variant, get_variant, variants
 

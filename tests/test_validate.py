@@ -23,9 +23,9 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bc import plain_dependencies
 from spgraph_bench.problems.cc import plain_components
+from spgraph_bench.problems.lengths import exact_lengths
 from spgraph_bench.problems.pagerank import power_iteration
 from spgraph_bench.problems.sources import counted_edges, plain_levels, proper_degrees
-from spgraph_bench.problems.sssp import exact_lengths
 from spgraph_bench.validate import kernels, make_validator
 from spgraph_bench.validate.base import Graph, Validator
 from spgraph_bench.validate.cc import count_components

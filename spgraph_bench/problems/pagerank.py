@@ -21,7 +21,7 @@ from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 from spgraph_bench.problems.sources import check_square, has_oracle
-from spgraph_bench.problems.sssp import WALK_FAULTS, refuse_weights
+from spgraph_bench.problems.weights import WALK_FAULTS, refuse_weights
 
 __all__ = ["DANGLING", "PageRank", "edge_chances", "power_iteration", "read_personalization"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.problems.sssp import rounded_cutoff, unreached
+from spgraph_bench.problems.lengths import rounded_cutoff, unreached
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.bfs.cpu import no_graphblas
 

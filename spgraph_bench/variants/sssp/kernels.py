@@ -12,7 +12,7 @@ import numpy as np
 from spgraph_bench.device.base import Arg
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.problems.sssp import rounded_cutoff
+from spgraph_bench.problems.lengths import rounded_cutoff
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import BLOCK, GRID, Stamps, cooperative_shape, needs_cooperative, threads_for
 from spgraph_bench.variants.searches import EDGE_BITS, Levels, check_tally
