@@ -78,6 +78,7 @@ def test_help_is_fast() -> None:
     [
         (["ben"], "Did you mean bench?"),
         (["zzz"], "No such command 'zzz'."),
+        (["bezier"], "remedy: `spgraph bench bezier`"),
         (["--nonsense"], "No such option"),
         (["list", "formts"], "formts"),
         (["show"], "Missing argument"),

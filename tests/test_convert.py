@@ -41,11 +41,11 @@ def _again(matrix: Matrix, path: Path) -> Matrix:
     return readers.read(str(path))
 
 
-HOLD = {False: set(writers.SUFFIXES) - {".wel", ".wsg", ".gr"}, True: set(writers.SUFFIXES) - {".el", ".sg", ".col"}}
+HOLD = {False: set(writers.writers()) - {".wel", ".wsg", ".gr"}, True: set(writers.writers()) - {".el", ".sg", ".col"}}
 
 
 def test_every_reader_has_a_writer() -> None:
-    assert {w.reader for w in writers.WRITERS.values()} == set(readers.readers()) - READ_ONLY
+    assert {w.reader for w in writers.writers().values()} == set(readers.readers()) - READ_ONLY
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -55,7 +55,7 @@ def test_all_pairs_of_formats(weighted: bool, tmp_path: Path, monkeypatch: pytes
     graph = _graph(weighted)
     first = {suffix: _again(graph, tmp_path / f"a{suffix}") for suffix in sorted(HOLD[weighted])}
     for suffix, entry in first.items():
-        assert entry.source.format == writers.WRITERS[suffix].reader
+        assert entry.source.format == writers.writers()[suffix].reader
         assert entry.weighted == weighted
     for (one, entry), other in itertools.product(first.items(), sorted(HOLD[weighted])):
         assert entry.sha256 == graph.sha256, one
@@ -71,7 +71,7 @@ def test_values_at_the_ends_of_their_range(kind: str, tmp_path: Path) -> None:
     assert result.sha256 == matrix.sha256  # -0.0 among them
 
 
-@pytest.mark.parametrize("kind", writers.SUFFIXES)
+@pytest.mark.parametrize("kind", writers.writers())
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_not_a_number_is_kept_or_refused(kind: str, value: float, tmp_path: Path) -> None:
     matrix = _matrix([0, 1], [1, 0], [value, value], (2, 2))
@@ -103,7 +103,7 @@ def test_matrices_that_are_not_graphs(kind: str, symmetry: str, tmp_path: Path) 
         assert result.symmetry == symmetry
 
 
-@pytest.mark.parametrize("kind", sorted(set(writers.SUFFIXES) - {".mtx", ".npz", ".mat", ".rb"}))
+@pytest.mark.parametrize("kind", sorted(set(writers.writers()) - {".mtx", ".npz", ".mat", ".rb"}))
 def test_a_rectangular_matrix_is_not_a_graph(kind: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot hold a matrix of 3 x 7|is (un)?weighted"):
         writers.save(_matrix([0, 2], [6, 0], [1.0, 2.0], (3, 7)), tmp_path / f"a{kind}")
@@ -205,4 +205,4 @@ def test_recipes_standard_output_and_help(tmp_path: Path, capfdbinary: pytest.Ca
     assert run(["convert", str(tmp_path / "a.mtx"), str(tmp_path / "a.mtx"), "--force"]) == 0
     assert group.main(["convert", "--help"], standalone_mode=False) in (0, None)
     text = capfdbinary.readouterr().out.decode()
-    assert all(suffix in text for suffix in writers.SUFFIXES)
+    assert all(suffix in text for suffix in writers.writers())

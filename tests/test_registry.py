@@ -51,3 +51,9 @@ def test_a_name_is_taken_once() -> None:
     pairs.enter(("spmv", "ell"), 1)
     with pytest.raises(ValueError, match="variant 'spmv ell' is registered twice"):
         pairs.enter(("spmv", "ell"), 2)
+
+
+def test_registries_are_written_once() -> None:
+    package = Path(__file__).parents[1] / "spgraph_bench"
+    homes = [p.name for p in package.rglob("*.py") if "registered twice" in p.read_text(encoding="utf-8")]
+    assert homes == ["registry.py"]

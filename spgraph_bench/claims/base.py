@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib
 import math
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from spgraph_bench.registry import Registry
 from spgraph_bench.report.text import significant
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.tidy import paired
@@ -202,29 +201,19 @@ class Claim:
     """Whether counts judge it, which the host device has; else it is about times."""
 
 
-_CLAIMS: dict[str, Claim] = {}
-_loaded = False
+_CLAIMS: Registry[str, Claim] = Registry("claim", "spgraph_bench.claims")
 
 
 def claim(name: str, *, text: str, taught: str, runs: Sequence[Run], counted: bool = False) -> Callable[[Rule], Rule]:
     """Enter the decorated rule as a claim and return it unchanged. A name that is there twice is an error at import."""
 
     def enter(rule: Rule) -> Rule:
-        if name in _CLAIMS:
-            raise ValueError(f"claim {name!r} is registered twice")
-        _CLAIMS[name] = Claim(name, text, taught, tuple(runs), rule, counted)
+        _CLAIMS.enter(name, Claim(name, text, taught, tuple(runs), rule, counted))
         return rule
 
     return enter
 
 
-def claims() -> dict[str, Claim]:
+def claims() -> Mapping[str, Claim]:
     """All claims by name, in the order of their modules."""
-    global _loaded
-    if not _loaded:
-        import spgraph_bench.claims as package
-
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
-        _loaded = True
-    return dict(_CLAIMS)
+    return _CLAIMS.entries()

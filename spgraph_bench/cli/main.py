@@ -27,7 +27,7 @@ import click
 
 from spgraph_bench import __version__
 from spgraph_bench.cli.terminal import say
-from spgraph_bench.errors import ISSUES, DeviceError, SpgraphError
+from spgraph_bench.errors import ISSUES, DeviceError, SpgraphError, UsageError
 
 __all__ = ["COMMANDS", "group", "main", "run"]
 
@@ -85,6 +85,10 @@ class _Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
+            from spgraph_bench.problems import problems
+
+            if name in problems():
+                raise UsageError(f"{name} is a problem, not a command", remedy=f"`spgraph bench {name}`")
             close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.5)
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
             raise click.UsageError(f"No such command '{name}'.{hint}", ctx)

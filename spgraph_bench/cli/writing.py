@@ -39,7 +39,7 @@ def write_matrix(matrix: Matrix, output: str, force: bool) -> None:
 
     kind = check_output(output, force)
     names = None
-    if output != "-" and not writers.WRITERS[kind].names and needs_map(matrix.labels()):
+    if output != "-" and not writers.writers()[kind].names and needs_map(matrix.labels()):
         names = vertex_map_path(Path(output))
         if names.exists() and not force:
             raise UsageError("exists already", place=str(names), remedy="--force overwrites it")

@@ -127,6 +127,8 @@ class Journal:
             raise
 
     def _lock(self, path: Path) -> None:
+        # flock, not filelock: the lock is the file of records itself, so that it also holds under another name or for
+        # another user, and nothing is left beside the records.
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

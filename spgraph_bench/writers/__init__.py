@@ -8,40 +8,33 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import importlib
 import io
 import lzma
-import pkgutil
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.matrix import Matrix
-from spgraph_bench.writers.base import WRITERS, Writer
+from spgraph_bench.writers.base import Writer, writers
 from spgraph_bench.writers.files import check_place, whole_file
 
-__all__ = ["SUFFIXES", "WRITERS", "Writer", "check_place", "check_target", "losses", "save", "whole_file", "write"]
+__all__ = ["Writer", "check_place", "check_target", "losses", "save", "whole_file", "write", "writers"]
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
-
-SUFFIXES = tuple(WRITERS)
-"""What can be written; all but .npz also with one of the suffixes of compression behind."""
 _COMPRESSIONS = (".gz", ".bz2", ".xz")
 
 
 def write(matrix: Matrix, stream: BinaryIO, kind: str, place: str) -> None:
-    """Write `matrix` to `stream` as `kind`, one of SUFFIXES.
+    """Write `matrix` to `stream` as `kind`, a suffix of :func:`writers`.
 
     Of a symmetric matrix the formats that can say so hold the lower triangle. Values have 17 significant digits,
     enough for every float64. Raises UsageError where `kind` cannot hold this matrix, and then writes nothing.
     """
-    WRITERS[kind].write(matrix, stream, place)
+    writers()[kind].write(matrix, stream, place)
 
 
 def losses(matrix: Matrix, kind: str) -> list[str]:
     """What a file of `kind` does not say about `matrix`, each as a sentence."""
-    to = WRITERS[kind]
+    to = writers()[kind]
     texts = []
     if (matrix.names is not None or matrix.original_ids is not None) and not to.names:
         texts.append(f"{kind} has no names of vertices: they are numbers there")
@@ -93,10 +86,11 @@ def _kind(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes[-1:] and suffixes[-1] in _COMPRESSIONS
     kind = "".join(suffixes[-2:-1] if packed else suffixes[-1:])
-    if kind not in WRITERS or (packed and not WRITERS[kind].compressible):
+    known = writers()
+    if kind not in known or (packed and not known[kind].compressible):
         raise UsageError(
             f"cannot tell a format from {path.name!r}",
             place=str(path),
-            remedy=f"end the name in {', '.join(SUFFIXES)}; .gz, .bz2 or .xz may follow, but not .npz",
+            remedy=f"end the name in {', '.join(known)}; .gz, .bz2 or .xz may follow, but not .npz",
         )
     return kind

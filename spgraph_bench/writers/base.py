@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.matrix import Matrix
+from spgraph_bench.registry import Registry
 from spgraph_bench.stats import diagonal_entries
 
 __all__ = [
-    "WRITERS",
     "Write",
     "Writer",
     "is_mirrored",
@@ -24,6 +24,7 @@ __all__ = [
     "require_undirected",
     "require_whole",
     "writer",
+    "writers",
 ]
 
 Write = Callable[[Matrix, BinaryIO, str], None]
@@ -48,8 +49,12 @@ class Writer:
     compressible: bool = True
 
 
-WRITERS: dict[str, Writer] = {}
-"""By suffix."""
+_WRITERS: Registry[str, Writer] = Registry("writer", "spgraph_bench.writers")
+
+
+def writers() -> Mapping[str, Writer]:
+    """All writers by suffix."""
+    return _WRITERS.entries()
 
 
 def writer(
@@ -59,9 +64,7 @@ def writer(
 
     def enter(write: Write) -> Write:
         for suffix in suffixes:
-            if suffix in WRITERS:
-                raise ValueError(f"writer {suffix!r} is registered twice")
-            WRITERS[suffix] = Writer(suffix, reader, title, write, names, symmetry, compressible)
+            _WRITERS.enter(suffix, Writer(suffix, reader, title, write, names, symmetry, compressible))
         return write
 
     return enter
