@@ -106,7 +106,8 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path, capsys: pytest.Cap
 def test_a_file_made_meanwhile_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "late.mtx"
     write = lambda *_: path.write_text("another's") and None  # noqa: E731
-    monkeypatch.setitem(writers.writers(), ".mtx", replace(writers.writers()[".mtx"], write=write))
+    other = {**writers.writers(), ".mtx": replace(writers.writers()[".mtx"], write=write)}
+    monkeypatch.setattr(writers, "writers", lambda: other)
     with pytest.raises(UsageError, match="exists already"):
         writers.save(recipes.make("chain:n=3"), path)
     assert path.read_text() == "another's"
@@ -120,7 +121,8 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(writers.writers(), ".mtx", replace(writers.writers()[".mtx"], write=interrupted))
+    other = {**writers.writers(), ".mtx": replace(writers.writers()[".mtx"], write=interrupted)}
+    monkeypatch.setattr(writers, "writers", lambda: other)
     assert _generate("chain:n=3", "-o", str(path), "--force") == 130
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
