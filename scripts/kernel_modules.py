@@ -19,13 +19,13 @@ from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems import filled_options, get_problem, problems
 from spgraph_bench.recipes import make
 from spgraph_bench.runner.assembly import generated_matrix
-from spgraph_bench.runner.prepare import prepare
+from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.runner.rehearsal import Module, NotingDevice
 from spgraph_bench.stats import row_stats
 from spgraph_bench.validate import kernels
 from spgraph_bench.variants import Variant, variants
 
-__all__ = ["Module", "NotingDevice", "extremes", "modules", "of_validators", "usual"]
+__all__ = ["Module", "NotingDevice", "extremes", "modules", "of_validators", "prepared", "usual"]
 
 MATRICES = (
     "poisson2d:n=150",
@@ -90,17 +90,19 @@ def _cases(variant: Variant) -> Iterator[tuple[Matrix, Mapping[str, Any]]]:
             yield from ((_made(recipe), options) for recipe in MATRICES)
 
 
-def _prepared(
-    device: NotingDevice,
+def prepared(
+    device: Any,
     variant: Variant,
     matrix: Matrix,
     dtype: str,
     offsets: str,
     options: Mapping[str, Any],
     params: Mapping[str, Any],
-) -> None:
+) -> Prepared | None:
+    """`variant` prepared on `device` for `matrix`; None where its format takes too much of such a matrix. Raises what
+    formats and variants raise."""
     problem, kind = get_problem(variant.problem, options), np.dtype(dtype)
-    form, csr = get_format(variant.format), matrix.csr
+    form, csr = get_format(variant.format).on(gpu := device.info().gpu), matrix.csr
     own = {k: v for k, v in params.items() if k in form.tunables}
 
     def pack() -> Packed | None:
@@ -112,12 +114,12 @@ def _prepared(
                 return None
         return form.pack(csr, kind, np.dtype(offsets), **own)
 
-    packed = _once((matrix.name, form.name, dtype, offsets, *own.items()), pack)
+    packed = _once((gpu.name, matrix.name, form.name, dtype, offsets, *own.items()), pack)
     if packed is None:
-        return
+        return None
     key = (matrix.name, variant.problem, *options.items(), dtype)
     inputs = _once(key, lambda: problem.inputs(matrix, kind, 1))  # type: ignore[arg-type]
-    prepare(
+    return prepare(
         device,
         variant,
         packed,
@@ -142,7 +144,7 @@ def modules(with_extremes: bool = False, only: Callable[[Variant], bool] = lambd
                     for dtype in variant.dtypes:
                         for offsets in ("int32", "int64"):
                             try:
-                                _prepared(device, variant, matrix, dtype, offsets, options, params)
+                                prepared(device, variant, matrix, dtype, offsets, options, params)
                             except SpgraphError:
                                 continue  # this format, type or choice is not for this matrix
     return device

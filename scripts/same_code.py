@@ -57,6 +57,7 @@ def calls(usual: bool) -> dict[str, list[Call]]:
     from spgraph_bench.problems import problems
     from spgraph_bench.variants import variants
 
+    prepared = getattr(script, "prepared", None) or script._prepared  # as older trees call it
     taken: list[Call] = []
     take = module_type.kernel
 
@@ -72,7 +73,7 @@ def calls(usual: bool) -> dict[str, list[Call]]:
                 for types in ((dtype, offsets) for dtype in variant.dtypes for offsets in ("int32", "int64")):
                     taken.clear()
                     try:
-                        script._prepared(device, variant, matrix, *types, options, params)
+                        prepared(device, variant, matrix, *types, options, params)
                     except SpgraphError:
                         continue
                     case = (variant.problem, variant.name, matrix.name, sorted(options.items()), sorted(params.items()))

@@ -438,8 +438,12 @@ def test_binned_with_the_largest_tile_and_bin_its_parameters_allow() -> None:
         ("binned", {"tile_width": 65_536}, "take auto or an integer from 1 to 65535 (k, M and G may follow)"),
         ("binned", {"bin_entries": "many"}, "take auto or an integer from 1 to 65535 (k, M and G may follow)"),
         ("binned-chunks", {"tiles": 0}, "take auto or an integer from 1 to 1048576 (k, M and G may follow)"),
-        ("binned-chunks", {"chunk_bins": "auto"}, "take an integer from 1 to 1048576 (k, M and G may follow)"),
-        ("binned-chunks", {"chunk_bins": float("inf")}, "take an integer from 1 to 1048576 (k, M and G may follow)"),
+        ("binned-chunks", {"chunk_bins": "none"}, "take auto or an integer from 1 to 1048576 (k, M and G may follow)"),
+        (
+            "binned-chunks",
+            {"chunk_bins": float("inf")},
+            "take auto or an integer from 1 to 1048576 (k, M and G may follow)",
+        ),
     ],
 )
 def test_binned_parameters_out_of_bounds_are_usage(form: str, params: dict[str, object], remedy: str) -> None:

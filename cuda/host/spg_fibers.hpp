@@ -42,9 +42,15 @@ namespace {
 
 constexpr int kJunk = 0xCD;
 constexpr unsigned kWarp = 32;
-// Threads alive together: 4 multiprocessors of 2,048. A cooperative grid has to fit, as on a GPU.
-constexpr unsigned kMaxLive = 4 * 2048;
-constexpr size_t kStaticShared = 48 << 10, kMaxShared = 227 << 10;
+constexpr size_t kStaticShared = 48 << 10;
+
+// What a launch may have at most; of a GPU whose limits are imposed (ctypes mirrors it).
+struct Limits {
+    unsigned long long live = 4 * 2048;     // threads alive together: 4 multiprocessors. A cooperative grid has to fit
+    unsigned long long shared = 227 << 10;  // of a block, static and dynamic
+};
+Limits limits;  // of the launch that is running
+
 #ifdef SPG_ASAN
 constexpr size_t kStack = 256 << 10;  // instrumented frames are larger
 #else

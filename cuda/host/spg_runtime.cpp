@@ -36,6 +36,12 @@ EXPORT void* spg_shared(const void* declaration, size_t bytes, size_t align)
                     self()->block->grid->name.c_str(), set->fixed_bytes, kStaticShared);
         abandon();
     }
+    if (const size_t dynamic = self()->block->grid->shared; set->fixed_bytes + dynamic > limits.shared) {
+        set_failure(kInvalidConfiguration, {nullptr, 0},
+                    "%s: %zu bytes of static and %zu of dynamic shared memory a block, more than %llu",
+                    self()->block->grid->name.c_str(), set->fixed_bytes, dynamic, limits.shared);
+        abandon();
+    }
     char* memory;
     if (posix_memalign((void**)&memory, align < 16 ? 16 : align, bytes)) abort();
     memset(memory, kJunk, bytes);
@@ -249,7 +255,7 @@ bool bad_shape(dim3 grid, dim3 block, size_t shared)
 {
     return !block.x || !block.y || !block.z || block.x > 1024 || block.y > 1024 || block.z > 64 ||
            (unsigned long long)block.x * block.y * block.z > 1024 || grid.x > 0x7fffffffu || grid.y > 65535 ||
-           grid.z > 65535 || shared > kMaxShared;
+           grid.z > 65535 || shared > limits.shared;
 }
 
 Grid* new_grid(const char* name, spg_call call, void* kernel, dim3 grid, dim3 block, size_t shared)
@@ -361,10 +367,11 @@ EXPORT void spg_device_free(void* pointer)
 
 // Runs one grid and all it launches. Returns 0, or CUDA's number of the error; spg_message() says more.
 EXPORT SPG_NOINLINE int spg_launch(const char* name, spg_call call, void* kernel, void** arguments, const unsigned* shape,
-                                   unsigned long long shared, int cooperative, spg_device* on)
+                                   unsigned long long shared, int cooperative, spg_device* on, const Limits* within)
 {
     pthread_mutex_lock(&launch_lock);
     device = on;
+    limits = *within;
     seed = on->seed;
     failure = 0;
     message[0] = failure_place[0] = 0;
@@ -374,9 +381,9 @@ EXPORT SPG_NOINLINE int spg_launch(const char* name, spg_call call, void* kernel
         set_failure(kInvalidConfiguration, {nullptr, 0},
                     "%s: invalid launch: grid (%u,%u,%u), block (%u,%u,%u), %llu bytes of shared memory", name, grid.x, grid.y,
                     grid.z, block.x, block.y, block.z, shared);
-    } else if (cooperative && threads > kMaxLive) {
-        set_failure(kTooLarge, {nullptr, 0}, "%s: a cooperative launch of %llu threads; the host device holds %u at once", name,
-                    threads, kMaxLive);
+    } else if (cooperative && threads > limits.live) {
+        set_failure(kTooLarge, {nullptr, 0}, "%s: a cooperative launch of %llu threads; the host device holds %llu at once", name,
+                    threads, limits.live);
     } else if (grid.x && grid.y && grid.z) {
         ++device->kernel_launches;
         random_state = seed;

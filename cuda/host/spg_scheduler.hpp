@@ -412,7 +412,7 @@ Grid* next_grid()
     if (seed) std::swap(startable.front(), startable[draw(startable.size())]);
     Grid* g = startable.front();
     const unsigned threads = g->block.x * g->block.y * g->block.z;
-    return live_threads == 0 || live_threads + threads <= kMaxLive ? g : nullptr;
+    return live_threads == 0 || live_threads + threads <= limits.live ? g : nullptr;
 }
 
 void run_all()

@@ -266,14 +266,12 @@ __device__ __forceinline__ void adaptive_tile(const Entries& a, long long block,
         row_piece(a, block, last, base + count, cost + SPG_TILE - last, true, pieces, row_ptr, y, products, counter);
 }
 
-// y = A x, a tile for each block of the grid.
-template <class Entries>
+// y = A x, a tile for each block of the grid. FAR: how many blocks further on one is that starts soon.
+template <unsigned FAR, class Entries>
 __device__ __forceinline__ void adaptive_rows(const Entries& a, offset_t nnz, row_table table, row_pieces pieces,
                                               const offset_t* __restrict__ row_ptr, value_t* __restrict__ y)
 {
-    // What the block so many further on has to wait for before it can ask for anything else. Two blocks an SM, which
-    // are a quarter of those that are resident: it starts soon.
-    constexpr unsigned FAR = 264;
+    // What the block so many further on has to wait for before it can ask for anything else.
     if (threadIdx.x < 3 && blockIdx.x + FAR < gridDim.x) {
         const unsigned far = blockIdx.x + FAR;
         prefetch(threadIdx.x == 0   ? (const void*)(table.row + far)

@@ -13,6 +13,10 @@
 #include "values.cuh"
 #include "adaptive.cuh"
 
+#ifndef SPG_FAR
+#error "the host function defines SPG_FAR"
+#endif
+
 // The group of entry e. A shift: a division would see to negative e, too, ahead of each load.
 __device__ __forceinline__ long long group_of(long long e) { return e >> 7; }
 
@@ -64,5 +68,5 @@ SPG_KERNEL SPG_ADAPTIVE_BOUNDS csr_16(offset_t nnz, const index_t* __restrict__ 
                                       values_t val, const value_t* __restrict__ x, value_t* __restrict__ y)
 {
     const narrow_entries a = {offset, base, val, x};
-    adaptive_rows(a, nnz, {block_row, block_entry, reaches_in}, {partial, arrived}, row_ptr, y);
+    adaptive_rows<SPG_FAR>(a, nnz, {block_row, block_entry, reaches_in}, {partial, arrived}, row_ptr, y);
 }

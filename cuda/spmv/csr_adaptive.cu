@@ -14,6 +14,10 @@
 //          last block's sum as in NVIDIA's threadFenceReduction sample.
 #include "adaptive.cuh"
 
+#ifndef SPG_FAR
+#error "the host function defines SPG_FAR"
+#endif
+
 struct csr_entries {
     const index_t* __restrict__ col;
     const value_t* __restrict__ val;
@@ -48,5 +52,5 @@ SPG_KERNEL SPG_ADAPTIVE_BOUNDS csr_adaptive(offset_t nnz, const index_t* __restr
                                             value_t* __restrict__ y)
 {
     const csr_entries a = {col, val, x};
-    adaptive_rows(a, nnz, {block_row, block_entry, reaches_in}, {partial, arrived}, row_ptr, y);
+    adaptive_rows<SPG_FAR>(a, nnz, {block_row, block_entry, reaches_in}, {partial, arrived}, row_ptr, y);
 }

@@ -11,6 +11,10 @@
 // Idea     GraphBLAS's iso-valued matrices (Davis, "Algorithm 1037: SuiteSparse:GraphBLAS", ACM TOMS 2023).
 #include "adaptive.cuh"
 
+#ifndef SPG_FAR
+#error "the host function defines SPG_FAR"
+#endif
+
 struct pattern_entries {
     const index_t* __restrict__ col;
     const value_t* __restrict__ x;
@@ -44,5 +48,5 @@ SPG_KERNEL SPG_ADAPTIVE_BOUNDS pattern_csr(offset_t nnz, const index_t* __restri
                                            value_t value, const value_t* __restrict__ x, value_t* __restrict__ y)
 {
     const pattern_entries a = {col, x, value};
-    adaptive_rows(a, nnz, {block_row, block_entry, reaches_in}, {partial, arrived}, row_ptr, y);
+    adaptive_rows<SPG_FAR>(a, nnz, {block_row, block_entry, reaches_in}, {partial, arrived}, row_ptr, y);
 }

@@ -206,6 +206,7 @@ def _sweep(
             "watchdog": options.watchdog,
             "gate": given["gate"],
             "seed": options.order_seed,
+            "limits_of": options.limits,
         },
         limits={name: value for name, value in limits.items() if value is not None},  # type: ignore[misc]
     )

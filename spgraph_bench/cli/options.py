@@ -23,6 +23,7 @@ import click
 
 from spgraph_bench.cli import completing
 from spgraph_bench.errors import UsageError
+from spgraph_bench.gpus import GPUS, get_gpu
 from spgraph_bench.parameters import MAX_INDEX, MIN_SAMPLES, WARMUP, Parameter, exact_number
 from spgraph_bench.paths import results_folder
 
@@ -87,6 +88,8 @@ class RunOptions:
     in_process: bool = False
     watchdog: float = 60.0
     """Seconds a variant may take for its check before its worker is ended."""
+    limits: str | None = None
+    """The GPU whose limits the host device imposes."""
     pending_launches: int | None = None
     heap_bytes: int | None = None
 
@@ -123,6 +126,10 @@ def _params(ctx: click.Context, param: click.Parameter, values: Iterable[str]) -
             raise click.BadParameter(f"{name} is given twice.", ctx, param)
         parsed[name] = value
     return MappingProxyType(parsed)
+
+
+def _gpu(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else get_gpu(value).name
 
 
 def _reader(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -257,6 +264,13 @@ _FORCE = click.option("--force-format", is_flag=True, help="Pack even if a forma
 
 _RUN: tuple[Decorator, ...] = (
     device_option,
+    click.option(
+        "--limits",
+        metavar="GPU",
+        callback=_gpu,
+        shell_complete=lambda ctx, param, text: [g.name for g in GPUS if g.name.lower().startswith(text.lower())],
+        help="On the host device, impose the limits of this GPU: T4, sm_75, ... (docs/limits.md).",
+    ),
     click.option(
         "--time-limit",
         type=Positive(),
@@ -425,6 +439,7 @@ def run_options_of(given: Mapping[str, Any]) -> RunOptions:
         force_format=given.get("force_format", False),
         in_process=given["in_process"],
         watchdog=given["watchdog"],
+        limits=given["limits"],
         pending_launches=given.get("pending_launches"),
         heap_bytes=given.get("heap_bytes"),
     )

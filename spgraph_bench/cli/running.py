@@ -168,6 +168,7 @@ def opened(request: Request) -> Iterator[Opened]:
                 gate=request.gate,
                 variants=request.variants,
                 seed=options.order_seed,
+                limits_of=options.limits,
             )
         )
         own = dict(request.own)

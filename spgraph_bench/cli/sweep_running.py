@@ -59,7 +59,7 @@ class SweepRequest:
     device: str = "auto"
     json: bool = False
     station: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of ``Session``: in_process, watchdog, gate, seed."""
+    """Further arguments of ``Session``: in_process, watchdog, gate, seed, limits_of."""
     limits: Mapping[Literal["pending_launches", "malloc_heap_bytes"], int] = field(default_factory=dict)
     crew: CrewOptions | None = None
     """Where several workers measure; None: this process, one cell after another."""

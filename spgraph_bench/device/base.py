@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.gpus import GPU, H200, get_gpu, gpu_like
 from spgraph_bench.toolchain.modules import Compiled
 
 __all__ = ["Arg", "Buffer", "Compiled", "Device", "DeviceInfo", "Dim", "Kernel", "Limit", "Module"]
@@ -119,6 +120,22 @@ class DeviceInfo:
     toolkit: str = ""
     uuid: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def gpu(self) -> GPU:
+        """What sizes of formats and kernels are chosen by: this GPU; of the host device the one whose limits are
+        imposed, or an H200, so that both devices store the same."""
+        if self.kind == "cuda":
+            return gpu_like(
+                self.name,
+                self.arch,
+                self.multiprocessors,
+                self.l2_bytes,
+                self.memory_bytes,
+                int(self.extra.get("shared_bytes_per_block", 0)),
+                int(self.extra.get("shared_bytes_per_sm", 0)),
+            )
+        return get_gpu(self.extra["limits"]) if "limits" in self.extra else H200
 
 
 class Device(Protocol):

@@ -24,6 +24,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +37,7 @@ from spgraph_bench.device import races
 from spgraph_bench.device.base import Arg, Compiled, DeviceInfo, Dim, Limit
 from spgraph_bench.device.trace import KernelTrace, parse
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipError
+from spgraph_bench.gpus import GPU, get_gpu
 from spgraph_bench.memory import available_memory
 from spgraph_bench.paths import cuda_dir
 from spgraph_bench.toolchain.compilers import compiler_identity, run_compiler
@@ -67,8 +69,9 @@ _FLAGS = (
     "-U_FORTIFY_SOURCE",
     "-fvisibility=hidden",
 )
-_MULTIPROCESSORS = 4  # spg_runtime.cpp's kMaxLive / 2048: the same on every machine, so that counts are too
+_MULTIPROCESSORS = 4  # the same on every machine, so that counts are too
 _THREADS, _SHARED_BYTES = 2048, 227 << 10
+_MOST_FIBERS = 24576  # Linux gives a process 65,530 mappings; the stack of a thread that waits takes two
 _REFUSED = (9, 720)  # invalid configuration, cooperative launch too large: CUDA tells at the launch itself
 _MARK = re.compile(
     r'extern "C" __attribute__\(\(visibility\("default"\), used\)\) void\s+'
@@ -258,6 +261,12 @@ class _Settings(ctypes.Structure):
     ]
 
 
+class _Limits(ctypes.Structure):
+    """Limits of spg_fibers.hpp."""
+
+    _fields_ = [("live", ctypes.c_ulonglong), ("shared", ctypes.c_ulonglong)]
+
+
 class _Entry(ctypes.Structure):
     """spg::export_entry of spg_host.hpp."""
 
@@ -289,6 +298,7 @@ def _runtime(sanitizers: tuple[str, ...]) -> ctypes.CDLL:
         ctypes.c_ulonglong,
         integer,
         pointer,
+        pointer,
     ]
     library.spg_launch.restype = integer
     library.spg_message.restype = library.spg_place.restype = ctypes.c_char_p
@@ -312,6 +322,14 @@ def _load(path: Path, mode: int = ctypes.RTLD_LOCAL, source: str = "host/spg_run
 # ---- memory -------------------------------------------------------------------------------------------
 
 
+@dataclass
+class _Memory:
+    """Of one device."""
+
+    taken: int = 0
+    """Bytes in buffers."""
+
+
 class HostBuffer:
     """Memory of exactly ``nbytes``, so that AddressSanitizer sees the first byte beyond."""
 
@@ -322,10 +340,11 @@ class HostBuffer:
         self._ptr: int | None = None
         if self.nbytes > device.free_bytes():
             raise LaunchError(f"{self.nbytes:,} bytes do not fit: {device.free_bytes():,} are free")
-        self._library = device._library
+        self._library, self._memory = device._library, device._memory
         self._ptr = self._library.spg_alloc(self.nbytes)
         if not self._ptr:
             raise LaunchError(f"{self.nbytes:,} bytes do not fit")
+        self._memory.taken += self.nbytes
 
     @property
     def ptr(self) -> int:
@@ -338,6 +357,7 @@ class HostBuffer:
         """Give the memory back now; again is harmless."""
         if self._ptr is not None:
             self._library.spg_free(self._ptr)
+            self._memory.taken -= self.nbytes
             self._ptr = None
 
     def __del__(self) -> None:
@@ -399,7 +419,8 @@ class HostKernel:
     def bind(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> Callable[[], None]:
         """A callable without arguments that does this launch.
 
-        `cooperative`: the kernel uses ``grid.sync()``. Raises TypeError for wrong arguments; the callable
+        `cooperative`: the kernel uses ``grid.sync()``. Raises TypeError for wrong arguments, and LaunchError for
+        more shared memory than a block of the GPU has whose limits are imposed; the callable
         raises LaunchError when the launch itself is refused. What goes wrong while the kernel runs is raised
         by :meth:`HostDevice.synchronize`, as on a GPU; until then later launches do nothing.
         """
@@ -410,6 +431,7 @@ class HostKernel:
             for i, arg in enumerate(args)
         ]
         pointers = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(v) for v in values))
+        self._need_shared(shared)
         shape = (ctypes.c_uint * 6)(*_dim(grid), *_dim(block))
         device, launch = self._device, self._device._library.spg_launch
         fixed = (
@@ -421,14 +443,38 @@ class HostKernel:
             shared,
             int(cooperative),
             ctypes.addressof(device._settings),
+            ctypes.addressof(device._limits),
         )
         keep = (args, values, pointers, shape, self)
+        refused = self._too_large(_dim(grid), _dim(block), shared) if cooperative else None
 
         def run(_keep: Any = keep) -> None:
+            if refused:
+                raise LaunchError(refused)
             if device._failure is None and (code := launch(*fixed)):
                 device._failed(code)
 
         return run
+
+    def _need_shared(self, shared: int) -> None:
+        """Raises LaunchError for more shared memory than a block of the GPU has whose limits are imposed."""
+        gpu = self._device.gpu
+        if gpu is not None and shared > gpu.shared_per_block:
+            raise LaunchError(
+                f"{self.name}: {shared:,} bytes of shared memory a block; "
+                f"at most {gpu.shared_per_block:,} on {gpu.name}"
+            )
+
+    def _too_large(self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> str | None:
+        """The error of the GPU whose limits are imposed for a cooperative grid that it cannot hold, or None."""
+        gpu, blocks, threads = self._device.gpu, math.prod(grid), math.prod(block)
+        if (
+            gpu is None
+            or not 0 < threads <= gpu.threads_per_block
+            or blocks <= (most := gpu.resident_blocks(threads, shared))
+        ):
+            return None
+        return f"{self.name}: a cooperative launch of {blocks:,} blocks; {gpu.name} holds {most:,} at a time"
 
     def __call__(self, grid: Dim, block: Dim, *args: Arg, shared: int = 0, cooperative: bool = False) -> None:
         """Run one launch now. See :meth:`bind`."""
@@ -440,9 +486,13 @@ class HostKernel:
 
     def resident_blocks(self, block: Dim, shared: int = 0) -> int:
         """How many blocks the emulated device holds at the same time: 4 multiprocessors, each of 2,048 threads, 32
-        blocks and 227 KB of shared memory (of which `shared` is what the launch asks for).
+        blocks and 227 KB of shared memory (of which `shared` is what the launch asks for); or the GPU whose limits are
+        imposed, but for what the kernel declares itself and its registers, which only nvcc knows.
         """
         threads = math.prod(_dim(block))
+        if (gpu := self._device.gpu) is not None:
+            self._need_shared(shared)
+            return min(gpu.resident_blocks(threads, shared), int(self._device._limits.live) // max(threads, 1))
         each = min(_THREADS // max(threads, 1), 32, _SHARED_BYTES // shared if shared else 32)
         return each * _MULTIPROCESSORS
 
@@ -489,14 +539,24 @@ class HostDevice:
     strict : report threads that return before a barrier their block reaches, and blocks that meet at
         different barriers, which many GPUs let pass.
     traced : count the requests of warps to memory (:meth:`trace`), in place of any sanitizer.
+    limits : name or architecture of a GPU ("T4", "sm_75") whose limits launches must keep: threads, blocks and shared
+        memory of a block and a multiprocessor, the size of a cooperative grid, memory. It has as many multiprocessors
+        as that GPU, too.
 
-    Raises DeviceError when there is no C++ compiler.
+    Raises DeviceError when there is no C++ compiler, UsageError for a GPU that :mod:`spgraph_bench.gpus` has not.
     """
 
     kind: Literal["host"] = "host"
 
-    def __init__(self, seed: int = 0, *, strict: bool = True, traced: bool = False) -> None:
+    def __init__(self, seed: int = 0, *, strict: bool = True, traced: bool = False, limits: str | None = None) -> None:
         _need_compiler()
+        self.gpu: GPU | None = None if limits is None else get_gpu(limits)
+        """Whose limits are imposed."""
+        self._limits = _Limits(_MULTIPROCESSORS * _THREADS, _SHARED_BYTES)
+        if self.gpu is not None:
+            held = self.gpu.multiprocessors * self.gpu.threads_per_sm
+            self._limits = _Limits(min(held, _MOST_FIBERS), self.gpu.shared_per_block)
+        self._memory = _Memory()
         self._sanitizers = ("race",) if traced else chosen_sanitizers()
         self._library = _runtime(self._sanitizers)
         self._settings = _Settings(seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict, traced=traced)
@@ -504,7 +564,9 @@ class HostDevice:
         self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], HostModule] = {}
 
     def info(self) -> DeviceInfo:
-        """The CPU; `multiprocessors` is what is emulated (4 of 2,048 threads), the same everywhere."""
+        """The CPU; `multiprocessors` is what is emulated (4 of 2,048 threads), the same everywhere, or that of the GPU
+        whose limits are imposed, which ``extra["limits"]`` names then."""
+        imposed = {} if self.gpu is None else {"limits": self.gpu.name}
         compiler = _need_compiler()
         version = compiler_identity(shlex.join(compiler)).splitlines()
         return DeviceInfo(
@@ -512,10 +574,15 @@ class HostDevice:
             name=_cpu_name(),
             arch=platform.machine(),
             memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            multiprocessors=_MULTIPROCESSORS,
+            multiprocessors=_MULTIPROCESSORS if self.gpu is None else self.gpu.multiprocessors,
             l2_bytes=_cache_bytes(),
             toolkit=version[1] if len(version) > 1 else "",
-            extra={"seed": int(self._settings.seed), "sanitizers": list(self._sanitizers), "cores": usable_cores()},
+            extra={
+                "seed": int(self._settings.seed),
+                "sanitizers": list(self._sanitizers),
+                "cores": usable_cores(),
+                **imposed,
+            },
         )
 
     def compile(self, source: str, defines: Mapping[str, str] | None = None) -> HostModule:
@@ -590,8 +657,10 @@ class HostDevice:
         setattr(self._settings, {"pending_launches": "pending_limit", "malloc_heap_bytes": "heap_limit"}[name], value)
 
     def free_bytes(self) -> int:
-        """Memory that the system can still give, within the limits of control groups and ulimit."""
-        return available_memory()
+        """Memory that the system can still give, within the limits of control groups and ulimit, and of the GPU whose
+        limits are imposed."""
+        there = available_memory()
+        return there if self.gpu is None else max(0, min(there, self.gpu.memory_bytes - self._memory.taken))
 
     def missing(self, feature: Literal["cooperative", "graphs"]) -> str | None:
         """Cooperative launches are emulated, graphs are not."""

@@ -6,15 +6,17 @@ which format they read, and get its arrays on the device under the names given h
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.gpus import GPU, H200
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.registry import Registry
@@ -85,6 +87,16 @@ class Format(ABC):
     """False for `none`, which is in no list of formats: it is where a problem has no matrix."""
     predicts_exactly: ClassVar[bool] = True
     """False where the statistics do not tell how much is stored; `predict_bytes` is then an upper bound."""
+    gpu: GPU = H200
+    """What sizes are chosen by where they are "auto": see :meth:`on`."""
+
+    def on(self, gpu: GPU) -> Self:
+        """This format for `gpu`. What is packed differs only where a size depends on the GPU: in binned formats."""
+        if gpu == self.gpu:
+            return self
+        other = copy.copy(self)
+        other.gpu = gpu
+        return other
 
     @abstractmethod
     def pack(

@@ -19,6 +19,7 @@ from spgraph_bench.formats.common import (
     value_type,
     whole_number_param,
 )
+from spgraph_bench.gpus import GPU
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
@@ -33,13 +34,19 @@ HOLE = 0xFFFF
 """Position of a padding slot: its product is dropped."""
 
 TILE_BYTES = 80 * 1024
-"""Shared memory for a tile of x: with what is in flight it fits into a block of compute capability 8.0."""
+"""Shared memory for a tile of x, at most."""
+
+IN_FLIGHT_BYTES = 64 * 1024
+"""Shared memory beside a tile: 512 threads have 56 KiB of 4-byte values in flight, 256 have 44 KiB of 8-byte ones."""
 
 BIN_BYTES = 36 * 1024
-"""Shared memory for the products of a bin: six blocks on an SM of compute capability 9.0."""
+"""Shared memory for the products of a bin, at most: six blocks on an SM of compute capability 9.0."""
 
-BINS = 2112
-"""Bins wanted at least (16 for each SM of an H200), so that small matrices fill the GPU too."""
+SUM_THREADS, SUM_BLOCKS = 256, 6
+"""Threads of a block that adds bins up, and blocks that an SM should hold, if it has the threads."""
+
+BINS_PER_SM = 16
+"""Bins wanted at least, so that small matrices fill the GPU too."""
 
 LEAST_BIN = 2048
 MOST_ROWS = 8192
@@ -133,12 +140,13 @@ class Binned(Format):
         """Columns of a tile, and entries of a bin at most."""
         width = whole_number_param(self.tunables, params, "tile_width")
         if width is None:
-            tiles = max(1, -(-cols // (TILE_BYTES // value_bytes)))
+            tiles = max(1, -(-cols // (_tile_bytes(self.gpu) // value_bytes)))
             # Tiles of equal width: a narrow last one would cost as much to start as a full one.
             width = max(1, -(-cols // tiles))
         capacity = whole_number_param(self.tunables, params, "bin_entries")
         if capacity is None:
-            capacity = min(max(nnz // BINS, LEAST_BIN), BIN_BYTES // value_bytes)
+            bins = BINS_PER_SM * self.gpu.multiprocessors
+            capacity = min(max(nnz // bins, LEAST_BIN), _bin_bytes(self.gpu) // value_bytes)
         return width, capacity
 
     @quiet_overflow
@@ -244,6 +252,18 @@ class Binned(Format):
             free = human_bytes(free_bytes)
             return f"binned needs {human_bytes(2 * need)} with its products; device has {free} free"
         return None if force else refuse_thin_buckets(self.name, stats, need, value_bytes)
+
+
+def _tile_bytes(gpu: GPU) -> int:
+    """Shared memory for a tile of x on `gpu`. What is in flight gets half where a block has less than 128 KiB."""
+    room = gpu.shared_per_block
+    return min(TILE_BYTES, max(room - IN_FLIGHT_BYTES, room // 2))
+
+
+def _bin_bytes(gpu: GPU) -> int:
+    """Shared memory for the products of a bin on `gpu`."""
+    blocks = min(SUM_BLOCKS, gpu.threads_per_sm // SUM_THREADS)
+    return min(BIN_BYTES, (gpu.shared_per_sm // blocks - gpu.reserved_shared) // 1024 * 1024)
 
 
 def in_sum_order(

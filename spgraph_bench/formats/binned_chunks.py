@@ -22,6 +22,7 @@ from spgraph_bench.formats.common import (
     value_type,
     whole_number_param,
 )
+from spgraph_bench.gpus import GPU
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
@@ -29,17 +30,22 @@ from spgraph_bench.units import human_bytes
 
 __all__ = ["BinnedChunks"]
 
-TILES = 132
-"""Tiles for a large matrix: one for each SM of an H200, which keeps it for the whole SpMV."""
-
 TILE_BYTES = 136 * 1024
-"""Shared memory for a tile of x; what is in flight and the sums take the rest of 227 kB."""
+"""Shared memory for a tile of x, at most."""
 
 BIN_ENTRIES = 32768
-"""Entries of a bin: with a bin for each SM, a chunk has 17 MB of products, of which the L2 holds two."""
+"""Entries of a bin, at most."""
 
-SUM_BYTES = 16 * 1024
+L2_SHARE = 0.35
+"""Of the L2, for the products of a chunk, of which two are there at a time. With a bin for each SM and values of 4
+bytes a chunk of an H200 has 17 MB."""
+
+SUM_BYTES, LEAST_SUM_BYTES = 16 * 1024, 8 * 1024
 """Shared memory for the sums of a bin; there are two sets."""
+
+MULTIPLIERS = 384
+"""Threads of a block that multiply, by default (three of eight); each has in flight, two or three times, four values,
+four columns and a destination."""
 
 SHARE = 512
 """A row with more than 1/512 of its bin's entries gets so many more slots that no slot has more."""
@@ -118,12 +124,15 @@ class BinnedChunks(Format):
     tunables = MappingProxyType(
         {
             "tiles": Parameter(
-                "auto", "column tiles; auto: 132, more where they would be too wide", ("auto",), (1, 1 << 20)
+                "auto",
+                "column tiles; auto: one for each SM, more where they would be too wide",
+                ("auto",),
+                (1, 1 << 20),
             ),
             "bin_entries": Parameter(
                 "auto", "entries of a bin; auto: 32,768, fewer for small matrices", ("auto",), (1, 1 << 24)
             ),
-            "chunk_bins": Parameter(TILES, "bins of a chunk", None, (1, 1 << 20)),
+            "chunk_bins": Parameter("auto", "bins of a chunk; auto: one for each SM", ("auto",), (1, 1 << 20)),
         }
     )
 
@@ -131,17 +140,21 @@ class BinnedChunks(Format):
         """The parameter `name`, 0 for "auto". Raises UsageError."""
         return whole_number_param(self.tunables, params, name) or 0
 
+    def _chunk_bins(self, params: dict[str, Any]) -> int:
+        return self._number("chunk_bins", params) or self.gpu.multiprocessors
+
     def _plan(self, csr: CSR, value_bytes: int, params: dict[str, Any]) -> tuple[npt.NDArray[np.int64], _Bins]:
         """The first column of each tile (and the end), and the bins."""
-        widest = min(TILE_BYTES // value_bytes, (1 << 16) - 1)
-        tiles = self._number("tiles", params) or max(1, min(TILES, csr.nnz // LEAST_TILE))
+        sizes, each = _sizes(self.gpu, value_bytes), self.gpu.multiprocessors
+        widest = min(sizes.tile_bytes // value_bytes, (1 << 16) - 1)
+        tiles = self._number("tiles", params) or max(1, min(each, csr.nnz // LEAST_TILE))
         # Some room: tiles are cut by entries, so that some are wider than others.
         tiles *= max(1, -(-csr.cols * 33 // (tiles * widest * 32)))
         entries = self._number("bin_entries", params)
         if not entries:
-            rounds = max(1, -(-csr.nnz // (TILES * BIN_ENTRIES)))
-            entries = max(LEAST_BIN, -(-csr.nnz // (rounds * TILES)))
-        most_rows = SUM_BYTES // value_bytes - SHARE - SPARE
+            rounds = max(1, -(-csr.nnz // (each * sizes.bin_entries)))
+            entries = max(LEAST_BIN, -(-csr.nnz // (rounds * each)))
+        most_rows = sizes.sum_bytes // value_bytes - SHARE - SPARE
         return _cut_columns(csr, tiles, widest), _cut_rows(csr, entries, most_rows)
 
     @quiet_overflow
@@ -150,7 +163,7 @@ class BinnedChunks(Format):
     ) -> Packed:
         value = value_type(dtype)
         tile_col, bins = self._plan(csr, value.itemsize, params)
-        chunk_bins = self._number("chunk_bins", params)
+        chunk_bins = self._chunk_bins(params)
         tiles, count = len(tile_col) - 1, len(bins)
         tile_of = np.repeat(np.arange(tiles, dtype=np.uint16), np.diff(tile_col))
         chunks = -(-count // chunk_bins)
@@ -235,7 +248,7 @@ class BinnedChunks(Format):
         else:
             with ThreadPoolExecutor(usable_cores()) as pool:
                 groups = sum(pool.map(one, range(count)))
-        chunks = -(-count // self._number("chunk_bins", params))
+        chunks = -(-count // self._chunk_bins(params))
         extras = np.minimum(np.diff(bins.entry), SHARE).sum()
         words = groups + chunks * tiles + tiles + chunks + 4 * count + 5 + 2 * count
         return int(groups * GROUP * (value_bytes + 4) + 4 * words + 2 * extras)
@@ -252,6 +265,25 @@ class BinnedChunks(Format):
         if need // (value_bytes + 4) >= 1 << 31:
             return f"{self.name} counts slots in 32 bits; this matrix makes up to {need // (value_bytes + 4):,}"
         return None if force else refuse_thin_buckets(self.name, stats, need, value_bytes)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What a block of a GPU has shared memory for, and the L2 room."""
+
+    tile_bytes: int
+    sum_bytes: int
+    bin_entries: int
+
+
+def _sizes(gpu: GPU, value_bytes: int) -> _Sizes:
+    """The sizes that fit `gpu`, in values of `value_bytes` bytes: those of an H200, or less."""
+    sums = min(SUM_BYTES, max(LEAST_SUM_BYTES, gpu.shared_per_block // 14 // 1024 * 1024))
+    stage = MULTIPLIERS * (4 * value_bytes + 4 * 2 + 4)
+    room = gpu.shared_per_block - 1024 - 2 * sums  # as binned_fused.py counts it
+    tile = room - 3 * stage if room - 3 * stage >= room // 3 else room - 2 * stage
+    in_l2 = int(L2_SHARE * gpu.l2_bytes) // (gpu.multiprocessors * 4) // 1024 * 1024
+    return _Sizes(min(TILE_BYTES, tile), sums, min(BIN_ENTRIES, max(LEAST_BIN, in_l2)))
 
 
 def _cut_columns(csr: CSR, tiles: int, widest: int) -> npt.NDArray[np.int64]:

@@ -121,7 +121,9 @@ class Group:
         about = ", ".join(filter(None, (str(d.get("arch", "")), *versions)))
         lines.append(("device", f"{d.get('name', '?')} ({about})" if about else str(d.get("name", "?"))))
         if d.get("kind") == "host":
-            lines.append(("", "kernels are emulated here: results checked, events counted, no times"))
+            imposed = (d.get("extra") or {}).get("limits")
+            limits = f", with the limits of {imposed}" if imposed else ""
+            lines.append(("", f"kernels are emulated here{limits}: results checked, events counted, no times"))
         versions_of = self.first.environment.get("libraries") or {}
         if versions_of:
             lines.append(("libraries", ", ".join(f"{name} {text}" for name, text in versions_of.items())))

@@ -9,6 +9,7 @@ import numpy as np
 
 from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.formats import get_format
+from spgraph_bench.gpus import GPU, H200
 from spgraph_bench.matrix import CSR
 from spgraph_bench.memory import available_memory
 from spgraph_bench.runner.figures import conversion_bytes
@@ -29,17 +30,20 @@ def dense_bytes(task: Task, payload: Payload, dtype: str) -> int:
     )
 
 
-def unfit(variant: Variant, dtype: str, csr: CSR, stats: MatrixStats, task: Task, free: int) -> str | None:
+def unfit(
+    variant: Variant, dtype: str, csr: CSR, stats: MatrixStats, task: Task, free: int, gpu: GPU = H200
+) -> str | None:
     """Why the matrix is not packed in the variant's format, or None.
 
     Parameters
     ----------
     csr, stats : the matrix in the order that it would be packed in.
     free : bytes of device memory for it.
+    gpu : what the format's sizes are chosen by.
     """
     if variant.refuse is not None and (refused := variant.refuse(stats)):
         return refused
-    form = get_format(variant.format)
+    form = get_format(variant.format).on(gpu)
     params = {k: v for k, v in task.params.items() if k in form.tunables}
     size = np.dtype(dtype).itemsize
     if refused := form.refuse(stats, free, size, task.force_format, **params):
@@ -70,6 +74,6 @@ def refused_by_format(
             statistics[cell.reorder] = row_stats(csr)
         memory = info.memory_bytes if info.kind == "cuda" else available_memory()
         free = memory - dense_bytes(task, payload, cell.dtype)
-        if free >= 0 and (why := unfit(variant, cell.dtype, csr, statistics[cell.reorder], task, free)):
+        if free >= 0 and (why := unfit(variant, cell.dtype, csr, statistics[cell.reorder], task, free, info.gpu)):
             refused[cell.key] = why
     return refused

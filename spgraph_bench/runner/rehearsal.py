@@ -13,7 +13,9 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from spgraph_bench.device.base import Device, DeviceInfo
+from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats import get_format
+from spgraph_bench.gpus import GPU, H200
 from spgraph_bench.problems import get_problem
 from spgraph_bench.recipes import make
 from spgraph_bench.runner.plan import Task
@@ -24,7 +26,6 @@ __all__ = ["Module", "NotedBuffer", "NotedKernel", "NotedModule", "NotingDevice"
 
 _SMALL = "poisson2d:n=12,values=ones"
 """Regular, symmetric and of one value: no format and no problem refuses it."""
-_MULTIPROCESSORS = 132
 
 
 @dataclass(frozen=True, order=True)
@@ -66,25 +67,35 @@ class NotedKernel:
     module: Module
     name: str
 
-    def _note(self, block: Any) -> None:
-        threads = int(np.prod(block))
+    def _note(self, block: Any, grid: Any = 1, shared: int = 0, cooperative: bool = False) -> None:
+        gpu, threads, blocks = self.device.gpu, int(np.prod(block)), int(np.prod(grid))
+        if threads > gpu.threads_per_block or shared > gpu.shared_per_block:
+            raise LaunchError(
+                f"{self.name}: {threads:,} threads and {shared:,} bytes of shared memory a block, {gpu.name} has "
+                f"{gpu.threads_per_block:,} and {gpu.shared_per_block:,}"
+            )
+        if cooperative and blocks > (most := gpu.resident_blocks(threads, shared)):
+            raise LaunchError(f"{self.name}: a cooperative grid of {blocks:,} blocks, {gpu.name} holds {most:,}")
+        self._keep(threads)
+
+    def _keep(self, threads: int) -> None:
         blocks = self.device.blocks.setdefault((self.module, self.name), 0)
         self.device.blocks[self.module, self.name] = max(blocks, threads)
 
     def __call__(self, grid: Any, block: Any, *args: Any, **how: Any) -> None:
-        self._note(block)
+        self._note(block, grid, **how)
 
     def bind(self, grid: Any, block: Any, *args: Any, **how: Any) -> Callable[[], None]:
-        """Note the block size; the launch does nothing."""
-        self._note(block)
+        """Note the block size; the launch does nothing. Raises LaunchError where the GPU would refuse the sizes."""
+        self._note(block, grid, **how)
         return lambda: None
 
     bind_packed = bind
 
     def resident_blocks(self, block: Any, shared: int = 0) -> int:
         """Blocks of this size that fit on the noted GPU."""
-        self._note(block)
-        return _MULTIPROCESSORS * max(1, 2048 // int(np.prod(block)))
+        self._note(block, shared=shared)
+        return self.device.gpu.resident_blocks(int(np.prod(block)), shared)
 
 
 @dataclass
@@ -106,17 +117,20 @@ class NotedModule:
 
 @dataclass
 class NotingDevice:
-    """Takes the place of a device: compiles, holds and runs nothing, and notes what it was asked for."""
+    """Takes the place of a device: compiles, holds and runs nothing, and notes what it was asked for. Launches whose
+    sizes the GPU would refuse are refused (LaunchError)."""
 
     kind: Literal["cuda", "host"] = "cuda"
+    gpu: GPU = H200
     blocks: dict[tuple[Module, str], int] = field(default_factory=dict)
     """The largest block, in threads, of each kernel of each module."""
     compiled: set[Module] = field(default_factory=set)
 
     def info(self) -> DeviceInfo:
-        """An H200."""
-        extra = {"shared_bytes_per_block": 227 << 10, "shared_bytes_per_sm": 228 << 10}
-        return DeviceInfo("cuda", "notes", "sm_90", 80 << 30, _MULTIPROCESSORS, 50 << 20, extra=extra)
+        """The GPU it takes the place of."""
+        gpu = self.gpu
+        extra = {"shared_bytes_per_block": gpu.shared_per_block, "shared_bytes_per_sm": gpu.shared_per_sm}
+        return DeviceInfo("cuda", gpu.name, gpu.arch, gpu.memory_bytes, gpu.multiprocessors, gpu.l2_bytes, extra=extra)
 
     def compile(self, source: str, defines: Mapping[str, str] | None = None) -> NotedModule:
         """Note the module; nothing is compiled."""
@@ -172,9 +186,9 @@ def rehearsed(variant: Variant, dtype: str, task: Task, info: DeviceInfo) -> set
     """The modules that `variant` compiles for a small matrix on a device such as `info` describes; none where it
     cannot be prepared for that one. For problems with a matrix, and not for variants of plug-ins, whose host functions
     only a worker may call."""
-    device = NotingDevice(info.kind)
+    device = NotingDevice(info.kind, info.gpu)
     try:
-        problem, form = get_problem(task.problem, task.options), get_format(variant.format)
+        problem, form = get_problem(task.problem, task.options), get_format(variant.format).on(info.gpu)
         matrix = make(_SMALL)
         kind, params = np.dtype(dtype), task.params_of(variant.name)
         own = {name: value for name, value in params.items() if name in form.tunables}

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from spgraph_bench.device.base import DeviceInfo, Limit
-from spgraph_bench.errors import DeviceError
+from spgraph_bench.errors import DeviceError, UsageError
 from spgraph_bench.runner.worker import LocalWorker, ProcessWorker, Worker, WorkerDiedError, WorkerHungError
 from spgraph_bench.variants.base import Variant, loaders
 
@@ -25,6 +25,9 @@ class Session:
     gate : see :class:`spgraph_bench.measure.cuda_clock.CudaClock`.
     variants : what is going to run; a GPU's worker loads their libraries while the matrix is read.
     seed : of the order of blocks, threads and child grids on the host device; 0 is the natural order.
+    limits_of : name of a GPU whose limits the host device imposes.
+
+    Raises UsageError for limits on another device.
     """
 
     def __init__(
@@ -36,13 +39,16 @@ class Session:
         gate: bool | None = None,
         variants: Sequence[Variant] = (),
         seed: int = 0,
+        limits_of: str | None = None,
     ) -> None:
+        if limits_of is not None and device != "host":
+            raise UsageError("--limits is for the host device: a GPU has limits of its own", remedy="--device host")
         self.device = device
         self.in_process = in_process
         self._watchdog = watchdog
         self._options: dict[str, Any] = {"gate": gate}
         if device == "host":
-            self._options["device_options"] = {"seed": seed}
+            self._options["device_options"] = {"seed": seed, "limits": limits_of}
         self._early = () if device == "host" else loaders(variants)
         self._worker: Worker | None = None
         self._limits: Mapping[Limit, int] | None = None

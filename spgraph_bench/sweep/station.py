@@ -77,7 +77,7 @@ class Station:
     Parameters
     ----------
     device : "host", "cuda" or "cuda:N".
-    session : further arguments of ``Session``: ``in_process``, ``watchdog``, ``gate``, ``seed``.
+    session : further arguments of ``Session``: ``in_process``, ``watchdog``, ``gate``, ``seed``, ``limits_of``.
     """
 
     def __init__(self, device: str, **session: Any) -> None:

@@ -90,7 +90,8 @@ class Levels:
 
     def stride_blocks(self, threads: int) -> int:
         """At most so many blocks that each multiprocessor has some thousand threads; kernels then stride."""
-        enough = self.device.info().multiprocessors * max(1, 2048 // int(self.job.params["block"]))
+        info = self.device.info()
+        enough = info.multiprocessors * max(1, info.gpu.threads_per_sm // int(self.job.params["block"]))
         return max(1, min(self.blocks(threads), enough))
 
     def _add_passes(self) -> None:

@@ -128,3 +128,15 @@ SPG_KERNEL ticket(unsigned* next, unsigned* order)
 {
     order[blockIdx.x * blockDim.x + threadIdx.x] = atomicAdd(next, 1u);
 }
+
+// As many threads as counted it in static and in dynamic shared memory.
+SPG_KERNEL both_kinds(int* count)
+{
+    SPG_DYNAMIC_SHARED(int, mine);
+    SPG_SHARED(int, fixed, 10240);
+    fixed[threadIdx.x] = 1;
+    mine[threadIdx.x] = 1;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (unsigned i = 0; i < blockDim.x; ++i) *count += fixed[i] * mine[i];
+}

@@ -40,7 +40,7 @@ class PackedArrays:
         task, key = self._assignment.task, self.key(cell)
         if self._packed is None or self._packed[0] != key:
             self._packed = None
-            form = get_format(self._assignment.variant(cell).format)
+            form = get_format(self._assignment.variant(cell).format).on(self._assignment.device.info().gpu)
             params = {k: v for k, v in task.params.items() if k in form.tunables}
             self._assignment.say(f"converting to {form.name}", guarded=False)
             csr = self._assignment.payload.matrix(cell.reorder)

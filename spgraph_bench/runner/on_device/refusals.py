@@ -25,4 +25,4 @@ def refusal(assignment: Assignment, cell: Cell) -> str | None:
     if dense > free:
         return f"inputs and outputs need {human_bytes(dense)}; device has {human_bytes(free)}"
     csr, stats = assignment.matrix(cell)
-    return unfit(variant, cell.dtype, csr, stats, task, free - dense)
+    return unfit(variant, cell.dtype, csr, stats, task, free - dense, device.info().gpu)

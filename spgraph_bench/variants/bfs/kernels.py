@@ -503,7 +503,7 @@ def _small(job: Job) -> tuple[tuple[Arg, ...], int]:
     """
     p, packed = job.params, job.packed
     shared = 2 * _NEAR * 4 + 4 * (-(-packed.rows // 32))
-    most = int(job.device.info().extra.get("shared_bytes_per_block", 227 << 10)) - _STATIC_SHARED
+    most = job.device.info().gpu.shared_per_block - _STATIC_SHARED
     fits = p["shared_bitmap"] and shared <= most and packed.nnz <= 8 * packed.rows
     if not (fits and packed.rows and int(np.diff(packed.row_ptr).max()) <= 64):
         shared = 0

@@ -352,7 +352,8 @@ def inline(job: Job) -> Launch:
 )
 def flattened(job: Job) -> Launch:
     kernel = job.kernel("flattened_tasks")
-    most = job.device.info().multiprocessors * (2048 // _BLOCK)
+    info = job.device.info()
+    most = info.multiprocessors * (info.gpu.threads_per_sm // _BLOCK)
     return per_case(
         job,
         lambda tasks, items: kernel.bind(

@@ -282,7 +282,9 @@ _RING_BYTES = 256  # times the size of a value, for each warp
 _FOR_L1 = 36 << 10  # of the rest of shared memory, for L1 to have 64 kB in all
 _MOST_TILES = 96  # of a chunk: a bound on additions one after the other
 _HUBS = {
-    "block": Parameter(0, "threads per block; 0: 1024, on the host device 64", (0, 64, 128, 256, 512, 1024)),
+    "block": Parameter(
+        0, "threads per block; 0: 1024, or as many as fit; on the host device 64", (0, 64, 128, 256, 512, 1024)
+    ),
     "hubs": Parameter(-1, "values in shared memory; -1: all that leaves L1 64 kB", between=(-1, 1 << 20)),
     "chunks": Parameter(1, "runs of edges that a warp takes", (1, 2, 4, 8)),
     "row_cost": Parameter(4, "cost of finishing a row, in edges", between=(0, 1024)),
@@ -350,10 +352,18 @@ def pull_hubs(job: Job) -> Launch:
     begin = time.perf_counter()
     host = device.kind == "host"
     block = int(p["block"]) or (64 if host else 1024)
-    rings = block // 32 * _RING_BYTES * job.dtype.itemsize
-    known = device.info().extra
-    room = int(known.get("shared_bytes_per_block", 48 << 10)) - 1024 - rings
-    fitting = min(room, max(room // 2, int(known.get("shared_bytes_per_sm", 48 << 10)) - _FOR_L1 - rings))
+    gpu, size = device.info().gpu, job.dtype.itemsize
+    while not p["block"] and block > 64 and 2 * block // 32 * _RING_BYTES * size > gpu.shared_per_block:
+        block //= 2  # rings take half of what a block may have, at most
+    rings = block // 32 * _RING_BYTES * size
+    room = gpu.shared_per_block - 1024 - rings
+    if room < size:
+        raise SkipError(
+            f"the rings of {block:,} threads take {rings:,} bytes of shared memory, a block of this GPU has "
+            f"{gpu.shared_per_block:,}",
+            remedy=f"block={block // 2}",
+        )
+    fitting = min(room, max(room // 2, gpu.shared_per_sm - _FOR_L1 - rings))
     hubs = min(power.n, fitting // job.dtype.itemsize if p["hubs"] == -1 else int(p["hubs"]))
     if hubs * job.dtype.itemsize > room:
         raise SkipError(f"{hubs:,} values do not fit into shared memory", remedy=f"hubs={room // job.dtype.itemsize}")

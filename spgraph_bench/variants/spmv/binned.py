@@ -16,9 +16,7 @@ _SUM_BLOCK = 256
 _TUNABLES = {
     "waves": Parameter(1, "blocks of the multiply kernel per SM that are started", (1, 2, 3, 4, 6, 8)),
     "multiply_block": Parameter(
-        "auto",
-        "threads per block of the multiply kernel; auto: 1024, or 512 where no more fit",
-        ("auto", 128, 256, 512, 1024),
+        "auto", "threads per block of the multiply kernel; auto: 1024, or as many as fit", ("auto", 128, 256, 512, 1024)
     ),
     "stages": Parameter(4, "loads a thread of the multiply kernel has in flight", (2, 3, 4, 6), macro="SPG_STAGES"),
 }
@@ -36,18 +34,19 @@ def binned(job: Job) -> Launch:
     a, arrays, x, y = job.packed, job.arrays, job.buffers["x"], job.buffers["y"]
     info, block, stages = job.device.info(), job.params["multiply_block"], job.params["stages"]
     tile_bytes, bin_bytes = a.tile_width * a.dtype.itemsize, a.most_entries * a.dtype.itemsize
-    most = info.extra.get("shared_bytes_per_block", 227 * 1024)
+    most = info.gpu.shared_per_block
     # Beside the tile: four values, four columns and a destination for each thread and stage.
     per_thread = stages * (4 * a.dtype.itemsize + 8 + 4)
     if block == "auto":
-        block = 1024 if 1024 * per_thread + tile_bytes <= most else 512
+        block = next((b for b in (1024, 512, 256) if b * per_thread + tile_bytes <= most), 128)
     staged = block * per_thread
-    for need, room, parameter in ((tile_bytes, most - staged, "tile_width"), (bin_bytes, most, "bin_entries")):
-        if need > room:
-            fits = max(room, 4096) // a.dtype.itemsize // 32 * 32
+    for need, beside, parameter in ((tile_bytes, staged, "tile_width"), (bin_bytes, 0, "bin_entries")):
+        if need + beside > most:
+            fewer = [b for b in (512, 256, 128) if b < block and b * per_thread + tile_bytes <= most]
+            fits = max(most - beside, 4096) // a.dtype.itemsize // 32 * 32
             raise SkipError(
-                f"needs {human_bytes(need)} of shared memory a block, this GPU has {human_bytes(room)}: "
-                f"--param {parameter}={fits}"
+                f"needs {human_bytes(need + beside)} of shared memory a block, this GPU has {human_bytes(most)}: "
+                + (f"--param multiply_block={fewer[0]}" if beside and fewer else f"--param {parameter}={fits}")
             )
     groups = a.slots // 8
     product = job.device.empty(a.slots, a.dtype)

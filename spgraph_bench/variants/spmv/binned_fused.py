@@ -39,10 +39,10 @@ _TUNABLES = {
 )
 def binned_fused(job: Job) -> Launch:
     a, arrays, device = job.packed, job.arrays, job.device
-    info, size = device.info(), a.dtype.itemsize
+    size = a.dtype.itemsize
     emulated = device.kind == "host"
     block = 64 if emulated and job.params["block"] == 1024 else job.params["block"]
-    room = info.extra.get("shared_bytes_per_block", 227 * 1024) - 1024
+    room = device.info().gpu.shared_per_block - 1024
     # A tile, two sets of sums; for each multiplying thread and stage four values and columns, a destination.
     multipliers = job.params["multipliers"]
     if multipliers == "auto" or multipliers >= block:
@@ -51,10 +51,13 @@ def binned_fused(job: Job) -> Launch:
     fixed, staged = 16 * -(-a.widest * size // 16) + sums, multipliers * (4 * size + 8 + 4)
     stages = job.decide("stages", max((s for s in (4, 3, 2) if fixed + s * staged <= room), default=2))
     if (need := fixed + stages * staged) > room:
-        tiles = -(-a.cols * size // max(room - 2 * staged - sums, 4096))
+        fewer = [s for s in (4, 3, 2) if fixed + s * staged <= room]
+        tiles = max(a.tiles + 1, -(-a.cols * size // max(room - 2 * staged - sums, 4096)))
+        remedy = f"stages={fewer[0]}" if fewer else f"tiles={tiles}"
+        if not fewer and job.params["multipliers"] != "auto":
+            remedy = "multipliers=auto"
         raise SkipError(
-            f"needs {human_bytes(need)} of shared memory a block, this GPU has {human_bytes(room)}: "
-            f"--param tiles={max(tiles, a.tiles + 1)}"
+            f"needs {human_bytes(need)} of shared memory a block, this GPU has {human_bytes(room)}: --param {remedy}"
         )
     # Three loads of 8-byte values would need more registers than a thread of 1,024 has.
     job.decide("depth", 2 if size == 8 else 3)

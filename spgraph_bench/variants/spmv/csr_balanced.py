@@ -45,13 +45,15 @@ def adaptive(job: Job, kernel: str, entries: Sequence[Any]) -> Launch:
     tile = tile_of(job)
     blocks = blocks_for(a.rows + a.nnz, tile)
     table = [device.empty(blocks + 1, kind) for kind in (np.dtype(np.int32), a.offsets, np.dtype(np.int32))]
-    fill = job.kernel(f"{kernel}_table", SPG_DEPTH=_DEPTH).bind(
+    # Two blocks an SM, which are a quarter of those that are resident on an H200: such a block starts soon.
+    defines = {"SPG_DEPTH": _DEPTH, "SPG_FAR": 2 * device.info().gpu.multiprocessors}
+    fill = job.kernel(f"{kernel}_table", **defines).bind(
         blocks_for(blocks + 1, 256) if blocks else 0, 256, np.int32(a.rows), np.int32(blocks), row_ptr, *table
     )
     partial, arrived = device.empty(2 * blocks, a.dtype), device.empty(blocks, np.uint32)
     device.fill(arrived, 0)
     return job.launch(
-        job.kernel(kernel, SPG_DEPTH=_DEPTH).bind(
+        job.kernel(kernel, **defines).bind(
             blocks,
             block,
             a.offsets.type(a.nnz),

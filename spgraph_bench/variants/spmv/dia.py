@@ -104,7 +104,8 @@ def dia_jit(job: Job) -> Launch:
     if a.nnz < job.params["from"]:
         raise SkipError(f"{a.nnz:,} nonzeros; a compile is worth it from {job.params['from']:,} on: --param from=0")
     stride = stride_of(a.diag, block)
-    resident = job.device.info().multiprocessors * max(1, 2048 // block)
+    info = job.device.info()
+    resident = info.multiprocessors * max(1, info.gpu.threads_per_sm // block)
     lines = int(job.decide("lines", lines_of(a.rows, stride, block, resident))) if stride else 1
     blocks = blocks_for(a.rows, block)
     if lines > 1:
