@@ -172,12 +172,8 @@ def check_tree(
 
     if count < 1 or len(order) != n:
         return wrong(f"{count:,} nodes and {len(order):,} points in order, expected one or more and {n:,}")
-    if not ((order >= 0) & (order < n)).all():
-        return wrong("order has an entry that is not a point")
-    seen = np.zeros(n, bool)
-    seen[order] = True
-    if not seen.all():
-        return wrong(f"point {int(np.argmin(seen)):,} is missing in order, so another one is there twice")
+    if why := _wrong_order(order):
+        return wrong(why)
     reached = np.zeros(count, bool)
     node, prefix = np.zeros(1, np.int64), np.zeros(1, np.uint64)
     if tuple(nodes[0, :2]) != (0, n):
@@ -195,27 +191,19 @@ def check_tree(
             return wrong(f"node {node[b]:,} of depth {d} with {end[b] - begin[b]:,} points {what}")
         if d < depth and splits.sum() != split[d]:
             return wrong(f"{splits.sum():,} nodes of depth {d} are split, expected {split[d]:,}")
-        # Leaves: every point of theirs has their prefix.
-        of = np.flatnonzero(~splits & (end > begin))
-        sizes = end[of] - begin[of]
-        places = np.repeat(begin[of] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-        there = codes[order[places]].astype(np.uint64) >> np.uint64(32 - 2 * d)
-        if len(bad := np.flatnonzero(there != np.repeat(prefix[of], sizes))):
-            return wrong(f"point {order[places[bad[0]]]:,} is in a leaf of depth {d} whose box it is not in")
+        leaf_nodes = ~splits
+        if why := _wrong_leaves(codes, order, begin[leaf_nodes], end[leaf_nodes], prefix[leaf_nodes], d):
+            return wrong(why)
         deepest = d
         if not splits.any():
             break
         child, begin, end = child[splits], begin[splits], end[splits]
         if child.max() + 4 > count or child.min() < 1:
             return wrong(f"a node of depth {d} has children beyond the {count:,} nodes")
-        kin = child[:, None] + np.arange(4)
-        edges = np.concatenate((nodes[kin, 0], nodes[kin[:, 3:], 1]), axis=1)
-        fits = (edges[:, 0] == begin) & (edges[:, 4] == end) & (nodes[kin, 1] == edges[:, 1:]).all(axis=1)
-        fits &= (np.diff(edges, axis=1) >= 0).all(axis=1)
-        if not fits.all():
-            b = int(np.argmin(fits))
-            return wrong(f"the children {child[b]:,} to {child[b] + 3:,} do not share the range of their node")
-        node = kin.reshape(-1)
+        children = child[:, None] + np.arange(4)
+        if why := _wrong_ranges(nodes, children, begin, end):
+            return wrong(why)
+        node = children.reshape(-1)
         if reached[node].any() or len(np.unique(node)) != len(node):
             return wrong(f"a node of depth {d + 1} has two parents")
         prefix = (prefix[splits][:, None] * np.uint64(4) + np.arange(4, dtype=np.uint64)).reshape(-1)
@@ -223,6 +211,48 @@ def check_tree(
         return wrong(f"node {int(np.argmin(reached)):,} is not the child of any node")
     facts = {"deepest": deepest, "nodes": count}
     return CheckResult(True, "", facts=facts)
+
+
+def _wrong_order(order: npt.NDArray[Any]) -> str:
+    """Why `order` does not have every point once, or ""."""
+    n = len(order)
+    if not ((order >= 0) & (order < n)).all():
+        return "order has an entry that is not a point"
+    present = np.zeros(n, bool)
+    present[order] = True
+    if not present.all():
+        return f"point {int(np.argmin(present)):,} is missing in order, so another one is there twice"
+    return ""
+
+
+def _wrong_leaves(
+    codes: Codes,
+    order: npt.NDArray[Any],
+    begin: npt.NDArray[np.int64],
+    end: npt.NDArray[np.int64],
+    prefix: npt.NDArray[np.uint64],
+    depth: int,
+) -> str:
+    """Which point of these leaves of one `depth` has not the prefix of its leaf, or ""."""
+    sizes = end - begin
+    places = np.repeat(begin - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+    actual = codes[order[places]].astype(np.uint64) >> np.uint64(32 - 2 * depth)
+    if len(bad := np.flatnonzero(actual != np.repeat(prefix, sizes))):
+        return f"point {order[places[bad[0]]]:,} is in a leaf of depth {depth} whose box it is not in"
+    return ""
+
+
+def _wrong_ranges(
+    nodes: npt.NDArray[Any], children: npt.NDArray[np.int64], begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+) -> str:
+    """Which `children`, ``[nodes, 4]``, do not divide the range of their node in order, or ""."""
+    edges = np.concatenate((nodes[children, 0], nodes[children[:, 3:], 1]), axis=1)
+    fits = (edges[:, 0] == begin) & (edges[:, 4] == end) & (nodes[children, 1] == edges[:, 1:]).all(axis=1)
+    fits &= (np.diff(edges, axis=1) >= 0).all(axis=1)
+    if fits.all():
+        return ""
+    first, last = children[int(np.argmin(fits)), [0, 3]]
+    return f"the children {first:,} to {last:,} do not share the range of their node"
 
 
 class Quadtree(Problem):

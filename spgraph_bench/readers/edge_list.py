@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from spgraph_bench.matrix import Finding, Symmetry
 from spgraph_bench.readers.common import (
@@ -263,19 +264,8 @@ def interpret(
             table.v -= base
         if not bipartite and rows == cols:
             _report_gaps(table, rows, head, findings)
-    if options.relabel and head.nodes is not None and head.nodes[0] != rows:
-        text = f"the header says {head.nodes[0]:,} vertices, {rows:,} occur in edges"
-        findings.append(Finding(text, head.nodes[1], warning=True))
-    if head.edges is not None and head.edges[0] != len(table):
-        text = f"the header promises {head.edges[0]:,} edges, the file holds {len(table):,}"
-        findings.append(Finding(text, head.edges[1]))
-    weights = table.weights
-    if head.konect and head.konect[1] == "unweighted" and weights is not None:
-        if (weights == 1).all():
-            findings.append(Finding("the header says unweighted: the third column, all 1, is ignored"))
-            weights = None
-        else:
-            findings.append(Finding("the header says unweighted, the third column is kept as weights"))
+    _compare_counts(table, head, rows, options, findings)
+    weights = _weights(table, head, findings)
     symmetry: Symmetry = "general"
     if head.directed is False and not bipartite:
         if is_mirrored(table.u, table.v, weights):
@@ -301,6 +291,27 @@ def interpret(
         findings=tuple(findings + table.findings),
         line_of=table.line_of,
     )
+
+
+def _compare_counts(table: Table, head: Head, rows: int, options: ReadOptions, findings: list[Finding]) -> None:
+    """Note where the header's numbers of vertices and edges are not those of the file."""
+    if options.relabel and head.nodes is not None and head.nodes[0] != rows:
+        text = f"the header says {head.nodes[0]:,} vertices, {rows:,} occur in edges"
+        findings.append(Finding(text, head.nodes[1], warning=True))
+    if head.edges is not None and head.edges[0] != len(table):
+        text = f"the header promises {head.edges[0]:,} edges, the file holds {len(table):,}"
+        findings.append(Finding(text, head.edges[1]))
+
+
+def _weights(table: Table, head: Head, findings: list[Finding]) -> npt.NDArray[np.float64] | None:
+    """The weights of the edges: none where KONECT's header says unweighted and all are 1."""
+    weights = table.weights
+    if head.konect and head.konect[1] == "unweighted" and weights is not None:
+        if (weights == 1).all():
+            findings.append(Finding("the header says unweighted: the third column, all 1, is ignored"))
+            return None
+        findings.append(Finding("the header says unweighted, the third column is kept as weights"))
+    return weights
 
 
 def _is_title(lines: list[DataLine]) -> bool:

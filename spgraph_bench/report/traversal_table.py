@@ -260,29 +260,10 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         why = f"{record.variant} does not report its levels"
         return to_text([Text(why)], width, terminal)
     rows = shown_places(len(trace))
-    most = max(level["edges"] for level in trace)
     lost = [r for r in others if r.status in ("wrong", "failed")]
     rivals = [r for r in (record, *others) if r not in lost and len(r.trace) == len(trace)]
-    fastest = [_fastest(rivals, k) for k in range(len(trace))]
-
-    def cells(of: Callable[[Mapping[str, Any]], str]) -> list[str]:
-        return ["..." if k is None else of(trace[k]) for k in rows]
-
-    us = lambda level: "-" if level["ms"] is None else significant(level["ms"] * 1e3)  # noqa: E731
-    columns = [
-        Column("level", ["..." if k is None else f"{k:,}" for k in rows]),
-        Column("vertices", cells(lambda x: f"{x['vertices']:,}")),
-        Column("edges", cells(lambda x: f"{x['edges']:,}")),
-        Column("inspected", cells(lambda x: f"{x['inspected']:,}"), keep=7),
-        Column("direction", cells(lambda x: x["how"]), "left"),
-        Column("us", cells(us)),
-        Column(
-            "fastest",
-            ["..." if k is None else _fastest_text(fastest[k]) for k in rows] if len(rivals) > 1 else [""] * len(rows),
-            "left",
-        ),
-        Column("edges of the frontier (log)", cells(lambda x: _bar(x["edges"], most)), "left", fold=True),
-    ]
+    fastest = [_fastest(rivals, k) for k in range(len(trace))] if len(rivals) > 1 else []
+    columns = _level_columns(trace, rows, fastest)
     parts: list[RenderableType] = [
         Text(f"levels of {record.variant} from vertex {_source(case)}", style="bold"),
         fit(columns, [""] * len(rows), width, terminal),
@@ -299,20 +280,54 @@ def render_trace(record: Record, width: int, terminal: bool, others: Sequence[Re
         if record.params.get("parents") == 1:
             note = "from the kernel's parents"
         parts.append(Text(note))
-    total = sum(level["ms"] or 0.0 for level in trace)
-    looked = sum(level["inspected"] for level in trace)
-    if total:
-        parts.append(Text(f"in all {significant(total)} ms (watched; not the measured time), {looked:,} edges"))
-    ideal = sum(mode[1] for mode in fastest if mode)
-    if len(rivals) > 1 and total and ideal:
-        regret = total / ideal - 1
-        parts.append(Text(f"taking the fastest mode in each level: {significant(ideal)} ms; regret {percent(regret)}"))
-    if len(rivals) > 1 and not total:
-        parts.append(Text(f"{len(rivals) - 1} other modes watched; which is fastest shows on a GPU (--json has them)"))
+    parts += map(Text, _totals(trace, fastest, len(rivals) - 1))
     if dark := [clean(r.variant) for r in others if not r.trace and r not in lost]:
         parts.append(Text(f"cannot be watched level by level: {', '.join(dark)}"))
     parts += [Text(f"{r.status}: {clean(r.variant)}: {clean(r.reason)}", style="red") for r in lost]
     return to_text(parts, width, terminal)
+
+
+def _level_columns(
+    trace: Sequence[Mapping[str, Any]], rows: Sequence[int | None], fastest: Sequence[Any]
+) -> list[Column]:
+    """A row for each of the levels `rows`, None for those between that are hidden; `fastest`: by level, or empty."""
+    most = max(level["edges"] for level in trace)
+
+    def cells(of: Callable[[Mapping[str, Any]], str]) -> list[str]:
+        return ["..." if k is None else of(trace[k]) for k in rows]
+
+    us = lambda level: "-" if level["ms"] is None else significant(level["ms"] * 1e3)  # noqa: E731
+    return [
+        Column("level", ["..." if k is None else f"{k:,}" for k in rows]),
+        Column("vertices", cells(lambda x: f"{x['vertices']:,}")),
+        Column("edges", cells(lambda x: f"{x['edges']:,}")),
+        Column("inspected", cells(lambda x: f"{x['inspected']:,}"), keep=7),
+        Column("direction", cells(lambda x: x["how"]), "left"),
+        Column("us", cells(us)),
+        Column(
+            "fastest",
+            ["..." if k is None else _fastest_text(fastest[k]) for k in rows] if fastest else [""] * len(rows),
+            "left",
+        ),
+        Column("edges of the frontier (log)", cells(lambda x: _bar(x["edges"], most)), "left", fold=True),
+    ]
+
+
+def _totals(trace: Sequence[Mapping[str, Any]], fastest: Sequence[Any], others: int) -> list[str]:
+    """Lines on the time of all levels, and what it would be with the `fastest` mode in each; `others`: how many modes
+    were watched beside this one."""
+    lines = []
+    total = sum(level["ms"] or 0.0 for level in trace)
+    if total:
+        looked = sum(level["inspected"] for level in trace)
+        lines.append(f"in all {significant(total)} ms (watched; not the measured time), {looked:,} edges")
+    ideal = sum(mode[1] for mode in fastest if mode)
+    if total and ideal:
+        regret = total / ideal - 1
+        lines.append(f"taking the fastest mode in each level: {significant(ideal)} ms; regret {percent(regret)}")
+    if fastest and not total:
+        lines.append(f"{others} other modes watched; which is fastest shows on a GPU (--json has them)")
+    return lines
 
 
 def _fastest(records: Sequence[Record], level: int) -> tuple[str, float] | None:

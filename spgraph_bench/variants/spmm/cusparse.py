@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.device.base import Buffer, Device
 from spgraph_bench.errors import SkipError
 from spgraph_bench.problems.spmm import sum_type
 from spgraph_bench.variants.base import Job, Launch, variant
@@ -39,6 +40,21 @@ class _Descriptors:
             cusparse.destroy_sp_mat(self.matrix)
         for matrix in self.dense:
             cusparse.destroy_dn_mat(matrix)
+
+
+def _preprocess(device: Device, arguments: Sequence[Any], workspace: Buffer) -> float:
+    """Let the library analyse the matrix; the time in ms."""
+    from nvmath.bindings import cusparse
+
+    device.synchronize()
+    start = time.perf_counter()
+    try:
+        cusparse.sp_mm_preprocess(*arguments, workspace.ptr)
+    except cusparse.cuSPARSEError as cause:
+        if cause.status != cusparse.Status.NOT_SUPPORTED:  # some algorithms have nothing to preprocess
+            raise
+    device.synchronize()
+    return (time.perf_counter() - start) * 1e3
 
 
 def _spmm(
@@ -98,15 +114,7 @@ def _spmm(
         )
         size = int(cusparse.sp_mm_buffer_size(*arguments))
         workspace = device.empty(max(size, 1), np.uint8)
-        device.synchronize()
-        start = time.perf_counter()
-        try:
-            cusparse.sp_mm_preprocess(*arguments, workspace.ptr)
-        except cusparse.cuSPARSEError as cause:
-            if cause.status != cusparse.Status.NOT_SUPPORTED:  # some algorithms have nothing to preprocess
-                raise
-        device.synchronize()
-        preprocess_ms = (time.perf_counter() - start) * 1e3
+        preprocess_ms = _preprocess(device, arguments, workspace)
     except cusparse.cuSPARSEError as cause:
         raise refusal(cause) from None
 
