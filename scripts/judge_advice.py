@@ -8,20 +8,21 @@
 RECORDS are files or folders of JSON Lines, as `spgraph sweep` and `spgraph bench` leave them. Counts are kept in
 --facts (default results/h200/advice_facts.json), by the sha256 of the matrix; `count` reads the matrices again: recipes
 by their text, files from the folder SPGRAPH_MATRICES or where the record says. `loo` and `split` print a table; with
---write they put it into docs/advice.md, between the marks of its name. BFS and PageRank have rules, not
-constants: their records are judged in both.
+--write they put it into docs/advice.md, between the marks of its name. Modes of BFS are fitted and judged likewise.
+PageRank's constants are not fitted here: its records are judged in both.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,17 @@ import numpy.typing as npt
 from scipy.optimize import least_squares
 
 from spgraph_bench.advice import graphs
-from spgraph_bench.advice.costs import Cost, Costs, SetUp
+from spgraph_bench.advice.costs import NARROW, Cost, Costs, Search, SetUp
+from spgraph_bench.advice.costs import fitted as shipped
 from spgraph_bench.advice.facts import Facts, facts_of
-from spgraph_bench.advice.spmv import NOT_PREDICTED, UPLOAD, Terms, choose, predicted_us, terms
+from spgraph_bench.advice.spmv import NOT_PREDICTED, UPLOAD, Terms, choose, predicted_us, promising, terms
 from spgraph_bench.errors import InputError, SpgraphError, UsageError
 from spgraph_bench.gpus import get_gpu
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.problems.sources import pattern_is_symmetric
 from spgraph_bench.readers import ReadOptions, read
 from spgraph_bench.recipes import make
+from spgraph_bench.reorder import reorder
 from spgraph_bench.report.text import percent
 from spgraph_bench.results.cases import traversal
 from spgraph_bench.results.record import Record
@@ -52,8 +55,6 @@ COSTS = ROOT / "spgraph_bench" / "advice" / "costs.toml"
 PAGE = ROOT / "docs" / "advice.md"
 NEAR = 1.1
 """A choice within this factor of the fastest variant is good."""
-MEASURED = 4
-"""Variants that the command measures where it can."""
 DTYPES = {4: "float32", 8: "float64"}
 
 
@@ -79,30 +80,36 @@ class Observed:
 
 
 def observed(paths: Iterable[Path], problems: Sequence[str] = ("spmv", "bfs", "pagerank")) -> list[Observed]:
-    """spgraph's own variants on a GPU, timed, in the matrix's own order. The last record of a cell counts."""
+    """spgraph's own variants on a GPU, timed. The last record of a cell counts. A matrix in another order is another
+    matrix."""
     latest: dict[tuple[str, ...], Observed] = {}
     for path in paths:
         for r in read_records(path, lambda text: print(text, file=sys.stderr)):
-            if (
-                r.problem in problems
-                and r.where == "gpu"
-                and not r.library
-                and r.variant not in NOT_PREDICTED
-                and _plain(r)
-                and (ms := _ms(r))
-            ):
+            if r.problem in problems and _plain(r) and (ms := _ms(r)):
                 setup = sum(r.times.get(f"{step}_ms", 0.0) for step in SETUP)
-                latest[r.problem, r.variant, r.dtype, str(r.matrix["sha256"])] = Observed(
-                    r.problem, r.variant, r.format, 4 if r.dtype == "float32" else 8, str(r.matrix["sha256"]),
-                    str(r.matrix["name"]), ms, setup, r.times.get("matrix_compile_ms", 0.0), r.bytes.get("stored", 0),
-                    str(r.matrix["source"]["text"]).partition(":")[0],
+                order = "" if _order(r) == "none" else f", {_order(r)}"
+                latest[r.problem, r.variant, r.dtype, _key(r)] = Observed(
+                    r.problem, r.variant, r.format, 4 if r.dtype == "float32" else 8, _key(r),
+                    f"{r.matrix['name']}{order}", ms, setup, r.times.get("matrix_compile_ms", 0.0),
+                    r.bytes.get("stored", 0), str(r.matrix["source"]["text"]).partition(":")[0],
                 )  # fmt: skip
     return list(latest.values())
 
 
 def _plain(record: Record) -> bool:
     own = record.where == "gpu" and not record.library and record.variant not in NOT_PREDICTED
-    return own and record.status == "ok" and record.reorder == "none" and record.params.get("reorder", "none") == "none"
+    return own and record.status == "ok"
+
+
+def _order(record: Record) -> str:
+    """Of rows and columns, or of vertices: "none", "degree", "rcm"."""
+    return record.reorder if record.reorder != "none" else str(record.params.get("reorder", "none"))
+
+
+def _key(record: Record) -> str:
+    """What counts are stored under."""
+    order = _order(record)
+    return str(record.matrix["sha256"]) + ("" if order == "none" else f"-{order}")
 
 
 def _ms(record: Record) -> float | None:
@@ -120,19 +127,21 @@ def count(paths: Iterable[Path], store: Path) -> None:
     }
     for path in paths:
         for r in read_records(path):
-            sha, source = str(r.matrix["sha256"]), r.matrix["source"]
+            key, source, order = _key(r), r.matrix["source"], _order(r)
             kind = "graph" if r.problem in ("bfs", "pagerank") else "facts" if r.problem == "spmv" else None
-            if kind is None or r.where != "gpu" or kind in known.get(sha, {}) or r.reorder != "none":
+            if kind is None or not _plain(r) or kind in known.get(key, {}):
                 continue
             matrix = _again(source)
-            if matrix.sha256 != sha:
+            csr = matrix.csr if order == "none" else reorder(matrix.csr, order).csr
+            if matrix.sha256 != r.matrix["sha256"]:
                 raise InputError(f"{source['text']} is another matrix now", remedy="measure it again")
             if kind == "facts":
-                made = facts_of(matrix.csr, names).to_json()
+                made = facts_of(csr, names).to_json()
             else:
-                made = graphs.graph_facts(matrix.csr, pattern_is_symmetric(matrix)).to_json()
-            known.setdefault(sha, {"name": matrix.name})[kind] = made
-            print(f"{matrix.name}: {kind}", flush=True)
+                made = graphs.graph_facts(csr, pattern_is_symmetric(matrix)).to_json()
+            name = matrix.name if order == "none" else f"{matrix.name}, {order}"
+            known.setdefault(key, {"name": name})[kind] = made
+            print(f"{name}: {kind}", flush=True)
             lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(known.items()))
             store.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
@@ -188,8 +197,14 @@ def _fit(counted: Sequence[tuple[Terms, float]], center: Vector, spread: Vector)
     return np.asarray(least_squares(off, center, loss="soft_l1").x)
 
 
-def fit(records: Sequence[Observed], facts: Mapping[str, Facts], gpu: str = "H200") -> Costs:
-    """All constants from `records` of SpMV: of each variant for all types first, then for each type around those."""
+def fit(
+    records: Sequence[Observed],
+    facts: Mapping[str, Facts],
+    of_graphs: Mapping[str, graphs.GraphFacts] | None = None,
+    gpu: str = "H200",
+) -> Costs:
+    """All constants. Of SpMV: of each variant for all types first, then for each type around those. Of BFS: those that
+    come with spgraph if there are no records of it."""
     by_variant: dict[str, list[Observed]] = defaultdict(list)
     for o in records:
         if o.problem == "spmv" and o.sha in facts and not facts[o.sha].formats[o.format][o.size].refused:
@@ -210,7 +225,8 @@ def fit(records: Sequence[Observed], facts: Mapping[str, Facts], gpu: str = "H20
         spmv[name] = {size: _cost(_fit(counted[size], logs[name], spread / 2)) for size in (4, 8)}
     used = [o for each in by_variant.values() for o in each]
     setup = {name: _setup(each, facts) for name, each in by_variant.items()}
-    return Costs(gpu, len(used), len({o.sha for o in used}), spmv, setup)
+    bfs = fit_searches(records, of_graphs or {}) or shipped().bfs
+    return Costs(gpu, len(used), len({o.sha for o in used}), spmv, setup, bfs)
 
 
 def _setup(records: Sequence[Observed], facts: Mapping[str, Facts]) -> SetUp:
@@ -220,6 +236,37 @@ def _setup(records: Sequence[Observed], facts: Mapping[str, Facts]) -> SetUp:
     fixed = float(np.median(small))
     large = [max(0.0, ms - fixed) / nnz * 1e6 for nnz, ms in left if nnz >= 1 << 18]
     return SetUp(fixed, float(np.median(large)) if large else 0.0, float(np.median([o.compile_ms for o in records])))
+
+
+SEARCH = Search(search=20.0, level=15.0, vertex=10.0, edge=10.0, far=3.0)
+"""Where a fit of a mode of BFS begins and what it is drawn to."""
+SEARCH_SPREAD = 1.5
+"""Standard deviations of the logarithms around it."""
+MODES = ("auto", "one-block", "persistent", "direction", "edge-balanced")
+"""Modes of BFS that are fitted: the fastest on some graph, and the one that gains are relative to."""
+
+
+def fit_searches(records: Sequence[Observed], facts: Mapping[str, graphs.GraphFacts]) -> dict[str, Search]:
+    """The constants of the modes of BFS from their records."""
+    by: dict[str, list[tuple[graphs.GraphFacts, float]]] = defaultdict(list)
+    for o in records:
+        if o.problem == "bfs" and o.variant in MODES and o.sha in facts:
+            by[graphs.kind(o.variant, facts[o.sha])].append((facts[o.sha], o.ms))
+    names = tuple(SEARCH.__dataclass_fields__)
+    center = np.log([getattr(SEARCH, name) for name in names])
+
+    def cost(logs: Vector) -> Search:
+        return Search(**dict(zip(names, map(float, np.exp(logs)), strict=True)))
+
+    def fitted(counted: Sequence[tuple[graphs.GraphFacts, float]]) -> Search:
+        def off(logs: Vector) -> Vector:
+            made = cost(logs)
+            times = [np.log(graphs.search_us(made, f, 1.0) / (ms * 1e3)) / SCATTER for f, ms in counted]
+            return np.concatenate((times, (logs - center) / SEARCH_SPREAD))
+
+        return cost(np.asarray(least_squares(off, center, loss="soft_l1").x))
+
+    return {name: fitted(by[name]) for name in (*MODES, NARROW) if by[name]}
 
 
 def to_toml(costs: Costs) -> str:
@@ -234,13 +281,14 @@ def to_toml(costs: Costs) -> str:
         f"matrices = {costs.matrices}",
     ]
 
-    def row(name: str, made: Cost | SetUp) -> str:
+    def row(name: str, made: Cost | SetUp | Search) -> str:
         values = ", ".join(f"{field} = {getattr(made, field):.4g}" for field in made.__dataclass_fields__)
         return f"{name} = {{ {values} }}"
 
     for name, sizes in sorted(costs.spmv.items()):
         lines += ["", f"[spmv.{name}]", *(row(DTYPES[size], cost) for size, cost in sizes.items())]
-    return "\n".join([*lines, "", "[setup]", *(row(n, made) for n, made in sorted(costs.setup.items())), ""])
+    lines += ["", "[setup]", *(row(n, made) for n, made in sorted(costs.setup.items()))]
+    return "\n".join([*lines, "", "[bfs]", *(row(n, made) for n, made in costs.bfs.items()), ""])
 
 
 # ---- judging ----------------------------------------------------------------------------------------------
@@ -274,18 +322,16 @@ def kind_of(facts: Facts) -> str:
     return "even rows, scattered columns" if facts.sectors[4] > 0.5 else "even rows, local columns"
 
 
-Chooser = Callable[[Facts, int, Mapping[str, str]], Sequence[str]]
-"""Of a matrix, bytes of a value and variants with their formats: variants, the first choice first."""
+Chooser = Callable[[Facts, int, Mapping[str, str]], tuple[str, Sequence[str]] | None]
+"""Of a matrix, bytes of a value and variants with their formats: the variant to take, and those to measure."""
 
 
 def adviser(costs: Costs) -> Chooser:
     """The decision function of the command with these constants."""
 
-    def chooser(facts: Facts, size: int, names: Mapping[str, str]) -> list[str]:
+    def chooser(facts: Facts, size: int, names: Mapping[str, str]) -> tuple[str, Sequence[str]] | None:
         made = choose(facts, get_gpu(costs.gpu), size, names, costs)
-        if made is None:
-            return []
-        return list(dict.fromkeys((made.best.variant, *(p.variant for p in made.ranked))))
+        return None if made is None else (made.best.variant, promising(made)[0])
 
     return chooser
 
@@ -303,12 +349,12 @@ def _judged(by: Mapping[str, Observed], facts: Facts, size: int, chooser: Choose
     some = next(iter(by.values()))
     best = min(by.values(), key=lambda o: o.ms)
 
-    def regret(names: Sequence[str], fastest: Observed) -> float:
+    def regret(names: Iterable[str], fastest: Observed) -> float:
         return min((by[n].ms for n in names), default=float("inf")) / fastest.ms - 1
 
     picked = chooser(facts, size, {name: o.format for name, o in by.items()})
     plain = {name: o for name, o in by.items() if o.format == "csr"}
-    in_csr = chooser(facts, size, {name: o.format for name, o in plain.items()})[:1] if len(plain) > 1 else []
+    in_csr = chooser(facts, size, {name: o.format for name, o in plain.items()}) if len(plain) > 1 else None
     return Judged(
         kind_of(facts),
         some.name,
@@ -316,9 +362,9 @@ def _judged(by: Mapping[str, Observed], facts: Facts, size: int, chooser: Choose
         DTYPES[size],
         picked[0] if picked else "",
         best.variant,
-        regret(picked[:1], best),
-        regret(picked[:MEASURED], best),
-        regret(in_csr, min(plain.values(), key=lambda o: o.ms)) if in_csr else None,
+        regret(picked[:1] if picked else (), best),
+        regret(picked[1] if picked else (), best),
+        regret(in_csr[:1], min(plain.values(), key=lambda o: o.ms)) if in_csr else None,
         in_csr[0] if in_csr else "",
     )
 
@@ -340,7 +386,15 @@ def table(judged: Sequence[Judged]) -> str:
     recipes = len({shape for shape in names.values() if "." not in shape})
     made = f"{files} files, the others of {recipes} recipes"
     about = f"{len(judged)} cells (a matrix in one type) of {len(names)} matrices: {made}."
-    titles = ("matrices", "cells", "within 10 %", "mean regret", "worst", "best of 4, mean", "CSR only: mean, worst")
+    titles = (
+        "matrices",
+        "cells",
+        "within 10 %",
+        "mean regret",
+        "worst",
+        "measured: mean, worst",
+        "CSR only: mean, worst",
+    )
     rows = [about, "", f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
     kinds = sorted({j.kind for j in judged})
     for title, some in [*((kind, [j for j in judged if j.kind == kind]) for kind in kinds), ("**all**", list(judged))]:
@@ -349,10 +403,11 @@ def table(judged: Sequence[Judged]) -> str:
         good = sum(r <= NEAR - 1 for r in regrets) / len(regrets)
         plain = [j.csr for j in some if j.csr is not None]
         of_csr = f"{percent(float(np.mean(plain)))}, {percent(max(plain))}" if plain else "-"
+        of_measured = f"{percent(float(np.mean([j.measured for j in some])))}, {percent(max(j.measured for j in some))}"
         where = f"{percent(worst.regret)} ({worst.name} {worst.dtype}: {worst.chosen} for {worst.best})"
         rows.append(
             f"| {title} | {len(some)} | {good:.0%} | {percent(float(np.mean(regrets)))} | "
-            f"{where if worst.regret else '0%'} | {percent(float(np.mean([j.measured for j in some])))} | {of_csr} |"
+            f"{where if worst.regret else '0%'} | {of_measured} | {of_csr} |"
         )
     return "\n".join(rows) + "\n"
 
@@ -360,35 +415,78 @@ def table(judged: Sequence[Judged]) -> str:
 def details(judged: Sequence[Judged]) -> str:
     """Text: a line for each cell whose first choice is not the fastest."""
     return "".join(
-        f"{j.name:28} {j.dtype} {j.chosen:15} for {j.best:15} {percent(j.regret):>6}, of 4 {percent(j.measured):>6}; "
-        f"CSR: {j.csr_chosen} {percent(j.csr)}\n"
+        f"{j.name:28} {j.dtype} {j.chosen:15} for {j.best:15} {percent(j.regret):>6}, "
+        f"measured {percent(j.measured):>6}; CSR: {j.csr_chosen} {percent(j.csr)}\n"
         for j in judged
         if j.regret > 0 or j.csr
     )
 
 
-def graph_table(records: Sequence[Observed], known: Mapping[str, Any]) -> str:
-    """Markdown: BFS and PageRank, a line for each problem."""
+@dataclass(frozen=True)
+class JudgedMode:
+    """One graph: the mode chosen, and what is the fastest."""
+
+    problem: str
+    name: str
+    chosen: str
+    best: str
+    regret: float
+    usual: float | None
+    """The regret of always taking the default mode."""
+
+
+def judge_modes(
+    records: Sequence[Observed], facts: Mapping[str, graphs.GraphFacts], costs_for: Callable[[Observed], Costs]
+) -> list[JudgedMode]:
+    """Every graph of `records` with two modes or more that are predicted. `costs_for`: the constants to judge it by."""
     cells: dict[tuple[str, str], dict[str, Observed]] = defaultdict(dict)
     for o in records:
-        if o.problem in graphs.RULES and "graph" in known.get(o.sha, {}):
+        if o.problem in graphs.RULES and o.sha in facts:
             cells[o.problem, o.sha][o.variant] = o
-    rows = ["| problem | graphs | within 10 % | mean regret | worst |", "| --- | --- | --- | --- | --- |"]
+    judged = []
+    for (problem, sha), by in cells.items():
+        some, best = next(iter(by.values())), min(by.values(), key=lambda o: o.ms)
+        modes = graphs.predict(problem, facts[sha], get_gpu("H200"), costs_for(some))
+        ranked = [mode.variant for mode in modes if mode.variant in by]
+        if len(ranked) > 1:
+            usual = by.get(graphs.DEFAULT[problem])
+            others = None if usual is None else usual.ms / best.ms - 1
+            judged.append(
+                JudgedMode(problem, some.name, ranked[0], best.variant, by[ranked[0]].ms / best.ms - 1, others)
+            )
+    return judged
+
+
+def without_shape(records: Sequence[Observed], facts: Mapping[str, graphs.GraphFacts]) -> Callable[[Observed], Costs]:
+    """For a graph the constants of BFS that are fitted without its recipe."""
+
+    @functools.cache
+    def of(shape: str) -> Costs:
+        return replace(shipped(), bfs=fit_searches([o for o in records if o.shape != shape], facts))
+
+    return lambda o: of(o.shape)
+
+
+def mode_details(judged: Sequence[JudgedMode]) -> list[str]:
+    """A line for each graph on which the chosen mode is not the fastest."""
+    return [f"{j.problem} {j.name}: {j.chosen} for {j.best}, {percent(j.regret)}" for j in judged if j.regret > 0]
+
+
+def graph_table(judged: Sequence[JudgedMode]) -> str:
+    """Markdown: BFS and PageRank, a line for each problem."""
+    titles = ("problem", "graphs", "within 10 %", "mean regret", "worst", "always the default: mean, worst")
+    rows = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
     for problem in graphs.RULES:
-        regrets: list[tuple[float, str]] = []
-        for (of, sha), by in cells.items():
-            if of == problem and len(by) > 1:
-                facts = graphs.GraphFacts.from_json(known[sha]["graph"])
-                ranked = [p.variant for p in graphs.predict(problem, facts, get_gpu("H200")) if p.variant in by]
-                best = min(by.values(), key=lambda o: o.ms)
-                if ranked:
-                    regrets.append((by[ranked[0]].ms / best.ms - 1, f"{best.name}: {ranked[0]} for {best.variant}"))
-        if regrets:
-            good = sum(r <= NEAR - 1 for r, _ in regrets) / len(regrets)
-            worst = max(regrets)
-            mean = float(np.mean([r for r, _ in regrets]))
+        some = [j for j in judged if j.problem == problem]
+        if some:
+            good = np.mean([j.regret <= NEAR - 1 for j in some])
+            worst = max(some, key=lambda j: j.regret)
+            where = f" ({worst.name}: {worst.chosen} for {worst.best})" if worst.regret else ""
+            usual = [j.usual for j in some if j.usual is not None]
+            always = f"{percent(float(np.mean(usual)))}, {percent(max(usual))}" if usual else "-"
             rows.append(
-                f"| {problem} | {len(regrets)} | {good:.0%} | {percent(mean)} | {percent(worst[0])} ({worst[1]}) |"
+                f"| {problem} | {len(some)} | {good:.0%} | {percent(float(np.mean([j.regret for j in some])))} | "
+                f"{percent(worst.regret)}{where} | {graphs.DEFAULT[problem]}: {always} |"
             )
     return "\n".join(rows) + "\n"
 
@@ -433,29 +531,33 @@ def _run(given: argparse.Namespace) -> int:
         return 0
     known = json.loads(given.facts.read_text(encoding="utf-8"))
     facts = {sha: Facts.from_json(of["facts"]) for sha, of in known.items() if "facts" in of}
+    of_graphs = {sha: graphs.GraphFacts.from_json(of["graph"]) for sha, of in known.items() if "graph" in of}
     if given.command == "split":
         if len(given.records) != 2:
             raise UsageError("split takes two files or folders", remedy="the records to fit on, then those to judge")
-        fitted, judged_records = (observed(_files([path])) for path in given.records)
-        if both := {o.sha for o in fitted} & {o.sha for o in judged_records}:
+        fitted, records = (observed(_files([path])) for path in given.records)
+        if both := {o.sha for o in fitted} & {o.sha for o in records}:
             raise UsageError(f"{len(both)} matrices are in both sets of records", remedy="judge on others")
-        judged = judge(judged_records, facts, adviser(fit(fitted, facts)))
-        records = judged_records
+        costs = fit(fitted, facts, of_graphs)
+        judged, modes = judge(records, facts, adviser(costs)), judge_modes(records, of_graphs, lambda o: costs)
     else:
         records = observed(_files(given.records))
         if given.command == "fit":
-            costs = fit(records, facts)
+            costs = fit(records, facts, of_graphs)
             given.output.write_text(to_toml(costs), encoding="utf-8")
             print(f"{given.output}: {costs.cells} records of {costs.matrices} matrices")
             return 0
         judged = leave_one_out(records, facts)
+        modes = judge_modes(records, of_graphs, without_shape(records, of_graphs))
     if not judged:
         raise InputError("no records of SpMV whose matrices are counted", remedy="judge_advice.py count RECORDS...")
-    made, of_graphs = table(judged), graph_table(records, known)
-    print(made, of_graphs, details(judged), sep="\n")
+    made, made_of_graphs = table(judged), graph_table(modes)
+    print(made, made_of_graphs, details(judged), *mode_details(modes), sep="\n")
     if given.write:
         text = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(put(put(text, given.command, made), f"{given.command}-graphs", of_graphs), encoding="utf-8")
+        PAGE.write_text(
+            put(put(text, given.command, made), f"{given.command}-graphs", made_of_graphs), encoding="utf-8"
+        )
     return 0
 
 

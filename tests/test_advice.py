@@ -189,7 +189,7 @@ def test_hubs_are_no_place_for_a_thread_per_row() -> None:
 
 @pytest.mark.parametrize(
     ("recipe", "undirected", "mode"),
-    [("grid:n=300", True, "auto"), ("chain:n=3000", True, "auto"), ("rmat:scale=16,symmetrize=1", True, "auto")],
+    [("grid:n=300", True, "auto"), ("chain:n=3000", True, "auto"), ("rmat:scale=13,symmetrize=1", True, "auto")],
 )
 def test_modes_of_searches(recipe: str, undirected: bool, mode: str) -> None:
     choice = graphs.choose("bfs", graphs.graph_facts(make(recipe).csr, undirected), H200)
@@ -199,10 +199,10 @@ def test_modes_of_searches(recipe: str, undirected: bool, mode: str) -> None:
 
 
 def test_a_directed_graph_is_transposed_for_modes_that_pull() -> None:
-    facts = graphs.graph_facts(make("rmat:scale=10").csr, False)
+    facts = graphs.graph_facts(make("rmat:scale=12").csr, False)
     setup = {mode.variant: mode.setup_ms for mode in graphs.predict("bfs", facts, H200)}
     alike = {mode.variant: mode.setup_ms for mode in graphs.predict("bfs", replace(facts, undirected=True), H200)}
-    assert setup["auto"] > 10 * setup["persistent"]
+    assert setup["auto"] > 5 * setup["persistent"]
     assert alike["auto"] == alike["persistent"] == setup["persistent"]
 
 
@@ -378,6 +378,12 @@ def test_a_budget_omits_setup_that_takes_more_than_half_of_it() -> None:
     assert (names, left, seconds) == (["csr-vector", "csr-merge"], ["sell", "dia"], advise._LEAST)
 
 
+def test_what_is_far_from_the_fastest_is_not_measured() -> None:
+    choice = spmv.choose(_facts(), H200, 4, OWN, _costs(csr_vector=20, csr_merge=25, sell=10, dia=21))
+    assert choice is not None
+    assert spmv.promising(choice)[0] == ["csr-vector", "csr-merge", "sell"]
+
+
 class _Bench:
     """As :class:`spgraph_bench.cli.running.Opened` is, with records of an H200 in place of runs."""
 
@@ -396,9 +402,9 @@ class _Bench:
         self.records: list[Record] = []
         self.limits: list[float] = []
 
-    def run(self, chosen: Sequence[Any], params: Mapping[str, Any], *, echo: bool, time_limit: float) -> None:
+    def run(self, chosen: Sequence[Any], params: Mapping[str, Any], *, echo: bool, time_limit_s: float) -> None:
         assert not echo
-        self.limits.append(time_limit)
+        self.limits.append(time_limit_s)
         self.records += [self.all[v.name] for v in chosen if v.name in self.all]
 
 
@@ -455,6 +461,20 @@ def test_nothing_measured_is_a_warning(h200: list[_Bench], monkeypatch: pytest.M
     assert "predicted for the NVIDIA H200" in done.stdout
 
 
+def test_the_command_runs_variants_as_bench_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it but a GPU: what is emulated gives no times, so that the prediction is what is shown."""
+    from spgraph_bench.device.probe import choose_device
+
+    answers = iter([SimpleNamespace(name="cuda:0", warning=None, note=None), choose_device("host")])
+    monkeypatch.setattr("spgraph_bench.device.probe.choose_device", lambda text: next(answers))
+    monkeypatch.setattr(advise, "_to_measure", lambda predicted, budget: (["csr-scalar"], [], 0.02))
+    done = spgraph("advise", "poisson2d:n=8")
+    assert done.returncode == 0
+    assert "measured 1 of " in done.stderr
+    assert "warning: nothing could be measured: this is predicted" in done.stderr
+    assert "poisson2d-8: 64 x 64" in done.stdout
+
+
 # ---- the script -------------------------------------------------------------------------------------------
 
 
@@ -463,7 +483,8 @@ def test_the_constants_are_those_that_the_records_give() -> None:
     records = script.observed(script._files([RECORDS]))
     known = json.loads(script.FACTS.read_text(encoding="utf-8"))
     facts = {sha: Facts.from_json(of["facts"]) for sha, of in known.items() if "facts" in of}
-    assert script.to_toml(script.fit(records, facts)) == script.COSTS.read_text(encoding="utf-8")
+    of_graphs = {sha: graphs.GraphFacts.from_json(of["graph"]) for sha, of in known.items() if "graph" in of}
+    assert script.to_toml(script.fit(records, facts, of_graphs)) == script.COSTS.read_text(encoding="utf-8")
     judged = script.judge(records, facts, script.adviser(fitted()))
     assert np.mean([j.regret <= 0.1 for j in judged]) >= 0.85
     assert np.mean([j.regret for j in judged]) < 0.04
@@ -477,7 +498,7 @@ def test_a_choice_is_judged_by_the_time_it_takes() -> None:
 
     records = [observed("csr-vector", 1.0), observed("csr-merge", 1.5), observed("sell", 1.2)]
     [judged] = script.judge(
-        records, {"a": _facts()}, lambda facts, size, names: [n for n in ("sell", *names) if n in names]
+        records, {"a": _facts()}, lambda facts, size, names: ("sell" if "sell" in names else "csr-vector", list(names))
     )
     assert (judged.chosen, judged.best) == ("sell", "csr-vector")
     assert judged.regret == pytest.approx(0.2)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Cost", "Costs", "SetUp", "fitted"]
+__all__ = ["NARROW", "Cost", "Costs", "Search", "SetUp", "fitted"]
+
+NARROW = "narrow"
+"""Under this name: searches of `auto` and `one-block` if their levels are narrow. One block does them then."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,20 @@ class SetUp:
 
 
 @dataclass(frozen=True)
+class Search:
+    """One mode of BFS, in microseconds."""
+
+    search: float
+    level: float
+    vertex: float
+    """For a million vertices."""
+    edge: float
+    """For a million edges."""
+    far: float
+    """For a million edges that do not leave a busy vertex, in addition."""
+
+
+@dataclass(frozen=True)
 class Costs:
     """All constants."""
 
@@ -54,11 +71,13 @@ class Costs:
     """Variant -> bytes of a value -> constants."""
     setup: Mapping[str, SetUp]
     """Variant -> constants."""
+    bfs: Mapping[str, Search] = field(default_factory=dict)
+    """Mode, or NARROW -> constants."""
 
 
 def costs_of(data: Mapping[str, object]) -> Costs:
     """From the tables of a costs.toml."""
-    about, spmv, setup = (_table(data, name) for name in ("fitted", "spmv", "setup"))
+    about, spmv, setup, bfs = (_table(data, name) for name in ("fitted", "spmv", "setup", "bfs"))
     sizes = {"float32": 4, "float64": 8}
     return Costs(
         gpu=str(about["gpu"]),
@@ -66,6 +85,7 @@ def costs_of(data: Mapping[str, object]) -> Costs:
         matrices=int(str(about["matrices"])),
         spmv={name: {sizes[kind]: Cost(**_floats(each, kind)) for kind in each} for name, each in _tables(spmv)},
         setup={name: SetUp(**_floats(setup, name)) for name in setup},
+        bfs={name: Search(**_floats(bfs, name)) for name in bfs},
     )
 
 

@@ -1,10 +1,9 @@
 """BFS and PageRank: the time of each mode from degrees, levels and size; the one to take.
 
-A search takes ``search + level L + vertex n + edge m + far f`` microseconds with the constants of :data:`_BFS`: L
+A search takes ``search + level L + vertex n + edge m + far f`` microseconds with the constants of :class:`Search`: L
 levels; n and m millions of reached vertices and their edges; f those of them that do not leave one of the busiest
 vertices. If levels are narrow (few edges in each), ``auto`` and ``one-block`` work in one block, with constants of
-their own. The constants are rounded from a fit to an H200's records of 11 graphs (results/h200/bfs-*.jsonl). An
-iteration of PageRank is a product of the SpMV model's form: see :func:`_pagerank`.
+their own. An iteration of PageRank is a product of the SpMV model's form: see :func:`_pagerank`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from spgraph_bench.advice.costs import NARROW, Costs, Search, fitted
 from spgraph_bench.advice.facts import sectors_of, short
 from spgraph_bench.advice.spmv import UPLOAD, bandwidth
 from spgraph_bench.gpus import GPU, H200
@@ -32,9 +32,12 @@ __all__ = [
     "GraphFacts",
     "Mode",
     "choose",
+    "edges_reached",
     "graph_facts",
     "hubs_on",
+    "kind",
     "predict",
+    "search_us",
 ]
 
 RULES = ("bfs", "pagerank")
@@ -161,38 +164,37 @@ def _levels(csr: CSR, source: int) -> tuple[int, int]:
     return levels, len(order)
 
 
-_BFS = {
-    # Microseconds: a search, a level, a million vertices, a million edges, a million edges that do not leave a hub.
-    "auto": (5.0, 9.5, 8.5, 0.7, 3.0),
-    "one-block": (8.0, 17.5, 10.5, 14.5, 4.0),
-    "persistent": (20.0, 4.4, 12.0, 19.5, 2.6),
-    "direction": (43.0, 32.0, 10.0, 1.5, 1.7),
-    "edge-balanced": (19.0, 29.0, 20.5, 25.7, 5.0),
-}
-_ONE_BLOCK = (23.0, 0.43, 0.0, 840.0, 0.0)
-"""Of auto and one-block where levels are narrow."""
+def edges_reached(facts: GraphFacts) -> float:
+    """Edges of the vertices that a search reaches, if they have as many as others."""
+    return facts.edges * facts.reached / facts.vertices if facts.vertices else 0.0
 
 
-def _bfs(facts: GraphFacts, gpu: GPU) -> list[Mode]:
+def kind(mode: str, facts: GraphFacts) -> str:
+    """The name under which the constants of `mode` are kept: its own, or NARROW."""
+    narrow = edges_reached(facts) < _NARROW * max(facts.levels, 1)
+    return NARROW if narrow and mode in ("auto", "one-block") else mode
+
+
+def search_us(cost: Search, facts: GraphFacts, speed: float) -> float:
+    """Microseconds of a search, on a GPU `speed` times as fast as that of the constants."""
+    edges = edges_reached(facts)
+    work = cost.vertex * facts.reached + (cost.edge + cost.far * (1 - facts.hub_share)) * edges
+    return cost.search + cost.level * facts.levels + work / 1e6 / speed
+
+
+def _bfs(facts: GraphFacts, gpu: GPU, costs: Costs) -> list[Mode]:
     speed = gpu.multiprocessors / H200.multiprocessors
-    share = facts.reached / facts.vertices if facts.vertices else 0.0
-    edges = facts.edges * share
-    narrow = edges < _NARROW * max(facts.levels, 1)
-    made = []
-    for name, wide in _BFS.items():
-        alone = narrow and name in ("auto", "one-block")
-        search, level, vertex, edge, far = _ONE_BLOCK if alone else wide
-        work = vertex * facts.reached + (edge + far * (1 - facts.hub_share)) * edges
-        made.append(
-            Mode(
-                name, (search + level * facts.levels + work / 1e6 / (1 if alone else speed)) / 1e3, _setup(name, facts)
-            )
-        )
-    return made
+    modes = []
+    for name in (name for name in costs.bfs if name != NARROW):
+        by = kind(name, facts)
+        if by in costs.bfs:
+            us = search_us(costs.bfs[by], facts, 1.0 if by == NARROW else speed)
+            modes.append(Mode(name, us / 1e3, _setup(name, facts)))
+    return modes
 
 
 def _pagerank(facts: GraphFacts, gpu: GPU) -> list[Mode]:
-    """An iteration: ``base + (bytes^4 + gathers^4 + work^4)^(1/4)``, as of SpMV; constants from rmat20 and a grid."""
+    """An iteration: ``base + (bytes^4 + gathers^4 + work^4)^(1/4)``; from rmat20 and a grid of 1,000 x 1,000."""
     speed = gpu.multiprocessors / H200.multiprocessors
     n, m = facts.vertices / 1e6, facts.edges / 1e6
     moved = (4 * facts.edges + 24 * facts.vertices) / bandwidth(gpu)
@@ -214,6 +216,8 @@ def _pagerank(facts: GraphFacts, gpu: GPU) -> list[Mode]:
     ]
 
 
+_FIXED = 0.2
+"""Milliseconds of conversion and upload for the smallest graph."""
 _TRANSPOSED = {"auto", "direction", "pull", "pull-hubs"}
 """Modes that read the edges into a vertex."""
 _TURNING = 25e-6
@@ -226,15 +230,22 @@ def _setup(mode: str, facts: GraphFacts) -> float:
     """Milliseconds of conversion and upload."""
     upload = 4 * (facts.edges + facts.vertices) / UPLOAD
     if mode == "edge":
-        return 2 * upload + _LISTING * facts.edges
+        return _FIXED + 2 * upload + _LISTING * facts.edges
     if mode in _TRANSPOSED and not facts.undirected:
-        return 2 * upload + _TURNING * facts.edges
-    return upload
+        return _FIXED + 2 * upload + _TURNING * facts.edges
+    return _FIXED + upload
 
 
-def predict(problem: str, facts: GraphFacts, gpu: GPU) -> list[Mode]:
-    """Each mode on `gpu`, the choice first: that of DEFAULT where no other gains more than MARGIN."""
-    modes = sorted(_bfs(facts, gpu) if problem == "bfs" else _pagerank(facts, gpu), key=lambda mode: mode.ms)
+def predict(problem: str, facts: GraphFacts, gpu: GPU, costs: Costs | None = None) -> list[Mode]:
+    """Each mode on `gpu`, the choice first: that of DEFAULT where no other gains more than MARGIN.
+
+    Parameters
+    ----------
+    problem : one of RULES.
+    costs : None: those that come with spgraph.
+    """
+    made = _bfs(facts, gpu, costs or fitted()) if problem == "bfs" else _pagerank(facts, gpu)
+    modes = sorted(made, key=lambda mode: mode.ms)
     usual = next(mode for mode in modes if mode.variant == DEFAULT[problem])
     if usual.ms <= (1 + MARGIN) * modes[0].ms:
         modes.remove(usual)

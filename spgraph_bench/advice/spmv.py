@@ -31,10 +31,15 @@ __all__ = [
     "choose",
     "predict",
     "predicted_us",
+    "promising",
     "setup_ms",
     "terms",
 ]
 
+MOST = 4
+"""Variants in other formats than CSR that are worth measuring, the best predicted."""
+_HOPELESS = 2.0
+"""What is predicted to take so many times as long as the fastest is not worth measuring."""
 MARGIN = 0.03
 """Another format is worth its conversion if it is predicted to gain more than this over CSR: less is within the
 model's error."""
@@ -234,3 +239,31 @@ def choose(
     first = ranked[0]
     stay = csr is not None and csr.ms is not None and first.ms is not None and csr.ms <= (1 + MARGIN) * first.ms
     return Choice(csr if stay and csr is not None else first, csr, ranked, refused)
+
+
+def promising(choice: Choice, budget: float = math.inf) -> tuple[list[str], list[str], float]:
+    """What to measure: the two best of CSR, and the MOST best in other formats that are at all near. Half the budget is
+    for setup: what takes more is omitted.
+
+    Parameters
+    ----------
+    budget : in seconds.
+
+    Returns
+    -------
+    The variants; those that were omitted; seconds of setup of the first.
+    """
+    chosen: list[str] = []
+    omitted: list[str] = []
+    setup = 0.0
+    fastest = choice.ranked[0].ms or 0.0
+    for p in (p for p in choice.ranked if p.format != "csr" and (p.ms or 0.0) <= _HOPELESS * fastest):
+        if setup + p.setup_ms / 1e3 <= budget / 2:
+            setup += p.setup_ms / 1e3
+            chosen.append(p.variant)
+        elif len(omitted) < MOST:
+            omitted.append(p.variant)
+        if len(chosen) == MOST:
+            break
+    csr = [p for p in choice.ranked if p.format == "csr"][:2]
+    return [p.variant for p in csr] + chosen, omitted, setup

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_MOST = 4
-"""Variants of the best predicted that are measured, beside two of CSR."""
+_MODES = 4
+"""Modes of the best predicted that are measured, beside the one that gains are relative to."""
 _SHOWN = 8
 _LEAST = 0.02
 """Seconds of sampling for each, however small the budget."""
@@ -224,7 +224,7 @@ def _measure(
         names, left, seconds = _to_measure(predicted, budget) if bench.matrix.csr.nnz else ([], [], budget)
         started = time.monotonic()
         if names:
-            bench.run([own[name] for name in names], {}, echo=False, time_limit=seconds)
+            bench.run([own[name] for name in names], {}, echo=False, time_limit_s=seconds)
         bench.session.release()
         if names:
             note(f"measured {len(names)} of {len(own)} variants in {time.monotonic() - started:.3g} s")
@@ -237,32 +237,18 @@ def _to_measure(predicted: _Predicted, budget: float) -> tuple[list[str], list[s
     The best predicted, two of CSR, and the mode that gains are relative to. Half the budget is for setup: what takes
     more is omitted.
     """
-    if predicted.graph is not None:
-        from spgraph_bench.advice.graphs import BASELINE
+    from spgraph_bench.advice import spmv
+    from spgraph_bench.advice.graphs import BASELINE
 
+    if predicted.graph is not None:
         ranked = [mode.variant for mode in predicted.graph[1].ranked]
-        names = dict.fromkeys((*ranked[:_MOST], *(n for n in ranked if n in BASELINE.values())))
+        modes = dict.fromkeys((*ranked[:_MODES], *(n for n in ranked if n in BASELINE.values())))
         setup = max(mode.setup_ms for mode in predicted.graph[1].ranked) / 1e3  # modes share what they read
-        return list(names), [], max(_LEAST, (budget - setup) / len(names))
+        return list(modes), [], max(_LEAST, (budget - setup) / len(modes))
     if predicted.choice is None:
         return [], [], budget
-    promising: list[str] = []
-    left: list[str] = []
-    setup = 0.0
-    for p in predicted.choice.ranked:
-        if p.format == "csr":
-            continue
-        if len(promising) == _MOST:
-            break
-        if setup + p.setup_ms / 1e3 > budget / 2:
-            left.append(p.variant)
-            if len(left) == _MOST:
-                break
-            continue
-        setup += p.setup_ms / 1e3
-        promising.append(p.variant)
-    both = [p.variant for p in predicted.choice.ranked if p.format == "csr"][:2] + promising
-    return both, left, max(_LEAST, (budget - setup) / max(len(both), 1))
+    names, left, setup = spmv.promising(predicted.choice, budget)
+    return names, left, max(_LEAST, (budget - setup) / max(len(names), 1))
 
 
 # ---- shown ------------------------------------------------------------------------------------------------
