@@ -32,16 +32,16 @@ PIECES = 16
 """Places that the sample is taken from, spread evenly over the rows."""
 
 CLOSE = 1.05
-"""Sizes that need up to so many times the least bytes in the sample are counted in the whole matrix."""
+"""A size is counted in the whole matrix if in the sample it needs at most this factor more bytes than the best one."""
 
 WORTH = 0.98
 """A larger block has to save this much of the bytes: its kernels hold more in registers, in fewer threads."""
 
 DOUBTFUL = 0.9
-"""A size may be well filled in the matrix if it is at least so far in the sample."""
+"""Share of the required fill that a size must reach in the sample: it may then be well filled in the matrix."""
 
 MOST = 8
-"""Rows or columns of a block at most: a thread keeps a block in its registers."""
+"""The most rows or columns of a block: a thread keeps a block in its registers."""
 
 SLICE = 32
 """Block rows that a warp takes together."""
@@ -84,7 +84,7 @@ def _given(text: Any) -> tuple[int, int] | None:
 
 
 def _counts(csr: CSR, sizes: _Sizes, until_none_fills: bool = False) -> list[_Size]:
-    """Occupied blocks of `sizes`, exactly; of those that cannot be the best ones, it may omit any.
+    """Occupied blocks of `sizes`, exactly; sizes that cannot be the best may be missing.
 
     Of a large matrix a sample says which are close to the best. Where none of these turns out to be well
     filled, the others are counted too, so that a sample alone never decides that no size is. With
@@ -134,8 +134,10 @@ def _counted_by_library(csr: CSR, sizes: _Sizes, only_filled: bool) -> list[_Siz
 
 
 def _likely(csr: CSR, sizes: _Sizes) -> _Sizes:
-    """Those of `sizes` that, in a sample of rows, need little more than the fewest bytes (in either type) of
-    all that are about full enough; of all, if none is."""
+    """Those of `sizes` that in a sample of rows need hardly more bytes (in either type) than the best.
+
+    Compared are sizes whose blocks are about full enough, or all sizes if none is.
+    """
     estimates: list[tuple[int, _Size]] = []
     for align, group in by_alignment(sizes):
         entries, blocks = 0, dict.fromkeys(group, 0)

@@ -55,7 +55,7 @@ class _Network:
         self.directed = bytearray()
         self.weighted = False
         self.relations = 0
-        self.left_out: list[str] = []
+        self.skipped: list[str] = []
         self.matrix_row = 0
         self.columns = 0
 
@@ -161,13 +161,13 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
             section = match[1].decode().lower()
             if section == "vertices":
                 if network.vertices:
-                    network.left_out.append("further networks")
+                    network.skipped.append("further networks")
                     break
                 network.sized(line, number)
             elif section in _LINKS:
                 network.relations += 1
             elif section != "network":
-                network.left_out.append(f"*{section}")
+                network.skipped.append(f"*{section}")
         elif section == "vertices":
             network.named(line, number)
         elif section in _LINKS:
@@ -189,8 +189,8 @@ def _entries(data: Input, network: _Network) -> RawEntries:
     values = np.array(network.w) if network.weighted else None
     directed = np.frombuffer(bytes(network.directed), np.bool_)
     findings = []
-    if network.left_out:
-        findings.append(Finding(f"skipped: {', '.join(dict.fromkeys(network.left_out))[:100]}"))
+    if network.skipped:
+        findings.append(Finding(f"skipped: {', '.join(dict.fromkeys(network.skipped))[:100]}"))
     if network.relations > 1:
         findings.append(Finding(f"{network.relations} sections of arcs and edges are joined"))
     undirected = not directed.any()

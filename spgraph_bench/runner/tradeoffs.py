@@ -32,7 +32,7 @@ __all__ = ["Traced", "Tradeoff", "Walk", "recommendation", "tradeoffs", "walks"]
 
 WARP = 32
 RESIDENT_WARPS = 4096
-"""Warps that run side by side on a large GPU, about: what a longer one outlasts."""
+"""About how many warps run side by side on a large GPU: a warp with more steps than its share outlasts them."""
 _PART = 2048
 """Entries of an equal part."""
 _SAMPLE = 1 << 20
@@ -93,7 +93,7 @@ class Tradeoff:
     kernels: tuple[str, ...] = ()
     """spgraph's own SpMV kernels that read it; none where it drops values that the product needs."""
     values: bool = True
-    """Whether the matrix could be had back: False for a pattern of a matrix with values of its own."""
+    """Whether the matrix could be recovered: False for a pattern of a matrix with values of its own."""
     traced: tuple[Traced, ...] = field(default=())
 
 

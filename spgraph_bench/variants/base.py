@@ -266,22 +266,24 @@ class Variant:
 
 _VERSIONS: dict[str, Callable[[], str]] = {}
 
-Teller = TypeVar("Teller", bound=Callable[[], str])
+VersionFunction = TypeVar("VersionFunction", bound=Callable[[], str])
 
 
-def version_of(library: str) -> Callable[[Teller], Teller]:
-    """Register the decorated function as what tells the version of `library`, as the library itself says it
-    where it can be asked, and return it unchanged. It may raise where the library is absent."""
+def version_of(library: str) -> Callable[[VersionFunction], VersionFunction]:
+    """Register the decorated function, which returns the version of `library`, and return it unchanged.
 
-    def enter(tell: Teller) -> Teller:
-        _VERSIONS[library] = tell
-        return tell
+    The version is the one that the library itself reports, if it does. The function may raise if the library is absent.
+    """
+
+    def enter(function: VersionFunction) -> VersionFunction:
+        _VERSIONS[library] = function
+        return function
 
     return enter
 
 
 def library_versions(chosen: Iterable[str]) -> dict[str, str]:
-    """Versions of these libraries; those that are absent, or do not tell, are not in it."""
+    """Versions of these libraries, without those that are absent or report none."""
     variants()  # whose modules register is known
     versions = {}
     for name in sorted(set(chosen) & _VERSIONS.keys()):
