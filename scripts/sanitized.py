@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from spgraph_bench.device.host import sanitizer_env
+from spgraph_bench.device.host_compiler import sanitizer_env
 
 if __name__ == "__main__":
     os.execve(sys.executable, [sys.executable, *sys.argv[1:]], sanitizer_env("address", "undefined"))

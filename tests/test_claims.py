@@ -15,7 +15,7 @@ from spgraph_bench.claims import Claim, Evidence, Figure, Run, Verdict, claims, 
 from spgraph_bench.claims.base import NotMeasuredError, over
 from spgraph_bench.claims.judging import judge
 from spgraph_bench.cli.main import run
-from spgraph_bench.device import host
+from spgraph_bench.device import host_compiler
 from spgraph_bench.errors import InputError
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.results.store import read_records
@@ -236,7 +236,7 @@ def test_verdicts_of_the_h200() -> None:
 # ---- the command -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
+@pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
 def test_the_command_on_the_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = ["--device", "host", "--in-process", "--results", str(tmp_path)]
     assert run(["claims", "ell-padding", "hyb-csr", *own]) == 0
@@ -344,7 +344,7 @@ def _script() -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
+@pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
 def test_the_page_has_the_verdicts_of_the_host() -> None:
     page: Any = _script()
     text = page.PAGE.read_text(encoding="utf-8")

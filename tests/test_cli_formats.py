@@ -12,7 +12,7 @@ from battery import csr, matrix, random_rows
 
 from spgraph_bench import recipes
 from spgraph_bench.cli.main import run
-from spgraph_bench.device import host
+from spgraph_bench.device import host_compiler
 from spgraph_bench.formats.base import formats, get_format
 from spgraph_bench.runner.tradeoffs import Tradeoff, Walk, recommendation, tradeoffs, walks
 
@@ -63,7 +63,7 @@ def test_blocks_and_diagonals() -> None:
     assert dia.lanes == pytest.approx(32 * (64 * 3 - 2) / (64 * 3))
 
 
-@pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
+@pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
 @pytest.mark.parametrize(("name", "kernel", "walk"), [("csr", "csr-scalar", 0), ("jds", "jds", 0), ("sell", "sell", 0)])
 def test_model_and_trace_agree_on_lanes(name: str, kernel: str, walk: int) -> None:
     from spgraph_bench.runner.tracing import trace_variant
@@ -115,7 +115,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.splitlines()[-1].startswith("By this model csr-16")
 
 
-@pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
+@pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
 def test_json_with_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["formats", "arrow:n=40", "--traced", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -144,6 +144,6 @@ def test_errors(args: list[str], message: str, capsys: pytest.CaptureFixture[str
 
 
 def test_trace_without_a_compiler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(host, "available", lambda: "there is no C++ compiler")
+    monkeypatch.setattr(host_compiler, "available", lambda: "there is no C++ compiler")
     assert run(["formats", "arrow:n=4", "--traced"]) == 2
     assert "no C++ compiler" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spgraph_bench.device import host
+from spgraph_bench.device import host_compiler
 from spgraph_bench.device.host import HostDevice
 from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.paths import cuda_dir
@@ -26,13 +26,13 @@ KERNELS = Path(__file__).resolve().parent / "kernels"
 SEEDS = [0, 1, 20260730]
 I32 = np.int32
 
-pytestmark = pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
+pytestmark = pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled() -> None:
     """All fixture kernels together, in parallel; a failure shows in the test that needs the file."""
-    modules.build_all([host.module_request(str(f)) for f in KERNELS.glob("host_*.cu")])
+    modules.build_all([host_compiler.module_request(str(f)) for f in KERNELS.glob("host_*.cu")])
 
 
 def kernel(device: HostDevice, file: str, name: str, **defines: str) -> Any:
@@ -534,13 +534,13 @@ IMPORTS = "from spgraph_bench.device.host import HostDevice\nfrom spgraph_bench.
 
 def sanitised(*sanitizers: str, code: str) -> subprocess.CompletedProcess[str]:
     head = "import numpy as np\n" + IMPORTS
-    env = {**host.sanitizer_env(*sanitizers), "PYTHONPATH": str(KERNELS.parents[1])}
+    env = {**host_compiler.sanitizer_env(*sanitizers), "PYTHONPATH": str(KERNELS.parents[1])}
     return subprocess.run([sys.executable, "-c", head + code], env=env, capture_output=True, text=True, timeout=120)
 
 
 def have_asan() -> bool:
     try:
-        return "LD_PRELOAD" in host.sanitizer_env()
+        return "LD_PRELOAD" in host_compiler.sanitizer_env()
     except DeviceError:
         return False
 
@@ -600,7 +600,7 @@ def test_all_features_under_address_sanitizer() -> None:
             "-k",
             "not sanitizer and not fault and not speed and not slow and not half_rounds and not shuffle",
         ],
-        env={**host.sanitizer_env(), "PYTHONPATH": str(KERNELS.parents[1])},
+        env={**host_compiler.sanitizer_env(), "PYTHONPATH": str(KERNELS.parents[1])},
         capture_output=True,
         text=True,
         timeout=200,
@@ -746,12 +746,12 @@ def test_fixtures_are_cuda(tmp_path: Path) -> None:
 
 def test_no_compiler_is_shown_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nowhere/c++")
-    assert "CXX" in (host.available() or "")
+    assert "CXX" in (host_compiler.available() or "")
     with pytest.raises(DeviceError, match="set CXX"):
         HostDevice()
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "/nowhere")
-    assert "install one" in (host.available() or "")
+    assert "install one" in (host_compiler.available() or "")
 
 
 def test_info(plain: HostDevice) -> None:

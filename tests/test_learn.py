@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from spgraph_bench.cli.main import run
-from spgraph_bench.device import host
+from spgraph_bench.device import host_compiler
 from spgraph_bench.formats.base import formats
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "learn.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
-pytestmark = pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
+pytestmark = pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
 
 
 @dataclass(frozen=True)

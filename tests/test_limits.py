@@ -13,7 +13,7 @@ import pytest
 from battery import csr, matrix
 from commands import spgraph
 
-from spgraph_bench.device import host
+from spgraph_bench.device import host_compiler
 from spgraph_bench.device.host import HostDevice
 from spgraph_bench.errors import LaunchError, SkipError, UsageError
 from spgraph_bench.formats import get_format
@@ -26,7 +26,7 @@ from spgraph_bench.variants import Variant, get_variant, variants
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = Path(__file__).resolve().parent / "kernels"
-needs_compiler = pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
+needs_compiler = pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
 
 
 def test_page_has_the_table_of_gpus() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from spgraph_bench.cli.main import run
 from spgraph_bench.cli.plotting import result_drawing
-from spgraph_bench.device import host
+from spgraph_bench.device import host_compiler
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.quadtree import draw_points, leaf_boxes, point_codes
 from spgraph_bench.report.braille import draw
@@ -138,7 +138,7 @@ def test_files_are_drawn(form: str) -> None:
         assert files[0].getvalue() == files[1].getvalue()
 
 
-@pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
+@pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
 def test_what_is_emulated_has_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     own = ["--variant", "co*", "--device", "host", "--results", str(tmp_path), "--in-process"]
     assert run(["bench", "spmv", "rmat:scale=6", *own, "--plot", "-"]) == 0

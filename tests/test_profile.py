@@ -16,17 +16,18 @@ from battery import csr, matrix, random_rows
 from click.testing import CliRunner
 
 from spgraph_bench.cli.main import group
-from spgraph_bench.device import host
+from spgraph_bench.device import host_compiler
 from spgraph_bench.device.host import HostDevice
 from spgraph_bench.device.trace import Counts, KernelTrace
 from spgraph_bench.matrix import CSR
 from spgraph_bench.measure.ncu import parse
+from spgraph_bench.paths import cuda_dir
 from spgraph_bench.runner.tracing import advise, trace_variant
 from spgraph_bench.variants import get_variant
 
 CASES = str(Path(__file__).resolve().parent / "kernels" / "trace_cases.cu")
 
-pytestmark = pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
+pytestmark = pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_caches_are_a_model_of_two_levels(device: HostDevice) -> None:
 def test_csr_scalar_and_csr_vector_on_known_rows() -> None:
     a = random_rows([16] * 256, 4096)
     (scalar,) = trace_variant(get_variant("spmv", "csr-scalar"), matrix(a))
-    source = (host.cuda_dir() / "spmv/csr_scalar.cu").read_text().splitlines()
+    source = (cuda_dir() / "spmv/csr_scalar.cu").read_text().splitlines()
     by_line = {source[line - 1]: c for ((_, line), what), c in scalar.lines.items() if what == "load"}
     inner = next(c for text, c in by_line.items() if "x[" in text)
     # Each lane reads a row of its own, 16 entries apart: a sector for each lane's column, value and x.

@@ -15,7 +15,7 @@ import pytest
 from battery import battery, matrix
 from graph_battery import graphs
 
-from spgraph_bench.device import host
+from spgraph_bench.device import host_compiler
 from spgraph_bench.device.host import HostDevice, HostModule
 from spgraph_bench.errors import DeviceError, LaunchError
 from spgraph_bench.formats import get_format
@@ -29,7 +29,7 @@ from spgraph_bench.variants import get_variant
 CASES = str(Path(__file__).resolve().parent / "kernels" / "race_cases.cu")
 SEEDS = [0, 1, 2, 7]
 
-pytestmark = pytest.mark.skipif(host.available() is not None, reason=str(host.available()))
+pytestmark = pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def _first_line(*command: str) -> str:
 
 
 def _host_checks() -> Iterator[Check]:
-    from spgraph_bench.device.host import available
+    from spgraph_bench.device.host_compiler import available
     from spgraph_bench.toolchain.cxx import find_compiler
 
     dnf = shutil.which("dnf")

@@ -62,12 +62,12 @@ def command(argument: str | None, dtype: str, traced: bool, read_options: ReadOp
       spgraph formats matrix.mtx
       spgraph formats rmat:scale=10 --traced
     """
-    from spgraph_bench.device import host
+    from spgraph_bench.device import host_compiler
     from spgraph_bench.memory import require_memory
     from spgraph_bench.runner.figures import analysis_bytes
     from spgraph_bench.runner.tradeoffs import recommendation, tradeoffs
 
-    if traced and (missing := host.available()):
+    if traced and (missing := host_compiler.available()):
         raise UsageError(f"--traced cannot run: {missing}", remedy="omit it, or install g++")
     matrix = load_matrix(argument, read_options, _RECIPE)
     warn_of_findings(matrix)

@@ -4,28 +4,23 @@
 fibers. Results and event counts are exact and repeatable; times mean nothing for a GPU.
 
 What is checked beyond what a GPU checks: argument types of each launch, diverged barriers, threads that
-return before a barrier, warp collectives that do not match; with ``SPGRAPH_HOST_SANITIZE=address`` (see
-:func:`sanitizer_env`) every access outside a buffer, with ``undefined`` integer overflow, bad shifts and
-misaligned vector loads too; with ``race`` accesses of one address that nothing orders (docs/races.md).
-
-Kernels are built with ``-O2``; without ``-march=native`` and with ``-ffp-contract=off``, so that the cache
-can be shared between machines and every machine gives the same bits; with ``-fno-strict-aliasing``, because
-nvcc lets kernels read arrays as vectors.
+return before a barrier, warp collectives that do not match; with ``SPGRAPH_HOST_SANITIZE=address`` every
+access outside a buffer, with ``undefined`` integer overflow, bad shifts and misaligned vector loads too; with
+``race`` accesses of one address that nothing orders (docs/races.md). How kernels are compiled is in
+:mod:`spgraph_bench.device.host_compiler`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import math
 import os
 import platform
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,288 +30,23 @@ import numpy.typing as npt
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.device import races
 from spgraph_bench.device.base import Arg, Compiled, DeviceInfo, Dim, Limit
+from spgraph_bench.device.host_compiler import module_request, need_compiler
+from spgraph_bench.device.host_runtime import KernelEntry, RuntimeLimits, RuntimeSettings, load_library, runtime_library
 from spgraph_bench.device.trace import KernelTrace, parse
-from spgraph_bench.errors import CompileError, DeviceError, LaunchError, SkipError
+from spgraph_bench.errors import CompileError, LaunchError, SkipError
 from spgraph_bench.gpus import GPU, get_gpu
 from spgraph_bench.memory import available_memory
-from spgraph_bench.paths import cuda_dir
-from spgraph_bench.toolchain.compilers import compiler_identity, run_compiler
-from spgraph_bench.toolchain.cxx import chosen_sanitizers, find_compiler
-from spgraph_bench.toolchain.modules import Request, build, compiled
+from spgraph_bench.toolchain.compilers import compiler_identity
+from spgraph_bench.toolchain.cxx import chosen_sanitizers
+from spgraph_bench.toolchain.modules import build, compiled
 from spgraph_bench.toolchain.places import line_of
-from spgraph_bench.toolchain.sources import source_digest
 
-__all__ = ["HostBuffer", "HostDevice", "HostKernel", "HostModule", "available", "module_request", "sanitizer_env"]
+__all__ = ["HostBuffer", "HostDevice", "HostKernel", "HostModule"]
 
-# A call before each load and store: cuda/host/spg_hooks.hpp. Structures are copied whole, as nvcc does it.
-_HOOKS = (
-    "-DSPG_HOOKS",
-    "-fsanitize=thread",
-    "--param=tsan-instrument-func-entry-exit=0",
-    "--param=tsan-distinguish-volatile=1",
-    "-fno-tree-vectorize",
-    "-fno-tree-sra",
-)
-_FLAGS = (
-    "-std=c++17",
-    "-O2",
-    "-g1",
-    "-fPIC",
-    "-fno-exceptions",
-    "-fno-rtti",
-    "-fno-strict-aliasing",
-    "-ffp-contract=off",
-    "-U_FORTIFY_SOURCE",
-    "-fvisibility=hidden",
-)
 _MULTIPROCESSORS = 4  # the same on every machine, so that counts are too
 _THREADS, _SHARED_BYTES = 2048, 227 << 10
 _MOST_FIBERS = 24576  # Linux gives a process 65,530 mappings; the stack of a thread that waits takes two
 _REFUSED = (9, 720)  # invalid configuration, cooperative launch too large: CUDA tells at the launch itself
-_MARK = re.compile(
-    r'extern "C" __attribute__\(\(visibility\("default"\), used\)\) void\s+'
-    r"(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)\s*\("
-)
-
-
-def available() -> str | None:
-    """Why the host device cannot be used here, with the remedy, or None if it can."""
-    if find_compiler():
-        return None
-    if named := os.environ.get("CXX"):
-        return f"CXX is {named!r}, which is not on PATH: set CXX to a C++17 compiler, or unset it"
-    return "no C++ compiler (g++ or clang++): install one, for example with 'apt install g++'"
-
-
-def _need_compiler() -> list[str]:
-    if reason := available():
-        cause, _, remedy = reason.partition(": ")
-        raise DeviceError(cause, remedy=remedy)
-    compiler = find_compiler()
-    assert compiler
-    return compiler
-
-
-def sanitizer_env(*sanitizers: str) -> dict[str, str]:
-    """The environment in which a Python process can run sanitised kernels (AddressSanitizer has to be loaded
-    before Python itself).
-
-    Parameters
-    ----------
-    sanitizers : "address", "undefined", "race"; address alone by default.
-    """
-    chosen = sanitizers or ("address",)
-    env = {**os.environ, "SPGRAPH_HOST_SANITIZE": ",".join(chosen)}
-    if "address" in chosen:
-        ask = [*_need_compiler(), "-print-file-name=libasan.so"]
-        library = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-        if not os.path.isabs(library):
-            raise DeviceError(f"{ask[0]} has no AddressSanitizer", remedy="install libasan, or use g++")
-        env["LD_PRELOAD"] = library
-        # Leaks are Python's business; an error becomes a LaunchError and need not end the process.
-        env["ASAN_OPTIONS"] = "detect_leaks=0:halt_on_error=0:suppress_equal_pcs=0:detect_stack_use_after_return=0"
-    return env
-
-
-# ---- compiling ----------------------------------------------------------------------------------------
-
-
-def _options(sanitizers: tuple[str, ...]) -> list[str]:
-    # Sources are named below cuda/, wherever that is: a cache may be shared between installations.
-    checks = [f"-fsanitize={s}" for s in sanitizers if s != "race"]
-    # g++ takes six times as long to optimise what both sanitizers have added, and the tests gain less than that.
-    flags = [*_FLAGS, *checks, *["-Og"] * bool(checks), f"-fdebug-prefix-map={cuda_dir()}=."]
-    if "race" in sanitizers:
-        flags += _HOOKS
-    if "address" in sanitizers:
-        flags.append("-fsanitize-recover=address")
-    if "undefined" in sanitizers:  # a trap becomes a LaunchError with its line
-        flags.append("-fsanitize-undefined-trap-on-error")
-    return flags
-
-
-def _portable(options: list[str]) -> list[str]:
-    return [option for option in options if not option.startswith("-fdebug-prefix-map")]
-
-
-def _identity(compiler: list[str]) -> str:
-    return f"{compiler_identity(shlex.join(compiler))}\n{platform.machine()}"
-
-
-def _need_hooks(compiler: list[str]) -> None:
-    # clang has such hooks too, but moves accesses to other lines and takes different parameters.
-    if "clang" in compiler_identity(shlex.join(compiler)).lower():
-        raise DeviceError(f"{shlex.join(compiler)} has no hooks for races and traces", remedy="use g++: CXX=g++")
-
-
-def _runtime_request(sanitizers: tuple[str, ...]) -> Request:
-    compiler, root = _need_compiler(), cuda_dir()
-    defines_of = {"address": "-DSPG_ASAN", "race": "-DSPG_HOOKS"}
-    options = [*_options(()), *(word for name, word in defines_of.items() if name in sanitizers)]
-    if "race" in sanitizers:
-        _need_hooks(compiler)
-
-    def make(target: Path) -> str:
-        command: list[str | Path] = [*compiler, *options, "-shared", "host/spg_runtime.cpp", "-o", target, "-ldl"]
-        return run_compiler(command, "host/spg_runtime.cpp", cwd=root)
-
-    parts = (source_digest(root / "host/spg_runtime.cpp"), *_portable(options), _identity(compiler))
-    return Request(parts, make, ".so", "host/spg_runtime.cpp")
-
-
-def module_request(
-    source: str, defines: Mapping[str, str] | None = None, sanitizers: tuple[str, ...] | None = None
-) -> Request:
-    """The request that has `source` ready before it is needed: for ``modules.build_all``.
-
-    Parameters
-    ----------
-    source : a path below ``cuda/``, or an absolute one.
-    defines : preprocessor definitions; "" defines a name without a value.
-    sanitizers : None: what SPGRAPH_HOST_SANITIZE names.
-    """
-    compiler, root = _need_compiler(), cuda_dir()
-    sanitizers = chosen_sanitizers() if sanitizers is None else sanitizers
-    include_dirs = [root, root / "host/include"]
-    options = _options(sanitizers)
-    defined = [f"-D{name}={value}" for name, value in sorted((defines or {}).items())]
-    words = ["-DSPG_HOST", *defined, "-I.", "-Ihost/include"]
-
-    def make(target: Path) -> str:
-        # Preprocessed first: only then can every kernel be found that macros and conditionals make.
-        text = target.with_suffix(".ii")
-        run_compiler([*compiler, *options, *words, "-E", "-x", "c++", source, "-o", text], source, cwd=root)
-        code = text.read_text(errors="surrogateescape")
-        heads = {match[1]: match.end() for match in _MARK.finditer(code)}
-        entries = "".join(
-            f'extern "C" __attribute__((visibility("default"))) spg::export_entry spg_entry_{name};\n'
-            f"spg::export_entry spg_entry_{name} = spg::entry({name});\n"
-            for name in heads
-        )
-        if "race" in sanitizers:
-            for name, start in heads.items():
-                called, read_only = _parameters(code, start)
-                entries += (
-                    f'static spg::described spg_described_{name}("{name}", spg_entry_{name}, '
-                    f'"{called}", {read_only}ull);\n'
-                )
-        with text.open("a", errors="surrogateescape") as file:
-            file.write(f"\n# 1 {json.dumps(source)}\n{entries}")
-        command: list[str | Path] = [*compiler, *options, "-x", "c++-cpp-output"]
-        if "race" not in sanitizers:
-            return run_compiler([*command, "-shared", text, "-o", target], source, cwd=root)
-        # Linked without -fsanitize=thread: the hooks are the runtime's.
-        code_of = target.with_suffix(".o")
-        log = run_compiler([*command, "-c", text, "-o", code_of], source, cwd=root)
-        return log + run_compiler([*compiler, "-shared", code_of, "-o", target], source, cwd=root)
-
-    digest = source_digest(root / source, include_dirs)
-    options_key = (Path(compiler[-1]).name, *_portable(options), *defined)
-    return Request(
-        (source, digest, *_portable(options), *defined, _identity(compiler)), make, ".so", source, options_key
-    )
-
-
-def _parameters(code: str, start: int) -> tuple[str, int]:
-    """The names of parameters, a comma after each, and, as bits, which are ``const T* __restrict__``.
-
-    nvcc may read those through the read-only cache. `start` is where the parameter list begins in `code`.
-    """
-    depth, parts = 0, [""]
-    for c in code[start:]:
-        if c in ")]}>" and depth == 0:
-            break
-        depth += (c in "([{<") - (c in ")]}>")
-        if c == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    names, read_only = "", 0
-    for i, part in enumerate(parts):
-        match = re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)?$", part)
-        names += f"{match[1] if match and part.strip() != 'void' else ''},"
-        target, star, rest = part.rpartition("*")
-        if star and "__restrict" in rest and re.search(r"\bconst\b", target.rpartition("*")[2]):
-            read_only |= 1 << i
-    return names, read_only
-
-
-# ---- the runtime library ------------------------------------------------------------------------------
-
-
-class _Settings(ctypes.Structure):
-    """spg_device of spg_runtime.hpp."""
-
-    _counters = (
-        "global_atomics",
-        "shared_atomics",
-        "kernel_launches",
-        "child_launches",
-        "barriers",
-        "claims",
-        "reservations",
-    )
-    _fields_ = [
-        (name, ctypes.c_ulonglong) for name in ("seed", "pending_limit", "heap_limit", "strict", "traced", *_counters)
-    ]
-
-
-class _Limits(ctypes.Structure):
-    """Limits of spg_fibers.hpp."""
-
-    _fields_ = [("live", ctypes.c_ulonglong), ("shared", ctypes.c_ulonglong)]
-
-
-class _Entry(ctypes.Structure):
-    """spg::export_entry of spg_host.hpp."""
-
-    _fields_ = [
-        ("call", ctypes.c_void_p),
-        ("kernel", ctypes.c_void_p),
-        ("parameters", ctypes.POINTER(ctypes.c_ubyte * 4)),
-        ("count", ctypes.c_int),
-    ]
-
-
-@cache
-def _runtime(sanitizers: tuple[str, ...]) -> ctypes.CDLL:
-    if "address" in sanitizers and not hasattr(ctypes.CDLL(None), "__asan_init"):
-        raise DeviceError(
-            "SPGRAPH_HOST_SANITIZE=address needs AddressSanitizer loaded before Python",
-            remedy='run it with LD_PRELOAD="$(g++ -print-file-name=libasan.so)" '
-            "ASAN_OPTIONS=detect_leaks=0:halt_on_error=0:suppress_equal_pcs=0",
-        )
-    # Global, so that kernel modules find its functions.
-    library = _load(build(_runtime_request(sanitizers)), ctypes.RTLD_GLOBAL)
-    pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-    library.spg_launch.argtypes = [
-        ctypes.c_char_p,
-        pointer,
-        pointer,
-        pointer,
-        pointer,
-        ctypes.c_ulonglong,
-        integer,
-        pointer,
-        pointer,
-    ]
-    library.spg_launch.restype = integer
-    library.spg_message.restype = library.spg_place.restype = ctypes.c_char_p
-    library.spg_alloc.argtypes, library.spg_alloc.restype = [size], pointer
-    library.spg_free.argtypes, library.spg_free.restype = [pointer], None
-    if "race" in sanitizers:
-        library.spg_findings.restype = library.spg_trace_text.restype = ctypes.c_char_p
-        library.spg_trace_reset.argtypes = [ctypes.c_uint, size, size]
-        library.spg_trace_reset.restype = None
-    return library
-
-
-def _load(path: Path, mode: int = ctypes.RTLD_LOCAL, source: str = "host/spg_runtime.cpp") -> ctypes.CDLL:
-    try:
-        return ctypes.CDLL(str(path), mode=mode | os.RTLD_NOW)
-    except OSError as error:
-        cause = str(error).removeprefix(f"{path}: ")
-        raise CompileError(f"the compiled kernel does not load: {cause}", place=source) from error
 
 
 # ---- memory -------------------------------------------------------------------------------------------
@@ -384,7 +114,7 @@ def _kind(dtype: np.dtype[Any]) -> str:
 class HostKernel:
     """A kernel with the types of its parameters, as the C++ compiler saw them."""
 
-    def __init__(self, device: HostDevice, module: HostModule, name: str, entry: _Entry) -> None:
+    def __init__(self, device: HostDevice, module: HostModule, name: str, entry: KernelEntry) -> None:
         self.name = name
         self._device = device
         self._module = module  # keeps the library loaded
@@ -519,7 +249,7 @@ class HostModule:
     def kernel(self, name: str) -> HostKernel:
         """The kernel called `name`; CompileError if the file has none."""
         try:
-            entry = _Entry.in_dll(self._library, f"spg_entry_{name}")
+            entry = KernelEntry.in_dll(self._library, f"spg_entry_{name}")
         except ValueError:
             raise CompileError(
                 f"there is no kernel {name!r}", remedy="declare it with SPG_KERNEL", place=self._source
@@ -549,17 +279,19 @@ class HostDevice:
     kind: Literal["host"] = "host"
 
     def __init__(self, seed: int = 0, *, strict: bool = True, traced: bool = False, limits: str | None = None) -> None:
-        _need_compiler()
+        need_compiler()
         self.gpu: GPU | None = None if limits is None else get_gpu(limits)
         """Whose limits are imposed."""
-        self._limits = _Limits(_MULTIPROCESSORS * _THREADS, _SHARED_BYTES)
+        self._limits = RuntimeLimits(_MULTIPROCESSORS * _THREADS, _SHARED_BYTES)
         if self.gpu is not None:
             held = self.gpu.multiprocessors * self.gpu.threads_per_sm
-            self._limits = _Limits(min(held, _MOST_FIBERS), self.gpu.shared_per_block)
+            self._limits = RuntimeLimits(min(held, _MOST_FIBERS), self.gpu.shared_per_block)
         self._memory = _Memory()
         self._sanitizers = ("race",) if traced else chosen_sanitizers()
-        self._library = _runtime(self._sanitizers)
-        self._settings = _Settings(seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict, traced=traced)
+        self._library = runtime_library(self._sanitizers)
+        self._settings = RuntimeSettings(
+            seed=seed, pending_limit=2048, heap_limit=8 << 20, strict=strict, traced=traced
+        )
         self._failure: LaunchError | None = None
         self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], HostModule] = {}
 
@@ -567,7 +299,7 @@ class HostDevice:
         """The CPU; `multiprocessors` is what is emulated (4 of 2,048 threads), the same everywhere, or that of the GPU
         whose limits are imposed, which ``extra["limits"]`` names then."""
         imposed = {} if self.gpu is None else {"limits": self.gpu.name}
-        compiler = _need_compiler()
+        compiler = need_compiler()
         version = compiler_identity(shlex.join(compiler)).splitlines()
         return DeviceInfo(
             kind="host",
@@ -592,7 +324,7 @@ class HostDevice:
             request = module_request(source, defines, self._sanitizers)
             path = build(request)
             describe = partial(compiled, request, path)
-            self._modules[key] = HostModule(self, source, _load(path, source=source), describe)
+            self._modules[key] = HostModule(self, source, load_library(path, source=source), describe)
         return self._modules[key]
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> HostBuffer:
@@ -676,11 +408,11 @@ class HostDevice:
 
     def counters(self) -> dict[str, int]:
         """Exact for this seed. A barrier counts once a block, a grid barrier once, warp syncs never."""
-        return {name: int(getattr(self._settings, name)) for name in _Settings._counters}
+        return {name: int(getattr(self._settings, name)) for name in RuntimeSettings.counter_names}
 
     def reset_counters(self) -> None:
         """Set all event counts to 0."""
-        for name in _Settings._counters:
+        for name in RuntimeSettings.counter_names:
             setattr(self._settings, name, 0)
 
     def reset_trace(self, multiprocessors: int = 132, l1_bytes: int = 192 << 10, l2_bytes: int = 50 << 20) -> None:

@@ -77,7 +77,7 @@ def _request(source: str, defines: Mapping[str, str], info: DeviceInfo) -> Reque
         from spgraph_bench.toolchain.nvcc import cubin_request
 
         return cubin_request(source, defines, info.arch)
-    from spgraph_bench.device.host import module_request
+    from spgraph_bench.device.host_compiler import module_request
 
     return module_request(source, dict(defines))
 
