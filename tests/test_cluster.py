@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import spgraph
 
 from spgraph_bench.cli.main import run
 from spgraph_bench.errors import DeviceError, UsageError
@@ -29,7 +30,7 @@ pytest.importorskip("distributed")
 pytest.importorskip("cryptography")
 
 from spgraph_bench.device.base import DeviceInfo
-from spgraph_bench.sweep import cluster
+from spgraph_bench.sweep import cluster, remote
 from spgraph_bench.sweep.crew import Crew
 from spgraph_bench.sweep.local_cluster import gpu_environments
 from spgraph_bench.sweep.remote import Answer, Group, Probe
@@ -94,6 +95,7 @@ class _Client:
     """A cluster of two workers. `script` says of each task in turn how it ends."""
 
     status = "running"
+    begun: Any = None
 
     def __init__(self, script: Callable[[Group, int], Answer | Exception | None]) -> None:
         self._script, self.given = script, []
@@ -109,6 +111,9 @@ class _Client:
     def unsubscribe_topic(self, topic: str) -> None: ...
 
     def cancel(self, futures: Any, force: bool) -> None: ...
+
+    def get_metadata(self, keys: list[str], default: Any) -> Any:
+        return self.begun or default
 
     def submit(self, function: Any, group: Group, **about: Any) -> _Future:
         self.given.append(group)
@@ -221,7 +226,7 @@ def test_a_worker_whose_device_fails_gets_nothing_more(tmp_path: Path) -> None:
     assert {r.status for r in swept.go()} == {"ok"}
     assert "worker a cannot measure: no GPU" in swept.warnings[0]
     swept.path.unlink()
-    swept.client.there = ["a"]
+    del swept.crew.probes["b"]
     swept.client.given.clear()
     with pytest.raises(DeviceError, match="no worker's device"):
         swept.go()
@@ -238,29 +243,66 @@ def test_a_task_that_fails_by_itself_is_records(tmp_path: Path) -> None:
 def test_a_lost_scheduler_ends_the_sweep_and_keeps_what_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    swept = _Swept(tmp_path, lambda group, number: Answer("a", "a", records=_records(group)))
-    monkeypatch.setattr(cluster, "LOST_S", 0.0)
+    """As with Dask: what was given out is cancelled, a new task is an error, and the client is closed in the end."""
     monkeypatch.setattr(cluster, "_LOOK_S", 0.0)
-    monkeypatch.setattr(
-        _Future, "done", lambda future: swept.client.status == "running" and len(swept.client.given) < 3
-    )
-    real = _Client.submit
+    swept: _Swept
 
-    def submit(client: _Client, *args: Any, **about: Any) -> _Future:
-        if len(client.given) == 2:
-            client.status = "closed"
-        return real(client, *args, **about)
+    def script(group: Group, number: int) -> Answer | None:
+        assert swept.client.status == "running", "a closed client takes no tasks"
+        if number < 3:
+            return Answer("a", "a", records=_records(group))
+        swept.client.status = "closed"
+        return None
 
-    monkeypatch.setattr(_Client, "submit", submit)
+    swept = _Swept(tmp_path, script)
     with pytest.raises(DeviceError, match="the scheduler is lost"):
         swept.go()
-    monkeypatch.undo()
-    swept.client.status = "running"
+    swept.client = _Client(lambda group, number: Answer("a", "a", records=_records(group)))
+    swept.crew.client = swept.client  # type: ignore[assignment]
     swept.ended.clear()
     with Journal(swept.path) as journal:
         assert 0 < len(journal.done) < swept.plan.cells
         cluster.sweep_on_cluster(swept.plan, journal, swept.crew, swept.ended.append)
         assert len(journal.done) == swept.plan.cells
+
+
+@pytest.mark.parametrize("problem", ["the scheduler is lost", "no worker is left"])
+def test_a_sweep_does_not_wait_for_ever(problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_LOOK_S", "LOST_S", "WORKERS_S"):
+        monkeypatch.setattr(cluster, name, 0.0)
+    monkeypatch.setattr(_Future, "done", lambda future: False)
+    swept = _Swept(tmp_path, lambda group, number: None)
+    if problem == "no worker is left":
+        swept.client.there = []
+    else:
+        monkeypatch.setattr(swept.client, "scheduler_info", lambda n_workers: 1 / 0)
+    with pytest.raises(DeviceError, match=problem):
+        swept.go()
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_task_whose_only_worker_is_gone_is_taken_back(
+    begun: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Worker a cannot measure, so tasks are for b alone; b comes back under another address."""
+    monkeypatch.setattr(cluster, "_LOOK_S", 0.0)
+    swept: _Swept
+    stuck: list[str] = []
+
+    def script(group: Group, number: int) -> Answer:
+        if number == 1:
+            return Answer("a", "a", broken="no GPU")
+        if number == 3:
+            assert swept.client.workers == ["b"]
+            swept.client.there = ["a", "c"]
+            swept.client.begun = {"worker": "b", "process": 7} if begun else None
+            stuck.append(group.name)
+        return Answer("c", "c", records=_records(group))
+
+    monkeypatch.setattr(_Future, "done", lambda future: future.key not in stuck)
+    swept = _Swept(tmp_path, script)
+    assert {record.status for record in swept.go()} == {"ok"}
+    assert ("worker b was lost" in " ".join(swept.warnings)) == begun
 
 
 def test_rows_that_join_those_of_an_earlier_session_say_so(tmp_path: Path) -> None:
@@ -318,6 +360,7 @@ def test_the_cause_is_that_of_the_process_that_was_lost() -> None:
         (("--scheduler", "here"), 2, "not an address"),
         (("--scheduler", "tcp://10.0.0.1:8786"), 2, "not encrypted"),
         (("--scheduler", "tls://10.0.0.1:8786", "--tls-ca", "x"), 2, "three files"),
+        (("--scheduler", "tls://10.0.0.1:8786"), 2, "needs certificates"),
         (
             ("--scheduler", "tls://10.0.0.1:8786", "--tls-ca", "x", "--tls-cert", "y", "--tls-key", "z"),
             2,
@@ -384,6 +427,20 @@ def test_a_real_worker_measures_on_its_own_cores_and_says_nothing_else(tmp_path:
     ]
     assert {r.environment["cores"] for r in records} == {1}
     assert not (tmp_path / "imported").exists()
+
+
+def test_a_cluster_that_is_there_already(tmp_path: Path) -> None:
+    """Its scheduler and worker run in this process: what differs from --workers is how they are reached."""
+    from distributed import LocalCluster
+
+    args = ("grid:n=4", "--variant", "csr-scalar", "--device", "host", "-o", "s.jsonl")
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", resources={"GPU": 1}, dashboard_address=None
+    ) as there:
+        done = spgraph("sweep", *args, "--scheduler", there.scheduler_address, cwd=tmp_path)
+        remote.close_station()
+    assert done.returncode == 0, done.stderr
+    assert [r.status for r in read_records(tmp_path / "s.jsonl")] == ["ok"]
 
 
 @pytest.mark.slow

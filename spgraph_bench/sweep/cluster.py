@@ -75,38 +75,66 @@ class _Sweep:
         """The longest first. As many are given out as there are workers: one that is free takes the next."""
         self._broken: set[str] = set()
         """Addresses of workers that cannot measure."""
-        self._slots = len(crew.probes)
+        self._there = list(crew.probes)
+        """Addresses of workers that offer the resource, at the last look."""
+        self._slots = len(self._there)
+        self._only: dict[str, set[str]] = {}
+        """By the name of a group: addresses of the workers that may measure it, where not all may."""
+        self._scheduler = Patience("the scheduler is lost", LOST_S)
+        self._workers = Patience("no worker is left", WORKERS_S)
         self._serial = 0
 
     def run(self) -> None:
         from spgraph_bench.sweep.remote import topic_of
 
         topic, client = topic_of(self._session), self._crew.client
-        scheduler, workers = Patience("the scheduler is lost", LOST_S), Patience("no worker is left", WORKERS_S)
         client.subscribe_topic(topic, lambda event: self._collector.put(event[1]))
         try:
             self._waiting.extend(self._groups())
             looked = monotonic()
             while self._running or self._waiting:
-                while self._waiting and len(self._running) < self._slots:
+                while self._waiting and len(self._running) < self._slots and client.status == "running":
                     self._submit(self._waiting.popleft())
                 self._collector.wait(_WAIT_S)
                 for future in [f for f in self._running if f.done()]:
                     self._finish(future)
-                if monotonic() - looked < _LOOK_S:
-                    continue
-                looked, usable = monotonic(), None
-                with contextlib.suppress(Exception):  # the scheduler does not answer
-                    usable = self._usable() if client.status == "running" else None
-                if usable:
-                    self._slots = len(usable)
-                scheduler.check(usable is not None)
-                workers.check(usable != [])
+                if monotonic() - looked > _LOOK_S:
+                    self._look()
+                    looked = monotonic()
         finally:
             with contextlib.suppress(Exception):
                 client.cancel(list(self._running), force=True)
                 client.unsubscribe_topic(topic)
             self._collector.drain()
+
+    def _look(self) -> None:
+        """See what workers there are. Raises DeviceError where there are none, or no scheduler, for too long."""
+        client = self._crew.client
+        if client.status == "closed":  # Dask has tried to reach it again for LOST_S
+            raise self._scheduler.error()
+        there = None
+        if client.status == "running":
+            with contextlib.suppress(Exception):  # it does not answer
+                there = offering(client)
+        self._scheduler.check(there is not None)
+        if there is not None:
+            self._there = there
+            self._workers.check(self._usable() != [])
+            self._slots = len(self._usable()) or self._slots
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Take back tasks that only workers may do which are gone: Dask would wait for those workers forever."""
+        for future, group in list(self._running.items()):
+            if future.done() or (only := self._only.get(group.name)) is None or only & set(self._there):
+                continue
+            begun = self._crew.client.get_metadata(group.begun, default=None)
+            self._crew.client.cancel([future], force=True)
+            del self._running[future]
+            if begun:
+                self._lost_by(group, begun["worker"], begun["process"])
+            else:
+                self._again(group)
 
     # -- giving out
 
@@ -144,6 +172,8 @@ class _Sweep:
         usable = self._usable() if self._broken else None
         if usable == []:
             raise DeviceError("no worker's device can be used any more", remedy="`spgraph doctor` on their hosts")
+        if usable is not None:
+            self._only[group.name] = set(usable)
         future = self._crew.client.submit(
             measure_group, group, key=group.name, resources={RESOURCE: 1}, workers=usable, retries=0, pure=False
         )
@@ -152,7 +182,11 @@ class _Sweep:
 
     def _usable(self) -> list[str]:
         """Addresses of workers that can be given something."""
-        return [address for address in offering(self._crew.client) if address not in self._broken]
+        return [address for address in self._there if address not in self._broken]
+
+    def _again(self, group: Group) -> None:
+        """Give out what is left of a group once more: nothing that it measures is the cause."""
+        self._waiting.appendleft(self._group(self._collector.left(group.blocks), group.attempt))
 
     # -- tasks that have ended
 
@@ -163,7 +197,7 @@ class _Sweep:
         if future.status == "finished":
             self._answered(group, future.result())
         elif future.status != "error":  # cancelled: the scheduler forgot it
-            self._waiting.appendleft(self._group(self._collector.left(group.blocks), group.attempt))
+            self._again(group)
         elif type(error := future.exception()).__name__ == "KilledWorker":
             self._lost(group, self._crew.cause("its worker was lost"))
         else:
@@ -175,7 +209,7 @@ class _Sweep:
         for key, cell, line in answer.records:
             self._collector.keep(key, cell, line, answer.by)
         if answer.lost_by:
-            self._lost(group, self._crew.cause(f"worker {answer.lost_by} was lost", answer.lost_process))
+            self._lost_by(group, answer.lost_by, answer.lost_process)
         elif answer.broken:
             self._broken.add(answer.address)
             self._slots = max(1, self._slots - 1)
@@ -183,6 +217,9 @@ class _Sweep:
         else:
             for block in group.blocks:
                 self._collector.end(block.key, 0.0, answer.by)
+
+    def _lost_by(self, group: Group, worker: str, process: int) -> None:
+        self._lost(group, self._crew.cause(f"worker {worker} was lost", process))
 
     def _lost(self, group: Group, cause: str, *, blame: bool = True) -> None:
         """The worker of `group` is gone, or cannot measure. `blame`: what it measured may be why."""

@@ -58,6 +58,13 @@ def connected(
             tls_ca_file=tls.ca, tls_client_cert=tls.cert, tls_client_key=tls.key, require_encryption=True
         )
 
+    elif (
+        protocol == "tls" and Security().get_connection_args("client").get("ssl_context") is None
+    ):  # nor in Dask's config
+        raise UsageError(
+            "tls:// needs certificates", remedy="give --tls-ca, --tls-cert and --tls-key (docs/cluster.md)"
+        )
+
     class Reached(Client):  # type: ignore[misc]
         """A client that is closed where it cannot connect: Dask's own waits for an answer when it is collected."""
 

@@ -26,6 +26,8 @@ LOST_S = 15.0
 """Seconds without an answer after which the scheduler counts as lost."""
 WORKERS_S = 60.0
 """Seconds to wait for a first worker, or for one when all are gone."""
+_BUSY_S = 20.0
+"""Seconds for a worker to say what it is; it imports spgraph first."""
 INSTALL = "pip install 'spgraph[cluster]'"
 
 
@@ -103,6 +105,11 @@ def find_workers(crew: Crew, wanted: int, warn: Callable[[str], None] = lambda t
         )
         for address in addresses
     }
+    until = monotonic() + _BUSY_S
+    while (busy := sum(not future.done() for future in futures.values())) and monotonic() < until:
+        time.sleep(0.05)
+    if busy:
+        warn(f"waiting for {busy} worker{'s' if busy > 1 else ''} that measure{'' if busy > 1 else 's'} something else")
     try:
         probes: dict[str, Probe] = crew.client.gather(futures)
     except Exception as error:  # the worker's Python has no spgraph, or another one

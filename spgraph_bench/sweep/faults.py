@@ -32,9 +32,11 @@ class Patience:
             return
         self._since = self._since or monotonic()
         if monotonic() - self._since > self.limit_s:
-            raise DeviceError(
-                self.problem, remedy="start it again, and give the same command: what is measured is kept"
-            )
+            raise self.error()
+
+    def error(self) -> DeviceError:
+        """What is raised in the end."""
+        return DeviceError(self.problem, remedy="start it again, and give the same command: what is measured is kept")
 
 
 @dataclass(frozen=True)

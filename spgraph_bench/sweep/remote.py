@@ -54,6 +54,11 @@ class Group:
     attempt: int = 1
     """How many workers had its first block, this one included."""
 
+    @property
+    def begun(self) -> list[str]:
+        """Key of the scheduler's metadata that say who began it: ``worker``, a name, and ``process``, its id."""
+        return ["spgraph", self.sweep, self.name]
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -93,6 +98,10 @@ class Probe:
 def topic_of(sweep: str) -> str:
     """The topic of a sweep's events."""
     return f"spgraph-{sweep}"
+
+
+class _UnwantedError(Exception):
+    """Nothing waits for the task any more."""
 
 
 _stations: dict[str, Station] = {}
@@ -142,11 +151,10 @@ def measure_group(group: Group) -> Answer:
     me = (_name(worker), worker.address)
     if code_hash() != group.code:
         return Answer(*me, broken=f"it runs other code (spgraph {__version__})")
-    begun = ["spgraph", group.sweep, group.name]
-    earlier = client.get_metadata(begun, default=None)
+    earlier = client.get_metadata(group.begun, default=None)
     if earlier:
         return Answer(*me, lost_by=str(earlier["worker"]), lost_process=int(earlier["process"]))
-    client.set_metadata(begun, {"worker": me[0], "process": os.getpid()})
+    client.set_metadata(group.begun, {"worker": me[0], "process": os.getpid()})
     topic = topic_of(group.sweep)
     records: list[tuple[str, str, str]] = []
     last_sent = 0.0
@@ -157,10 +165,17 @@ def measure_group(group: Group) -> Answer:
             last_sent = now
             worker.log_event(topic, {"kind": "doing", "text": text})
 
+    def check_wanted() -> None:
+        # Dask drops a task whose driver is gone, but cannot stop it: the device would be held to the end of the group.
+        task = worker.state.tasks.get(group.name)
+        if task is None or task.state == "cancelled":
+            raise _UnwantedError
+
     for block in group.blocks:
         started = perf_counter()
 
         def keep(cell: Cell, record: Record, block: Block = block) -> None:
+            check_wanted()
             line = to_json_lines([record])
             records.append((block.key, block.cell_key(cell), line))
             worker.log_event(
@@ -168,11 +183,14 @@ def measure_group(group: Group) -> Answer:
             )
 
         try:
+            check_wanted()
             station = _station(group.device, group.session)
             station.measure(block, group.run_ids[block.key], keep, progress)
         except DeviceError as error:
             close_station()
             return Answer(*me, broken=str(error.cause), records=tuple(records))
+        except _UnwantedError:
+            return Answer(*me, records=tuple(records))
         seconds = perf_counter() - started
         worker.log_event(topic, {"kind": "ended", "block": block.key, "seconds": seconds, "by": me[0]})
     return Answer(*me, records=tuple(records))
