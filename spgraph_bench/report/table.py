@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from spgraph_bench.report.text import Column, clean, fit, milliseconds, percent, significant, times
+from spgraph_bench.report.header import ceiling_lines, header_lines, limits_text
+from spgraph_bench.report.marks import legend_of, marks_of, precision_text, rank_text
+from spgraph_bench.report.text import Column, clean, fit, milliseconds, percent, significant, times, unique
 from spgraph_bench.report.verdict import Timed, child_verdict
 from spgraph_bench.results.record import Record
-from spgraph_bench.results.statistics import FLOORS, Row, compare
+from spgraph_bench.results.statistics import Row, compare
 from spgraph_bench.units import human_bytes
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class Group:
         self.generated = isinstance(source, Mapping) and source.get("kind") == "options"
         """There is no matrix: the inputs were made from options."""
         # Notes of every row are about the run and are in the head; the others name their row below.
-        self.common = [n for n in _unique(self.first.notes) if all(n in r.notes for r in records)]
+        self.common = [n for n in unique(self.first.notes) if all(n in r.notes for r in records)]
 
     def parts(self, with_head: bool) -> list[RenderableType]:
         """The printable parts of the table, in order; `with_head`: with the header on matrix and device."""
@@ -100,50 +102,15 @@ class Group:
         return grid
 
     def _head(self) -> list[RenderableType]:
-        m, d = self.first.matrix, self.first.device
-        digest = f"sha256 {str(m.get('sha256', ''))[:12]}"
-        source = m.get("source")
-        if self.generated and isinstance(source, Mapping):
-            lines = [("inputs", f"{source.get('text', '')}, {digest}")]
-        else:
-            shape = f"{m.get('rows', 0):,} x {m.get('cols', 0):,}, {m.get('nnz', 0):,} nonzeros"
-            kind = "" if m.get("weighted", True) else ", pattern"
-            lines = [("matrix", f"{shape}, {m.get('symmetry', 'general')}{kind}, {digest}")]
-        if isinstance(source, Mapping) and not self.generated:
-            steps = [str(s) for s in m.get("said", ())]
-            lines.append(("read", "; ".join([f"{source.get('text', '')} ({source.get('format', '')})", *steps])))
-        lines += [_finding(f) for f in m.get("findings", ())]
-        versions = [
-            f"{word}{d[key]}"
-            for key, word in (("driver", "driver "), ("toolkit", "" if d.get("kind") == "host" else "CUDA "))
-            if d.get(key)
-        ]
-        about = ", ".join(filter(None, (str(d.get("arch", "")), *versions)))
-        lines.append(("device", f"{d.get('name', '?')} ({about})" if about else str(d.get("name", "?"))))
-        if d.get("kind") == "host":
-            imposed = (d.get("extra") or {}).get("limits")
-            limits = f", with the limits of {imposed}" if imposed else ""
-            lines.append(("", f"kernels are emulated here{limits}: results checked, events counted, no times"))
-        versions_of = self.first.environment.get("libraries") or {}
-        if versions_of:
-            lines.append(("libraries", ", ".join(f"{name} {text}" for name, text in versions_of.items())))
+        name = self.first.matrix.get("name", "?")
+        title = self.first.problem if self.generated else f"{self.first.problem}: {name}"
+        lines = header_lines(self.first, generated=self.generated)
         ceiling = next((r.record.ceiling for r in self.rows if r.record.ceiling), None)
         if ceiling is not None:
-            lines.append(
-                (
-                    "ceiling",
-                    f"{ceiling.gbs:,.0f} GB/s measured (read {ceiling.read_gbs:,.0f}, copy"
-                    f" {ceiling.copy_gbs:,.0f}, over {human_bytes(ceiling.bytes)}); empty kernel"
-                    f" {significant(ceiling.floor_ms * 1e3)} us",
-                )
-            )
-            if ceiling.zero_ms is not None:
-                own = f"{significant(ceiling.zero_ms * 1e3)} us"
-                lines.append(("clock", f"empty-measurement time {own}, included in each time"))
-        if limits := _limits(self.first.limits):
+            lines += ceiling_lines(ceiling)
+        if limits := limits_text(self.first.limits):
             lines.append(("limits", limits))
         lines += [("note", note) for note in self.common]
-        title = self.first.problem if self.generated else f"{self.first.problem}: {m.get('name', '?')}"
         return [self._line(title, "bold"), self._grid(lines)]
 
     # -- tables
@@ -190,10 +157,10 @@ class Group:
         # from the share of the ceiling.
         made = self.generated
         columns = [
-            Column("#", cells(_rank)),
+            Column("#", cells(rank_text)),
             *self._names(rows, keep=1),
             Column(f"{self.cache} ms", cells(lambda r: milliseconds(r.main.median if r.main else None))),
-            Column("±" if self.terminal else "+-", cells(_precision), keep=4 if made else 7),
+            Column("±" if self.terminal else "+-", cells(precision_text), keep=4 if made else 7),
             Column(f"{other} ms", cells(other_ms), keep=3),
             Column(clean(self.first.rate_unit or "rate"), cells(lambda r: significant(r.rate)), keep=8 if made else 5),
             *self._iterations(rows),
@@ -201,13 +168,13 @@ class Group:
             Column("ceil", cells(share), keep=2 if made else 7),
             *self._fact_columns(rows),
             Column("best", cells(lambda r: times(r.to_best.value if r.to_best else None)), keep=8),
-            *self._peer_columns(rows),
-            Column("!", cells(_marks), "left"),
+            *self._library_columns(rows),
+            Column("!", cells(marks_of), "left"),
         ]
         styles = ["bold green" if r.rank == 1 else "" for r in rows]
         return self._fit(columns, styles)
 
-    def _peer_columns(self, rows: Sequence[Row]) -> list[Column]:
+    def _library_columns(self, rows: Sequence[Row]) -> list[Column]:
         """The time over that of the best row of a GPU library, if one ran, and how well that is known."""
         library = next((r.record.library for r in rows if _gpu_library(r) and r.rank is not None), None)
         if library is None:
@@ -240,7 +207,7 @@ class Group:
                 return significant(value)
             return f"{value:,}" if isinstance(value, int) else clean("-" if value is None else value)
 
-        names = _unique(name for r in rows for name in r.record.facts)
+        names = unique(name for r in rows for name in r.record.facts)
         columns = [Column(clean(n), [shown(r.record.facts.get(n)) for r in rows], keep=6) for n in names]
         if any(r.record.children for r in rows):
             children = [r.record.children for r in rows]
@@ -320,15 +287,15 @@ class Group:
         solved = next((r.record for r in self.timed + self.untimed if r.record.result), None)
         lines = [str(s) for s in solved.result.get("said", ())] if solved else []
         lines += [self._verdict(), *self._legend()]
-        others = _unique(n for r in self.rows for n in r.record.notes if n not in self.common)
+        others = unique(n for r in self.rows for n in r.record.notes if n not in self.common)
         lines += [f"{', '.join(self._name(r) for r in self.rows if n in r.record.notes)}: {n}" for n in others]
         if self.dropped:
-            lines.append(f"hidden columns (--json has all): {', '.join(_unique(self.dropped))}")
+            lines.append(f"hidden columns (--json has all): {', '.join(unique(self.dropped))}")
         if any(r.record.for_matrix for r in self.timed + self.untimed):
             lines.append(
                 "m  compiled for this matrix only: compiling is part of setup, even if the kernel came from the cache"
             )
-        orders = _unique(r.record.reorder for r in self.rows if r.record.reorder != "none")
+        orders = unique(r.record.reorder for r in self.rows if r.record.reorder != "none")
         if orders:
             lines.append(
                 f"by {', '.join(orders)}: rows and columns reordered before packing; x and y are in the new "
@@ -350,12 +317,12 @@ class Group:
 
     def _legend(self) -> list[str]:
         """What the signs in the table mean."""
-        return _legend(self.timed)
+        return legend_of(self.timed)
 
     @staticmethod
     def marks(row: Row) -> str:
         """The signs of a row; the legend tells those that occur."""
-        return _marks(row)
+        return marks_of(row)
 
     def _child_verdict(self) -> str:
         """Whether child launches pay here, if there were any."""
@@ -388,39 +355,8 @@ class Group:
         return f"{against}: no measurable difference"
 
 
-def _limits(limits: Mapping[str, int]) -> str:
-    """The limits that were set before the first launch, in words; "" where there are none."""
-    texts = []
-    if "pending_launches" in limits:
-        texts.append(f"pool of {limits['pending_launches']:,} waiting launches")
-    if "malloc_heap_bytes" in limits:
-        texts.append(f"heap of {human_bytes(limits['malloc_heap_bytes'])} on the device")
-    return ", ".join(texts)
-
-
-def _finding(finding: Any) -> tuple[str, str]:
-    """The label and the text of a finding of the reader."""
-    if not isinstance(finding, Mapping):
-        return "note", str(finding)
-    where = f"line {finding['line']:,}: " if finding.get("line") else ""
-    count = finding.get("count", 1)
-    text = f"{where}{finding.get('text', '')}" + (f" ({count:,} times)" if count > 1 else "")
-    return "warning" if finding.get("warning") else "note", text
-
-
 def _gpu_library(row: Row) -> bool:
     return bool(row.record.library) and row.record.where == "gpu"
-
-
-def _rank(row: Row) -> str:
-    if row.rank is None:
-        return "?"
-    return f"={row.rank}" if row.tied else str(row.rank)
-
-
-def _precision(row: Row) -> str:
-    span = row.main.interval if row.main else None
-    return percent(span.half_width) if span else "?"
 
 
 def _check(record: Record) -> str:
@@ -433,60 +369,3 @@ def _pays(runs: float | None) -> str:
     if math.isinf(runs):
         return "never"
     return "0 runs" if runs == 0 else (f"{runs:,.0f}" if runs < 1e9 else f"{runs:.1e}")
-
-
-def _unstable(row: Row) -> bool:
-    return row.main is not None and row.main.samples.stopped != "converged"
-
-
-def _ungated(row: Row) -> bool:
-    return row.main is not None and row.main.samples.clock == "cuda-events" and not row.main.samples.gated
-
-
-def _dropped(row: Row) -> bool:
-    return row.main is not None and bool(row.main.samples.dropped)
-
-
-_MARKS: tuple[tuple[str, Callable[[Row], bool]], ...] = (
-    ("f", lambda row: row.near_floor),
-    ("t", _unstable),
-    ("u", _ungated),
-    ("d", _dropped),
-    ("m", lambda row: row.record.for_matrix),
-)
-
-
-def _marks(row: Row) -> str:
-    return "".join(letter for letter, holds in _MARKS if holds(row))
-
-
-def _legend(rows: Sequence[Row]) -> list[str]:
-    """What the signs in `rows` mean; only those that occur."""
-    lines = []
-    if any(r.tied for r in rows):
-        lines.append(
-            "=  tied: its 95 % interval overlaps that of another row; rank is 1 + the rows that are clearly faster"
-        )
-    if any(r.main is not None and r.main.interval is None for r in rows):
-        lines.append("?  fewer than 6 samples: no interval, no rank")
-    if whys := _unique(r.cache_resident for r in rows if r.cache_resident):
-        lines.append(f"cache  cache-resident ({'; '.join(whys)}): its GB/s is not memory bandwidth")
-    if any(r.near_floor for r in rows):
-        floor = next(r.record.ceiling.floor_ms for r in rows if r.near_floor and r.record.ceiling)
-        lines.append(f"f  under {FLOORS} times the empty kernel ({significant(floor * 1e3)} us): mostly launch latency")
-    stops = _unique(r.main.samples.stopped for r in rows if r.main is not None and _unstable(r))
-    if stops:
-        lines.append(f"t  stopped early; median uncertain ({', '.join(stops)})")
-    if any(map(_ungated, rows)):
-        lines.append("u  not gated: the time includes the host's launch")
-    lost: dict[str, int] = {}
-    for row in filter(_dropped, rows):
-        for why, count in row.main.samples.dropped.items() if row.main else ():
-            lost[why] = lost.get(why, 0) + count
-    if lost:
-        lines.append(f"d  samples dropped: {', '.join(f'{count:,} {why}' for why, count in lost.items())}")
-    return lines
-
-
-def _unique(items: Any) -> list[str]:
-    return list(dict.fromkeys(items))

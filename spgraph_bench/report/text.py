@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.table import Table
 
-__all__ = ["Column", "clean", "console_class", "fit", "milliseconds", "percent", "significant", "times", "to_text"]
+__all__ = [
+    "Column",
+    "clean",
+    "console_class",
+    "fit",
+    "milliseconds",
+    "percent",
+    "significant",
+    "times",
+    "to_text",
+    "unique",
+]
 
 
 def clean(text: object) -> str:
@@ -157,3 +168,8 @@ def to_text(parts: Sequence[RenderableType], width: int, terminal: bool) -> str:
     for part in parts:
         console.print(part)
     return "".join(line.rstrip(" ") + "\n" for line in out.getvalue().splitlines())
+
+
+def unique(items: Iterable[str]) -> list[str]:
+    """`items` without repeats, in their order."""
+    return list(dict.fromkeys(items))
