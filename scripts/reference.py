@@ -58,7 +58,7 @@ from spgraph_bench.stats import row_stats
 from spgraph_bench.toolchain.modules import Compiled, Request, build_all
 from spgraph_bench.toolchain.nvcc import cubin_request
 from spgraph_bench.validate.base import kernels as validators
-from spgraph_bench.variants import select
+from spgraph_bench.variants import select, variants
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAN = Path(__file__).with_suffix(".toml")
@@ -352,6 +352,8 @@ def one(
 ) -> tuple[int, str]:
     """Run it: exit status, and what it wrote to stdout."""
     args = [*arguments_of(run), "--json", "--no-save", "--device", device]
+    if args[0] == "bench" and any(v.where == "cpu" for v in variants(run.problem)):
+        args += ["--baseline-seconds", str(run.seconds)]
     out, before = io.StringIO(), Path.cwd()
     if any(a.startswith(FILE) for a in run.args) and files is not None:
         os.chdir(files)  # so that records name the file as anybody would type it

@@ -22,7 +22,7 @@ from spgraph_bench import fetching, readers, recipes, writers
 from spgraph_bench.device.probe import choose_device
 from spgraph_bench.errors import InputError, NothingRanError, UsageError
 from spgraph_bench.matrix import Matrix, Source
-from spgraph_bench.parameters import MIN_SAMPLES, WARMUP
+from spgraph_bench.parameters import BASELINE_SECONDS, MIN_SAMPLES, WARMUP, Parameter
 from spgraph_bench.problems import get_problem, problems
 from spgraph_bench.problems.base import Problem
 from spgraph_bench.readers.assemble import assemble
@@ -230,6 +230,7 @@ def bench(
     time_limit: float = 0.25,
     min_samples: int | None = None,
     warmup: int | None = None,
+    baseline_seconds: float | None = None,
     force_format: bool = False,
     in_process: bool = False,
     watchdog: float = 60.0,
@@ -252,6 +253,8 @@ def bench(
     time_limit : seconds of sampling for each variant and type.
     min_samples : samples of each series at least, from 6, even past the time limit; None: 20, or 6 past it.
     warmup : runs before the first sample; None: 3.
+    baseline_seconds : for all CPU baselines together, after the kernels; what it is not enough for is skipped. None:
+        10, or no limit where no kernel runs.
     in_process : without a worker process: for profilers; a kernel that hangs then hangs you.
     watchdog : seconds that a launch may take in a worker.
     progress : called with what is being done, often.
@@ -293,13 +296,18 @@ def bench(
             seed=seed,
             force_format=force_format,
             time_limit_s=time_limit,
-            min_samples=None if min_samples is None else MIN_SAMPLES.checked("min_samples", min_samples),
-            warmups=None if warmup is None else WARMUP.checked("warmup", warmup),
+            min_samples=_checked(MIN_SAMPLES, "min_samples", min_samples),
+            warmups=_checked(WARMUP, "warmup", warmup),
+            baseline_seconds=_checked(BASELINE_SECONDS, "baseline_seconds", baseline_seconds),
             options=own,
             reorder=tuple(dict.fromkeys(_several(reorder))),
         )
         run(session, given, problem, chosen, settings, keep, progress or (lambda text: None))
     return Results(records)
+
+
+def _checked(parameter: Parameter, name: str, value: Any) -> Any:
+    return None if value is None else parameter.checked(name, value)
 
 
 def _several(names: Names) -> tuple[str, ...]:

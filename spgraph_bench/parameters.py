@@ -17,7 +17,7 @@ from typing import Any
 
 from spgraph_bench.errors import UsageError
 
-__all__ = ["MAX_INDEX", "MIN_SAMPLES", "WARMUP", "Parameter", "checked_values", "exact_number"]
+__all__ = ["BASELINE_SECONDS", "MAX_INDEX", "MIN_SAMPLES", "WARMUP", "Parameter", "checked_values", "exact_number"]
 
 MAX_INDEX = 2**31 - 1
 """The largest row or column index: indices are int32."""
@@ -184,6 +184,7 @@ class Parameter:
 MIN_SAMPLES = Parameter(20, "samples of each variant at least, even past the time limit", between=(6, 1_000_000))
 """Below 6 a median has no 95 % interval."""
 WARMUP = Parameter(3, "runs before the first sample, which are not counted", between=(0, 1_000_000))
+BASELINE_SECONDS = Parameter(10.0, "seconds of all CPU baselines of a run together", between=(0.0, 1e6))
 
 
 def checked_values(owner: str, parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:

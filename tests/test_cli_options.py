@@ -87,6 +87,10 @@ def test_every_option_arrives(parsed: Any) -> None:
         "--in-process",
         "--watchdog",
         "7",
+        "--limits",
+        "t4",
+        "--baseline-seconds",
+        "3",
         "--input-format",
         "matrix-market",
         "--base",
@@ -121,6 +125,8 @@ def test_every_option_arrives(parsed: Any) -> None:
         True,
         True,
         7.0,
+        "T4",
+        3.0,
     )
     assert read == ReadOptions("matrix-market", 0, True, "first", "sum", True, "random", 9, True, 4, True, "abs")
 

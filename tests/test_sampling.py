@@ -119,6 +119,17 @@ def test_a_six_second_kernel_takes_under_two_minutes() -> None:
     assert world.now < 120
 
 
+def test_all_series_end_when_their_seconds_are_over() -> None:
+    world = World()
+    over = ends(world.sample(world.entry("a"), world.entry("slow", cost_s=3.0), seconds=20.0))
+    assert {e.samples.stopped for e in over.values()} == {"time limit"}
+    assert 1 <= len(over["slow", "hot"].samples.times_ms) == len(over["a", "hot"].samples.times_ms) < 6
+    assert world.now < 27
+    world = World()
+    over = ends(world.sample(world.entry("slow", cost_s=3.0), warmups=9, warmup_limit_s=99.0, seconds=5.0))
+    assert [(len(e.samples.times_ms), e.samples.warmups) for e in over.values()] == [(0, 2), (0, 2)]
+
+
 def test_rounds_are_interleaved_in_an_order_that_the_seed_fixes() -> None:
     def order(seed: int) -> list[str]:
         world = World()

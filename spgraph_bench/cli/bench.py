@@ -192,6 +192,7 @@ def _sweep(
         given.get("ids", "file"),
         options.min_samples,
         options.warmup,
+        options.baseline_seconds,
     )
     request = SweepRequest(
         [entry],

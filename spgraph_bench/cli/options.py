@@ -24,7 +24,7 @@ import click
 from spgraph_bench.cli import completing
 from spgraph_bench.errors import UsageError
 from spgraph_bench.gpus import GPUS, get_gpu
-from spgraph_bench.parameters import MAX_INDEX, MIN_SAMPLES, WARMUP, Parameter, exact_number
+from spgraph_bench.parameters import BASELINE_SECONDS, MAX_INDEX, MIN_SAMPLES, WARMUP, Parameter, exact_number
 from spgraph_bench.paths import results_folder
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "RunOptions",
     "TextParam",
     "WholeParam",
+    "baseline_seconds_option",
     "collected",
     "device_option",
     "ids_option",
@@ -90,6 +91,7 @@ class RunOptions:
     """Seconds a variant may take for its check before its worker is ended."""
     limits: str | None = None
     """The GPU whose limits the host device imposes."""
+    baseline_seconds: float | None = None
     pending_launches: int | None = None
     heap_bytes: int | None = None
 
@@ -249,6 +251,12 @@ warmup_option = click.option(
     metavar="N",
     help="Run each variant N times before its first sample [default: 3].",
 )
+baseline_seconds_option = click.option(
+    "--baseline-seconds",
+    type=ParameterType(BASELINE_SECONDS),
+    metavar="SECONDS",
+    help="For all CPU baselines together, after the kernels [default: 10; no limit where no kernel runs].",
+)
 _VARIANT = click.option(
     "--variant",
     "variants",
@@ -407,10 +415,11 @@ def parameters_of(*decorators: Decorator) -> list[click.Parameter]:
 
 
 def run_parameters(
-    dtypes: Sequence[str], *, choose: bool = True, packs: bool = True, launches: bool = True
+    dtypes: Sequence[str], *, choose: bool = True, packs: bool = True, launches: bool = True, baselines: bool = True
 ) -> list[click.Parameter]:
     """The options of a run that work: --dtype for more than one of `dtypes`, --variant and --format to `choose`
-    by, --format and --force-format where something is packed, limits where a variant launches or allocates."""
+    by, --format and --force-format where something is packed, limits where a variant launches or allocates,
+    --baseline-seconds where some of the variants are `baselines`."""
     return parameters_of(
         *((_VARIANT,) if choose else ()),
         *((_FORMAT,) if choose and packs else ()),
@@ -418,6 +427,7 @@ def run_parameters(
         *_RUN,
         *((_FORCE,) if packs else ()),
         *(_LIMITS if launches else ()),
+        *((baseline_seconds_option,) if baselines else ()),
     )
 
 
@@ -434,6 +444,7 @@ def run_options_of(given: Mapping[str, Any]) -> RunOptions:
         results=given["results"] or results_folder(),
         min_samples=given["min_samples"],
         warmup=given["warmup"],
+        baseline_seconds=given.get("baseline_seconds"),
         seed=given["seed"],
         params=given["params"],
         force_format=given.get("force_format", False),

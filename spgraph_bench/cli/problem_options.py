@@ -118,8 +118,13 @@ def shared_parameters(problem: Problem, *, choose: bool) -> list[click.Parameter
     own: list[click.Parameter] = [_option(problem, name, p) for name, p in problem.options.items()]
     if "component" in problem.options:  # its name before there was --component any
         own.append(click.Option(["--any-component"], is_flag=True, hidden=True))
-    launches = any(v.limits for v in variants(problem.name))
-    running = run_parameters(problem.dtypes, choose=choose, packs=problem.needs_matrix, launches=launches)
+    running = run_parameters(
+        problem.dtypes,
+        choose=choose,
+        packs=problem.needs_matrix,
+        launches=any(v.limits for v in variants(problem.name)),
+        baselines=choose and any(v.where == "cpu" for v in variants(problem.name)),
+    )
     if not problem.needs_matrix:
         return [*own, *running]
     names = {p.name for p in running}

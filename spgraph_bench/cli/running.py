@@ -114,6 +114,7 @@ class Opened:
             "time_limit_s": options.time_limit,
             "min_samples": options.min_samples,
             "warmups": options.warmup,
+            "baseline_seconds": options.baseline_seconds,
             "options": self.own,
             "pending_launches": options.pending_launches if limited else None,
             "heap_bytes": options.heap_bytes if limited else None,

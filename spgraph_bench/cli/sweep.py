@@ -13,6 +13,7 @@ from spgraph_bench.cli import completing
 from spgraph_bench.cli.options import (
     ParameterType,
     Positive,
+    baseline_seconds_option,
     device_option,
     input_options,
     json_option,
@@ -76,6 +77,7 @@ __all__ = ["command"]
 )
 @min_samples_option
 @warmup_option
+@baseline_seconds_option
 @click.option(
     "-o",
     "--output",
@@ -229,7 +231,7 @@ def _of_config(path: Path, given: Mapping[str, Any]) -> list[Entry]:
     entries = narrowed(
         read_config(path).entries, given["problems"], given["variants"], given["formats"], given["dtypes"]
     )
-    names = ("time_limit", "min_samples", "warmup")
+    names = ("time_limit", "min_samples", "warmup", "baseline_seconds")
     changed = {name: given[name] for name in names if given[name] is not None}
     if read.seed != ReadOptions().seed:
         changed["seed"] = read.seed
@@ -268,7 +270,7 @@ def _of_files(what: Sequence[str], given: Mapping[str, Any]) -> list[Entry]:
         "force_format": given["force_format"],
         "seed": read.seed,
         "time_limit": given["time_limit"] if given["time_limit"] is not None else 0.25,
-        **{name: given[name] for name in ("min_samples", "warmup") if given[name] is not None},
+        **{name: given[name] for name in ("min_samples", "warmup", "baseline_seconds") if given[name] is not None},
         **own,
     }
     return [

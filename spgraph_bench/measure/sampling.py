@@ -357,6 +357,7 @@ def sample_interleaved(
     warmup_limit_s: float = 1.0,
     max_invalid: int = 20,
     should_stop: Callable[[], bool] = lambda: False,
+    seconds: float = math.inf,
     fatal: Callable[[Exception], bool] = lambda error: False,
     timer: Callable[[], float] = monotonic,
     pause: Callable[[float], None] = time.sleep,
@@ -373,7 +374,8 @@ def sample_interleaved(
     Warm-ups come first: `warmups` discarded runs of each, fewer (but one) when they take `warmup_limit_s`.
     A launch with several cases is sampled one case per turn; what its rule judges is the sum over a full
     cycle of cases (:func:`rule_for_cases`). A series ends "converged", at the "time limit" or "sample limit"
-    of `rule`, "interrupted" when `should_stop()` turns true (looked at before every turn), or "failed" after
+    of `rule`, all of them at the "time limit" after so many `seconds`, with however few samples, "interrupted" when
+    `should_stop()` turns true (both looked at before every turn), or "failed" after
     `max_invalid` dropped samples in a row or an exception of its launch. A failure ends that variant only and
     is in ``Ended.reason``; where `fatal(error)` holds (nothing on the device can go on) the exception is
     raised again after it, and what the others have so far is in the ``Taken`` events already yielded: hand
@@ -382,6 +384,7 @@ def sample_interleaved(
     count as one in a row.
     """
     rule = rule or StoppingRule()
+    ends = timer() + seconds if seconds < math.inf else math.inf
     bits = np.random.PCG64(order_seed)
     rotation = [_Rotation(entry, rule) for entry in entries]
     probation = _Probation(watch, max_invalid, timer, pause)
@@ -395,15 +398,16 @@ def sample_interleaved(
         live = [turn for turn in rotation if turn.owed()]
         while live:
             for turn in shuffled(live, bits):
-                if should_stop():
+                if (stopped := should_stop()) or (ends < math.inf and timer() >= ends):
                     yield from probation.settle()
                     for other in rotation:
-                        yield from other.end_all("interrupted")
+                        yield from other.end_all("interrupted" if stopped else "time limit")
                     return
                 between()
                 try:
                     if warm:
-                        turn.warm_up(warmups, warmup_limit_s, timer)
+                        left = ends - timer() if ends < math.inf else math.inf
+                        turn.warm_up(warmups, min(warmup_limit_s, left), timer)
                     else:
                         yield from _visit(turn, probation, timer)
                 except _LaunchFailed as failure:

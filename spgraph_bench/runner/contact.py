@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -49,13 +50,14 @@ class Contact:
         """Where worker and parent leave each other arrays; None where they are one process."""
         return self._spool.path if self._spool is not None else None
 
-    def call(self, name: str, *args: Any, on_message: OnMessage | None = None) -> Any:
-        """Call the worker, which is given the task first if it has not got it. Raises one of GONE."""
+    def call(self, name: str, *args: Any, on_message: OnMessage | None = None, ends: float = math.inf) -> Any:
+        """Call the worker, which is given the task first if it has not got it. Raises one of GONE, and WorkerLateError
+        for a call that has not ended when the monotonic clock shows `ends`."""
         worker = self.session.worker_with(self.task.limits)
         if worker is not self._loaded:
             worker.call("load", self.task, self.folder or self._payload)
             self._loaded = worker
-        return worker.call(name, *args, on_message=on_message)
+        return worker.call(name, *args, on_message=on_message, ends=ends)
 
     def drop(self) -> None:
         """End a worker that is of no more use."""

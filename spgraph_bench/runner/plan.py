@@ -76,6 +76,8 @@ class Outcome:
     replace_worker: bool = False
     """The next launch may hang: this worker must not be asked to do anything more."""
     device_bytes: int = 0
+    run_s: float = 0.0
+    """Seconds of its first run, of all cases."""
     cases: tuple[dict[str, Any], ...] = ()
     trace: tuple[dict[str, Any], ...] = ()
     inspected: int | None = None

@@ -81,9 +81,15 @@ class Recorder:
         """Samples, by the cell's key."""
         self.ended: defaultdict[str, dict[str, Ended]] = defaultdict(dict)
         """Ends of series, by the cell's key and the cache state."""
+        self.answered = False
+        """Whether the first right answer was handed on."""
+        self.surveyed = False
+        """Whether the next three were measured."""
         self.ceiling: Ceiling | None = None
         self.notes: tuple[str, ...] = ()
         self.break_even: tuple[Mapping[str, float], ...] = ()
+        self.out_of_time = ""
+        """Why a cell was not timed whose time was over before it had samples."""
         self._recorded: set[str] = set()
 
     def without(self, cells: Sequence[Cell], reasons: Mapping[str, object], status: Status) -> list[Cell]:
@@ -98,6 +104,10 @@ class Recorder:
         outcome = self.outcomes[cell.key]
         self.record(cell, dataclasses.replace(outcome, status="failed", reason=reason))
 
+    def record_out_of_time(self, cell: Cell) -> None:
+        """`cell` was checked, and there is no time to sample it."""
+        self.record(cell, dataclasses.replace(self.outcomes[cell.key], status="skipped", reason=self.out_of_time))
+
     def record_timed(self, cell: Cell) -> None:
         """Both series of `cell` have ended."""
         ends = [self.ended[cell.key][cache] for cache in ("cold", "hot")]
@@ -110,6 +120,8 @@ class Recorder:
             outcome = dataclasses.replace(outcome, status="failed", reason="; ".join(failures))
         elif all(s.stopped == "interrupted" and not s.times_ms for s in samples):
             outcome = dataclasses.replace(outcome, status="skipped", reason="interrupted before it was timed")
+        elif any(s.stopped == "time limit" and not s.times_ms for s in samples):
+            outcome, samples = dataclasses.replace(outcome, status="skipped", reason=self.out_of_time), ()
         elif why := self._impossible(cell, outcome, samples):
             outcome = dataclasses.replace(outcome, status="failed", reason=why)
         self.record(cell, outcome, samples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from spgraph_bench.device.base import DeviceInfo
@@ -12,6 +13,7 @@ from spgraph_bench.runner.messages import Event, Message, NextCell, Part, Verifi
 from spgraph_bench.runner.plan import Cell
 from spgraph_bench.runner.recording import Recorder
 from spgraph_bench.runner.settings import Settings
+from spgraph_bench.timer import monotonic
 
 __all__ = ["time_cells"]
 
@@ -23,10 +25,27 @@ def time_cells(
     settings: Settings,
     info: DeviceInfo,
     progress: Callable[[str], None],
+    *,
+    ends: float = math.inf,
 ) -> None:
-    """Measure what times are held against, then sample `cells`; each is recorded as its series end."""
-    if not cells:
-        return
+    """Measure what times are held against, if that was not done, then sample `cells`; each is recorded as its series
+    end, with what it has when the monotonic clock shows `ends`."""
+    if not records.surveyed:
+        records.surveyed = True
+        _survey(contact, cells, records, settings, info, progress)
+    for group in _groups(cells, records, 0.6 * info.memory_bytes):
+        _Group(contact, group, records, settings, progress, ends).time()
+
+
+def _survey(
+    contact: Contact,
+    cells: Sequence[Cell],
+    records: Recorder,
+    settings: Settings,
+    info: DeviceInfo,
+    progress: Callable[[str], None],
+) -> None:
+    """The ceiling, what disturbs measuring, and from where child launches pay."""
     progress("measuring the ceiling")
     try:
         records.ceiling = contact.call("ceiling")
@@ -37,8 +56,6 @@ def time_cells(
     launched = ((records.outcomes[cell.key].children or {}).get("launched", 0) for cell in cells)
     if settings.break_even and info.kind == "cuda" and any(launched):
         _measure_break_even(contact, records, progress)
-    for group in _groups(cells, records, 0.6 * info.memory_bytes):
-        _Group(contact, group, records, settings, progress).time()
 
 
 def _measure_break_even(contact: Contact, records: Recorder, progress: Callable[[str], None]) -> None:
@@ -77,7 +94,9 @@ class _Group:
         records: Recorder,
         settings: Settings,
         progress: Callable[[str], None],
+        ends: float,
     ) -> None:
+        self._ends = ends
         self._contact, self._records, self._progress = contact, records, progress
         self._rule = StoppingRule.asked_for(settings.time_limit_s, settings.min_samples)
         self._seed, self._warmups = settings.seed, settings.warmups
@@ -100,7 +119,7 @@ class _Group:
         pending, records = self._pending, self._records
         try:
             cells = list(pending.values())
-            arguments = (cells, self._rule, self._seed, dict(records.taken), self._warmups)
+            arguments = (cells, self._rule, self._seed, dict(records.taken), self._warmups, self._ends - monotonic())
             self._contact.call("time", *arguments, on_message=self._hear)
             return [(cell, "the worker did not time it") for cell in pending.values()]
         except GONE as error:

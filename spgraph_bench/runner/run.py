@@ -13,6 +13,7 @@ from spgraph_bench.paths import cache_dir
 from spgraph_bench.problems import get_problem
 from spgraph_bench.results.record import Record
 from spgraph_bench.runner.assembly import assemble
+from spgraph_bench.runner.baselines import run_baselines
 from spgraph_bench.runner.building import build
 from spgraph_bench.runner.contact import Contact
 from spgraph_bench.runner.limits import limited
@@ -85,8 +86,14 @@ def run(
             ready = records.without(cells, refused_cells, "skipped")
             ready = records.without(ready, refused_by_format(ready, by_name, task, assembled.payload, info), "skipped")
             build(ready, by_name, task, info, progress)
-            right = screen(contact, ready, records, timed, progress, on_answer)
-            time_cells(contact, right, records, settings, info, progress)
+            kernels = [cell for cell in ready if by_name[cell.variant].where == "gpu"]
+            right = screen(contact, kernels, records, timed, progress, on_answer)
+            if right:
+                time_cells(contact, right, records, settings, info, progress)
+            baselines = [cell for cell in ready if by_name[cell.variant].where == "cpu"]
+            run_baselines(
+                contact, baselines, records, timed, settings, info, progress, on_answer, beside_kernels=bool(kernels)
+            )
     except KeyboardInterrupt:
         for cell in cells:
             records.record_interrupted(cell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from spgraph_bench.runner.contact import Contact
 from spgraph_bench.runner.payload import Arrays, load_columns
 from spgraph_bench.runner.plan import Cell, Outcome
 from spgraph_bench.runner.recording import Recorder
-from spgraph_bench.runner.worker import WorkerDiedError, WorkerHungError
+from spgraph_bench.runner.worker import WorkerDiedError, WorkerHungError, WorkerLateError
 
 __all__ = ["OnAnswer", "screen"]
 
@@ -27,19 +28,24 @@ def screen(
     timed: Callable[[Cell], bool],
     progress: Callable[[str], None],
     on_answer: OnAnswer | None,
+    *,
+    ends: float = math.inf,
+    late: str = "",
 ) -> list[Cell]:
     """Check `cells`; the ones that will be timed. All others are recorded.
 
-    `on_answer` gets the first right answer, once.
+    `on_answer` gets the first right answer, once. A check that has not ended when the monotonic clock shows `ends` is
+    broken off, and its cell skipped for the reason `late`.
     """
     survivors = []
     for number, cell in enumerate(cells, 1):
         progress(f"checking {number} of {len(cells)}: {cell.variant} {cell.dtype}")
-        outcome, answer = _checked(contact, cell, wants_answer=on_answer is not None)
+        wants_answer = on_answer is not None and not records.answered
+        outcome, answer = _checked(contact, cell, ends, late, wants_answer=wants_answer)
         records.outcomes[cell.key] = outcome
         if on_answer is not None and answer is not None:
             on_answer(answer)
-            on_answer = None
+            records.answered = True
         if outcome.status == "ok" and timed(cell):
             survivors.append(cell)
         else:
@@ -47,14 +53,19 @@ def screen(
     return survivors
 
 
-def _checked(contact: Contact, cell: Cell, *, wants_answer: bool) -> tuple[Outcome, Arrays | None]:
+def _checked(
+    contact: Contact, cell: Cell, ends: float, late: str, *, wants_answer: bool
+) -> tuple[Outcome, Arrays | None]:
     """The outcome, and the first right answer where the worker has one."""
     try:
-        outcome: Outcome = contact.call("check", cell)
+        outcome: Outcome = contact.call("check", cell, ends=ends)
         if outcome.replace_worker:
             contact.drop()
         wants_answer = wants_answer and outcome.status == "ok"
         return outcome, _answer(contact) if wants_answer else None
+    except WorkerLateError:
+        contact.drop()
+        return Outcome("skipped", late), None
     except (WorkerDiedError, WorkerHungError) as error:
         contact.drop()
         return Outcome("failed", f"{error}{_too_small(contact, cell)}"), None

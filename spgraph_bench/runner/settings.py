@@ -25,6 +25,9 @@ class Settings:
     """Samples of each series at least, even past the time limit; None: 20, or 6 when the time is up."""
     warmups: int | None = None
     """Runs before the first sample, which are not counted; None: 3, or fewer where they take a second."""
+    baseline_seconds: float | None = None
+    """For all CPU baselines of a run together, from their first check on; None: 10 where kernels run beside them, else
+    no limit."""
     offsets: str | None = None
     """"int32", "int64" or None: int64 from 2^31 nonzeros on."""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))

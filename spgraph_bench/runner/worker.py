@@ -9,6 +9,7 @@ reported that it is on the device, is killed.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -34,6 +35,7 @@ __all__ = [
     "Worker",
     "WorkerDiedError",
     "WorkerHungError",
+    "WorkerLateError",
     "drop_spare",
     "start_spare",
 ]
@@ -62,11 +64,18 @@ class WorkerHungError(Exception):
     """The worker gave no answer within the watchdog's time and was killed."""
 
 
+class WorkerLateError(Exception):
+    """A call took longer than it may; its worker was killed."""
+
+
 class Worker(Protocol):
     """Somewhere to run the calls of a Service."""
 
-    def call(self, name: str, *args: Any, on_message: OnMessage | None = None) -> Any:
-        """Call ``service.name(*args)``; messages it emits go to `on_message`. Raises what the call raises."""
+    def call(self, name: str, *args: Any, on_message: OnMessage | None = None, ends: float = math.inf) -> Any:
+        """Call ``service.name(*args)``; messages it emits go to `on_message`. Raises what the call raises.
+
+        A process whose call has not ended when the monotonic clock shows `ends` is killed: WorkerLateError.
+        """
         ...
 
     def kill(self) -> None:
@@ -95,8 +104,8 @@ class LocalWorker:
         if self._listener:
             self._listener(message)
 
-    def call(self, name: str, *args: Any, on_message: OnMessage | None = None) -> Any:
-        """See :class:`Worker`."""
+    def call(self, name: str, *args: Any, on_message: OnMessage | None = None, ends: float = math.inf) -> Any:
+        """See :class:`Worker`. Nothing is killed: the call ends when it ends."""
         self._listener = on_message
         interrupted = False
 
@@ -204,14 +213,14 @@ class ProcessWorker:
         except OSError:
             raise WorkerDiedError(self._epitaph()) from None
 
-    def call(self, name: str, *args: Any, on_message: OnMessage | None = None) -> Any:
+    def call(self, name: str, *args: Any, on_message: OnMessage | None = None, ends: float = math.inf) -> Any:
         """See :class:`Worker`. Raises WorkerDiedError or WorkerHungError when there will be no answer.
 
         Ctrl-C lets a `time` call end with what it has (in seconds), then KeyboardInterrupt is raised.
         """
         self._send((name, args))
         try:
-            return self._listen(on_message)
+            return self._listen(on_message, ends=ends)
         except KeyboardInterrupt:
             if name == "time":
                 with contextlib.suppress(WorkerDiedError, WorkerHungError, SpgraphError, ProcessLookupError):
@@ -219,7 +228,7 @@ class ProcessWorker:
                     self._listen(on_message, patience=_INTERRUPT_SECONDS)
             raise
 
-    def _listen(self, on_message: OnMessage | None, patience: float | None = None) -> Any:
+    def _listen(self, on_message: OnMessage | None, patience: float | None = None, ends: float = math.inf) -> Any:
         guarded = patience is not None
         limit = patience or self._watchdog
         last_message = time.monotonic()
@@ -227,7 +236,7 @@ class ProcessWorker:
             # Polling in steps keeps Ctrl-C prompt and costs nothing beside the work.
             left = last_message + limit - time.monotonic() if guarded else 1.0
             try:
-                ready = self._pipe.poll(min(1.0, max(0.0, left)))
+                ready = self._pipe.poll(min(1.0, max(0.0, left), max(0.0, ends - time.monotonic())))
                 reply = self._pipe.recv() if ready else None
             except (EOFError, OSError):
                 raise WorkerDiedError(self._epitaph()) from None
@@ -236,6 +245,9 @@ class ProcessWorker:
                 if guarded and now - last_message >= limit:
                     self.kill()
                     raise WorkerHungError(f"no answer in {limit:g} s")
+                if now >= ends:
+                    self.kill()
+                    raise WorkerLateError("it took longer than it may")
                 continue
             last_message = now
             kind, content = reply

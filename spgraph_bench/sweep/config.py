@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from spgraph_bench.errors import InputError, SpgraphError, UsageError
-from spgraph_bench.parameters import MIN_SAMPLES, WARMUP, Parameter
+from spgraph_bench.parameters import BASELINE_SECONDS, MIN_SAMPLES, WARMUP, Parameter
 from spgraph_bench.paths import configs_dir
 from spgraph_bench.problems import get_problem, problems
 from spgraph_bench.readers import readers
@@ -76,6 +76,7 @@ class Entry:
     """"0": vertices of options are numbers that count from 0."""
     min_samples: int | None = None
     warmup: int | None = None
+    baseline_seconds: float | None = None
     place: str = ""
     """``file:line`` of its ``[[run]]``."""
 
@@ -112,6 +113,7 @@ _RUN: dict[str, Parameter] = {
     "time_limit": Parameter(0.25, "seconds of sampling for each variant", between=(0.001, 86400.0)),
     "min_samples": MIN_SAMPLES,
     "warmup": WARMUP,
+    "baseline_seconds": BASELINE_SECONDS,
     "offsets": Parameter("auto", "type of row offsets", ("auto", "int32", "int64")),
     "ids": Parameter("file", "what vertices are called", ("file", "0")),
     "force_format": Parameter(False, "pack even if a format wastes memory", _SWITCH),

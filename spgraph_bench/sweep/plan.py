@@ -43,6 +43,7 @@ class Block:
     """"0": vertices of options are numbers that count from 0."""
     min_samples: int | None = None
     warmup: int | None = None
+    baseline_seconds: float | None = None
     limits: Mapping[Limit, int] = field(default_factory=dict)
     """Of launches and allocations on the device, where they were asked for."""
     place: str = ""
@@ -142,6 +143,7 @@ def make_plan(entries: Sequence[Entry], device_kind: str, limits: Mapping[Limit,
             entry.ids,
             entry.min_samples,
             entry.warmup,
+            entry.baseline_seconds,
             # Limits that were asked for go to variants that launch something; if none does, the run would refuse them.
             dict(limits or {}) if any(v.limits for v in variants) else {},
             entry.place,

@@ -164,6 +164,7 @@ class Station:
             time_limit_s=block.time_limit,
             min_samples=block.min_samples,
             warmups=block.warmup,
+            baseline_seconds=block.baseline_seconds,
             offsets=block.offsets,
             options=vertex_numbers(block.problem, block.options, matrix),
             reorder=block.orders,

@@ -15,6 +15,7 @@ from spgraph_bench.runner.on_device.findings import Findings
 from spgraph_bench.runner.on_device.judging import Judge
 from spgraph_bench.runner.plan import Cell, Outcome
 from spgraph_bench.runner.prepare import Prepared
+from spgraph_bench.timer import perf_counter
 
 __all__ = ["FirstRun"]
 
@@ -89,8 +90,10 @@ class FirstRun:
         device.synchronize()
         device.reset_counters()
         prepared.runs += 1
+        begin = perf_counter()
         launch.run()
         device.synchronize()
+        outcome.run_s += perf_counter() - begin
         if outcome.counters is None and prepared.job.variant.where == "gpu":
             outcome.counters = device.counters()
         self._look_for_children(prepared, outcome)

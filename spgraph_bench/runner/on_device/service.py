@@ -6,6 +6,7 @@ Runs in the worker process, or in the parent with --in-process. While a call wor
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -190,13 +191,15 @@ class Service:
         seed: int,
         taken: Mapping[str, Sequence[Taken]],
         warmups: int | None = None,
+        seconds: float = math.inf,
     ) -> None:
-        """Sample `cells` in interleaved rounds; `taken` holds samples from before a restart, by cell key."""
+        """Sample `cells` in interleaved rounds, for so many seconds in all; `taken` holds samples from before a
+        restart, by cell key."""
         stages = self._stages
         stages.keep_only(cells)
         entries = stages.timing.entries(cells, taken)
         self.stopping = False
-        stages.timing.sample(cells, entries, rule, seed, lambda: self.stopping, warmups)
+        stages.timing.sample(cells, entries, rule, seed, lambda: self.stopping, warmups, seconds)
 
     def close(self) -> None:
         """Give everything back."""

@@ -64,9 +64,10 @@ class Timing:
         seed: int,
         should_stop: Callable[[], bool],
         warmups: int | None = None,
+        seconds: float = math.inf,
     ) -> None:
-        """Sample `entries`, which are those of `cells`; each sample goes to the parent. `warmups` that were asked for
-        are all run, however long they take."""
+        """Sample `entries`, which are those of `cells`, for so many seconds in all; each sample goes to the parent.
+        `warmups` that were asked for are all run, however long they take."""
         warming: dict[str, Any] = {} if warmups is None else {"warmups": warmups, "warmup_limit_s": math.inf}
         self._assignment.say("timing", guarded=True)
         gc.collect()
@@ -78,6 +79,7 @@ class Timing:
             order_seed=seed,
             fatal=lambda error: not self._assignment.device_answers(),
             should_stop=should_stop,
+            seconds=seconds,
             watch=self._monitor.watch if self._monitor else None,
             between=events.catch_up,
             **warming,
