@@ -53,6 +53,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FACTS = ROOT / "results" / "h200" / "advice_facts.json"
 COSTS = ROOT / "spgraph_bench" / "advice" / "costs.toml"
 PAGE = ROOT / "docs" / "advice.md"
+PLAIN = "csr-adaptive"
+"""The kernel of plain CSR to take always, if a single one is to be taken."""
 NEAR = 1.1
 """A choice within this factor of the fastest variant is good."""
 DTYPES = {4: "float32", 8: "float64"}
@@ -311,6 +313,8 @@ class Judged:
     csr: float | None
     """Of the choice among kernels of plain CSR, over the fastest of those."""
     csr_chosen: str = ""
+    plain: float | None = None
+    """The regret among kernels of plain CSR of always taking PLAIN."""
 
 
 def kind_of(facts: Facts) -> str:
@@ -366,6 +370,7 @@ def _judged(by: Mapping[str, Observed], facts: Facts, size: int, chooser: Choose
         regret(picked[1] if picked else (), best),
         regret(in_csr[:1], min(plain.values(), key=lambda o: o.ms)) if in_csr else None,
         in_csr[0] if in_csr else "",
+        regret([PLAIN], min(plain.values(), key=lambda o: o.ms)) if PLAIN in plain and in_csr else None,
     )
 
 
@@ -387,13 +392,8 @@ def table(judged: Sequence[Judged]) -> str:
     made = f"{files} files, the others of {recipes} recipes"
     about = f"{len(judged)} cells (a matrix in one type) of {len(names)} matrices: {made}."
     titles = (
-        "matrices",
-        "cells",
-        "within 10 %",
-        "mean regret",
-        "worst",
-        "measured: mean, worst",
-        "CSR only: mean, worst",
+        *("matrices", "cells", "within 10 %", "mean regret", "worst", "measured: mean, worst"),
+        *("CSR only: mean, worst", f"CSR only, always {PLAIN}: mean, worst"),
     )
     rows = [about, "", f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
     kinds = sorted({j.kind for j in judged})
@@ -401,15 +401,18 @@ def table(judged: Sequence[Judged]) -> str:
         regrets = [j.regret for j in some]
         worst = max(some, key=lambda j: j.regret)
         good = sum(r <= NEAR - 1 for r in regrets) / len(regrets)
-        plain = [j.csr for j in some if j.csr is not None]
-        of_csr = f"{percent(float(np.mean(plain)))}, {percent(max(plain))}" if plain else "-"
-        of_measured = f"{percent(float(np.mean([j.measured for j in some])))}, {percent(max(j.measured for j in some))}"
         where = f"{percent(worst.regret)} ({worst.name} {worst.dtype}: {worst.chosen} for {worst.best})"
+        others = (_mean_and_worst([getattr(j, name) for j in some]) for name in ("measured", "csr", "plain"))
         rows.append(
             f"| {title} | {len(some)} | {good:.0%} | {percent(float(np.mean(regrets)))} | "
-            f"{where if worst.regret else '0%'} | {of_measured} | {of_csr} |"
+            f"{where if worst.regret else '0%'} | {' | '.join(others)} |"
         )
     return "\n".join(rows) + "\n"
+
+
+def _mean_and_worst(regrets: Iterable[float | None]) -> str:
+    known = [r for r in regrets if r is not None]
+    return f"{percent(float(np.mean(known)))}, {percent(max(known))}" if known else "-"
 
 
 def details(judged: Sequence[Judged]) -> str:
@@ -481,9 +484,8 @@ def graph_table(judged: Sequence[JudgedMode]) -> str:
         if some:
             good = np.mean([j.regret <= NEAR - 1 for j in some])
             worst = max(some, key=lambda j: j.regret)
+            always = _mean_and_worst(j.usual for j in some)
             where = f" ({worst.name}: {worst.chosen} for {worst.best})" if worst.regret else ""
-            usual = [j.usual for j in some if j.usual is not None]
-            always = f"{percent(float(np.mean(usual)))}, {percent(max(usual))}" if usual else "-"
             rows.append(
                 f"| {problem} | {len(some)} | {good:.0%} | {percent(float(np.mean([j.regret for j in some])))} | "
                 f"{percent(worst.regret)}{where} | {graphs.DEFAULT[problem]}: {always} |"

@@ -139,6 +139,7 @@ def test_numpy_files_that_hold_no_vector(tmp_path: Path) -> None:
         (["--trace"], "No such option"),
         (["--ids", "0"], "No such option"),
         (["--mode", "csr-adaptiv"], "Did you mean csr-adaptive?"),
+        (["--mode", "auto", "--param", "block=64"], "auto chooses the kernel, and --param is for one kernel"),
     ],
 )
 def test_wrong_command_lines(args: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,6 +148,32 @@ def test_wrong_command_lines(args: list[str], message: str, folder: Path, capsys
     err = capsys.readouterr().err
     assert message in err
     assert len(err.splitlines()) <= 3
+
+
+def test_auto_takes_what_is_predicted_to_be_fastest(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For each type: the same choice as that of `spgraph advise` among kernels of plain CSR."""
+    from spgraph_bench.advice.facts import facts_of
+    from spgraph_bench.advice.spmv import choose
+    from spgraph_bench.gpus import H200
+    from spgraph_bench.readers import read
+    from spgraph_bench.variants import variants
+
+    assert _spmv("--mode", "auto", "--x", "x.npy", "--output", "y.npy", "--dtype", "both", "--json") == 0
+    shown = capsys.readouterr()
+    records = [json.loads(line) for line in shown.out.splitlines()]
+    plain = {v.name: v.format for v in variants("spmv") if v.format == "csr" and v.library is None and v.where == "gpu"}
+    for record, size in zip(records, (4, 8), strict=True):
+        choice = choose(facts_of(read("a.mtx").csr, {"csr"}), H200, size, plain)
+        assert choice is not None
+        assert record["variant"] == choice.best.variant
+        assert f"auto takes {choice.best.variant}, predicted to be the fastest of those that read CSR" in shown.err
+    assert [record["dtype"] for record in records] == ["float32", "float64"]
+    assert np.load("y.npy").dtype == np.float32
+
+
+def test_a_tunable_needs_to_fit_the_mode_only(folder: Path) -> None:
+    """block=128 is not a choice of every variant."""
+    assert _spmv("--mode", "csr-vector", "--param", "block=128") == 0
 
 
 def test_bench_takes_x_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from spgraph_bench.formats import formats
 from spgraph_bench.formats.common import one_value
+from spgraph_bench.gpus import GPU, H200
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_blocks, row_stats, sample_blocks
 
@@ -97,7 +98,10 @@ def short(data: Any) -> Any:
 
 
 def facts_of(
-    csr: CSR, names: Collection[str] | None = None, progress: Callable[[str], None] = lambda doing: None
+    csr: CSR,
+    names: Collection[str] | None = None,
+    progress: Callable[[str], None] = lambda doing: None,
+    gpu: GPU = H200,
 ) -> Facts:
     """Count. Linear in nnz; finding the block size of BSR takes most of it.
 
@@ -105,6 +109,7 @@ def facts_of(
     ----------
     names : formats to look at; None: all.
     progress : hears what is being done.
+    gpu : what formats are sized for.
     """
     stats = row_stats(csr)
     offset_bytes = 4 if csr.nnz < 2**31 - 2**16 else 8
@@ -112,6 +117,7 @@ def facts_of(
     for name, form in formats().items():
         if names is None or name in names:
             progress(name)
+            form = form.on(gpu)
             stored[name] = {
                 size: Stored(form.predict_bytes(stats, size, offset_bytes), form.refuse(stats, None, size))
                 for size in (4, 8)

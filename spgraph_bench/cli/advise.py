@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +187,7 @@ def _predict(case: _Case, gpu: GPU) -> _Predicted:
         progress("counting", None)
         if case.problem == "spmv":
             own = {name: v.format for name, v in _own("spmv").items() if name not in spmv.NOT_PREDICTED}
-            facts = facts_of(csr, set(own.values()), lambda doing: progress(doing, None))
+            facts = facts_of(csr, set(own.values()), lambda doing: progress(doing, None), gpu)
             return _Predicted(gpu, spmv.choose(facts, gpu, case.value_bytes, own))
         check_square(csr)
         hubs = graphs.hubs_on(gpu) if case.problem == "pagerank" else graphs.HUBS
@@ -201,7 +201,6 @@ def _predict(case: _Case, gpu: GPU) -> _Predicted:
 def _measure(
     argument: str | None, problem: str, dtype: str, budget: float, where: str, read_options: ReadOptions, as_json: bool
 ) -> int:
-    from spgraph_bench.gpus import gpu_like
     from spgraph_bench.problems import get_problem
 
     own = _own(problem)
@@ -209,18 +208,8 @@ def _measure(
     request = Request(get_problem(problem), list(own.values()), options, {}, argument, read_options)
     with opened(request) as bench:
         info = bench.session.info()
-        extra: Mapping[str, Any] = info.extra
-        gpu = gpu_like(
-            info.name,
-            info.arch,
-            info.multiprocessors,
-            info.l2_bytes,
-            info.memory_bytes,
-            int(extra.get("shared_bytes_per_block", 0)),
-            int(extra.get("shared_bytes_per_sm", 0)),
-        )
         case = _Case(problem, bench.matrix, dtype)
-        predicted = _predict(case, gpu)
+        predicted = _predict(case, info.gpu)
         names, left, seconds = _to_measure(predicted, budget) if bench.matrix.csr.nnz else ([], [], budget)
         started = time.monotonic()
         if names:

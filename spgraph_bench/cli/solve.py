@@ -7,11 +7,12 @@ The commands are made from the problems, one for each with an answer per vertex 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from click.shell_completion import CompletionItem
 
 from spgraph_bench.cli import completing
 from spgraph_bench.cli.options import Positive, TextParam, parameters_of
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
     from spgraph_bench.matrix import Matrix
     from spgraph_bench.problems import Problem
     from spgraph_bench.results.record import Record
+    from spgraph_bench.variants.base import Variant
 
 __all__ = ["command_for", "has_answer"]
 
-_MODES = {"cc": "afforest", "pagerank": "pull-hubs", "spmv": "csr-adaptive"}
+_MODES = {"cc": "afforest", "pagerank": "pull-hubs"}
 """The default mode, where it is not auto."""
+_CHOSEN = {"spmv"}
+"""Problems of which `auto` is not a variant, but chooses one that needs no conversion, by `spgraph_bench.advice`."""
 _WEIGHTED_MODE = "pull"
 """pagerank's with weights, which its default mode does not know."""
 _ALL = 2**31 - 1
@@ -143,7 +147,7 @@ class _ModeName(TextParam):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from spgraph_bench.variants import variants
 
-        known = [v.name for v in variants(self._problem)]
+        known = [*(("auto",) if self._problem in _CHOSEN else ()), *(v.name for v in variants(self._problem))]
         if value not in known:
             close = difflib.get_close_matches(value, known, n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
@@ -152,7 +156,8 @@ class _ModeName(TextParam):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """The modes."""
-        return completing.variants(ctx, param, incomplete)
+        auto = [CompletionItem("auto")] if self._problem in _CHOSEN and "auto".startswith(incomplete) else []
+        return [*auto, *completing.variants(ctx, param, incomplete)]
 
 
 _TRACE = click.option("--trace", is_flag=True, help="Show every step of the first run.")
@@ -176,7 +181,7 @@ def _default_mode(problem: str) -> str:
     from spgraph_bench.variants import variants
 
     names = [v.name for v in variants(problem)]
-    return _MODES.get(problem, "auto" if "auto" in names else names[0])
+    return _MODES.get(problem, "auto" if "auto" in names or problem in _CHOSEN else names[0])
 
 
 def _parameters(problem: Problem) -> list[click.Parameter]:
@@ -278,14 +283,19 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     plot = given.get("plot")
     check_plot(plot, options.json)
     every = {v.name: v for v in variants(problem.name)}
-    chosen, others = [every[mode]], []
+    chosen, others = [every[mode]] if mode in every else _plain_csr(every.values()), []
     if given.get("all_modes"):
         if not trace and plot is None:
             raise UsageError("--all-modes shows the fastest mode of each level", remedy="add --trace")
         others = [v for v in every.values() if v.kernel and v.name != mode]
     params = _params(problem, mode, given, options.params)
-    check_params([*chosen, *others], options.params)
-    check_params([*every.values()], params)
+    if mode in every:
+        check_params([*chosen, *others], options.params)
+    elif options.params:
+        raise UsageError(
+            "auto chooses the kernel, and --param is for one kernel", remedy=f"add --mode {chosen[0].name}"
+        )
+    check_params([*every.values()], {name: params[name] for name in params if name not in options.params})
     if output is not None:
         if given.get("tune"):
             raise UsageError("--tune tries several settings, so there is no single answer", remedy="omit --output")
@@ -309,11 +319,18 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
         return tune(request, params)
 
     products: list[str] = []
+    modes = {mode}
 
     def go(bench: Opened) -> None:
         write = None if output is None else _answer_writer(output, bench)
         if not problem.is_graph:
             write = _described(write, products)
+        if mode not in every:
+            for i, dtype in enumerate(options.dtypes):
+                variant = _chosen(chosen, bench, dtype)
+                modes.add(variant.name)
+                bench.run([variant], params, write=None if i else write, dtypes=(dtype,))
+            return
         bench.run(chosen, params, write=write, trace=trace or plot is not None)
         if others:  # watched from the first source only; from where child launches pay is not measured for them
             once = {**bench.own, "sources": 1}
@@ -321,7 +338,7 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
 
     def show(records: Sequence[Record]) -> None:
         if not options.json:
-            _show(records, mode, trace)
+            _show(records, modes, trace)
             for text in products:
                 click.echo(text)
         if plot is not None:
@@ -330,12 +347,30 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     return exit_status(run_and_show(request, go, show))
 
 
-def _show(records: Sequence[Record], mode: str, trace: bool) -> None:
+def _plain_csr(known: Iterable[Variant]) -> list[Variant]:
+    """spgraph's own variants for a GPU that read CSR as it is."""
+    return [v for v in known if v.format == "csr" and v.library is None and v.where == "gpu"]
+
+
+def _chosen(candidates: Sequence[Variant], bench: Opened, dtype: str) -> Variant:
+    """The one of `candidates`, which read CSR, that is predicted to be the fastest on the matrix."""
+    from spgraph_bench.advice.facts import facts_of
+    from spgraph_bench.advice.spmv import choose
+
+    gpu, size = bench.session.info().gpu, 4 if dtype == "float32" else 8
+    choice = choose(facts_of(bench.matrix.csr, {"csr"}), gpu, size, {v.name: v.format for v in candidates})
+    if choice is None:  # more than the memory of the GPU: whichever is run says so
+        return candidates[0]
+    note(f"auto takes {choice.best.variant}, predicted to be the fastest of those that read CSR on the {gpu.name}")
+    return next(v for v in candidates if v.name == choice.best.variant)
+
+
+def _show(records: Sequence[Record], modes: Collection[str], trace: bool) -> None:
     from spgraph_bench.report.result import render_result
     from spgraph_bench.report.traversal_table import render_trace
 
     out = console()
-    own = [r for r in records if r.variant == mode]
+    own = [r for r in records if r.variant in modes]
     for record in own:
         click.echo(render_result(record, out.width, out.is_terminal), nl=False)
     if trace and own and own[0].problem == "bfs" and own[0].check.get("ok"):
