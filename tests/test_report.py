@@ -115,6 +115,14 @@ def test_tables_and_the_latest_of_them() -> None:
     assert [t[0].run for t in latest([first, again, other])] == ["s", "r"]
 
 
+def test_two_gpus_of_one_name_are_never_compared() -> None:
+    """As in a sweep that was resumed on the machine's other GPU: one run, one matrix."""
+    slow, fast = make_record("csr-vector", 2.0), make_record("csr-scalar", 1.0)
+    assert {row["to_best"] for row in tidy([slow, fast])} == {1.0, 2.0}
+    fast.device["uuid"] = "another"
+    assert [row["to_best"] for row in tidy([slow, fast])] == [1.0, 1.0]
+
+
 def test_csv_gives_the_same_figures_again() -> None:
     records = read_records(SPMV)
     back = list(csv.DictReader(io.StringIO(export(records, "csv").decode())))

@@ -19,8 +19,10 @@ from spgraph_bench.paths import configs_dir
 from spgraph_bench.recipes.ranges import expand
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records, to_json_lines
+from spgraph_bench.sweep import station
 from spgraph_bench.sweep.config import config_names, read_config
 from spgraph_bench.sweep.estimate import TimeLeft, quick_estimate, schedule
+from spgraph_bench.sweep.inputs import Input
 from spgraph_bench.sweep.journal import Journal
 from spgraph_bench.sweep.plan import Plan, make_plan
 from spgraph_bench.sweep.station import Station
@@ -347,6 +349,22 @@ def test_bench_takes_several_inputs_and_measures_again_when_repeated(
     assert len(list(tmp_path.glob("sweep-spmv-*.jsonl"))) == 2
     assert run([*command, "--no-save", "--json"]) == 0
     assert len(capsys.readouterr().out.splitlines()) > 2
+
+
+def test_a_worker_reads_a_matrix_once_and_keeps_it_while_memory_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = _plan(tmp_path, '[[run]]\nproblem = ["spmv", "cc"]\nmatrix = "grid:n=4..5"\n')
+    loaded: list[str] = []
+    real = Input.load
+    monkeypatch.setattr(Input, "load", lambda self, progress: loaded.append(self.name) or real(self, progress))
+    for memory, reads in ((1 << 30, 2), (0, 3)):
+        monkeypatch.setattr(station, "available_memory", lambda memory=memory: memory)
+        loaded.clear()
+        with Station("host") as there:
+            for block in (*plan.blocks, plan.blocks[0]):
+                there.matrix(block)
+        assert len(loaded) == reads, loaded
 
 
 def test_a_device_that_fails_once_costs_a_block_and_twice_the_sweep(
