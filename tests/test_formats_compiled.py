@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spgraph_bench import threads
 from spgraph_bench.formats import compiled, get_format
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
 from spgraph_bench.recipes import make
+from spgraph_bench.structure import compiled as counting
 
 MATRICES = {
     "hubs": "rmat:scale=9,edgefactor=12",
@@ -49,8 +51,9 @@ def _csr(recipe: str) -> CSR:
 
 def _both(monkeypatch: pytest.MonkeyPatch, csr: CSR, name: str, dtype: str, params: dict[str, Any]) -> list[Packed]:
     by_numpy = get_format(name).pack(csr, dtype, **params)
-    monkeypatch.setattr(compiled, "WORTH_ENTRIES", 0)
-    monkeypatch.setattr(compiled, "usable_cores", lambda: 3)
+    monkeypatch.setattr(threads, "WORTH_ENTRIES", 0)
+    for module in (compiled, threads, counting):
+        monkeypatch.setattr(module, "usable_cores", lambda: 3)
     return [by_numpy, get_format(name).pack(csr, dtype, **params)]
 
 
@@ -91,11 +94,11 @@ def _stats(csr: CSR) -> Any:
 def test_it_is_the_library_that_converts(monkeypatch: pytest.MonkeyPatch) -> None:
     csr = make("rmat:scale=8").csr
     called: list[str] = []
-    real = compiled._call
+    real = compiled.call
     monkeypatch.setattr(
-        compiled, "_call", lambda function, *rest: (called.append(function.__name__), real(function, *rest))
+        compiled, "call", lambda function, *rest: (called.append(function.__name__), real(function, *rest))
     )
-    monkeypatch.setattr(compiled, "WORTH_ENTRIES", 0)
+    monkeypatch.setattr(threads, "WORTH_ENTRIES", 0)
     for name in ("csc", "bsr", "bsr-sliced", "ell", "jds", "sell", "binned", "binned-chunks"):
         called.clear()
         get_format(name).pack(csr, "float32", **({"sell_sigma": 64} if name == "sell" else {}))
@@ -117,6 +120,6 @@ def test_an_error_in_the_library_would_be_found(monkeypatch: pytest.MonkeyPatch)
 
 def test_without_a_compiler_numpy_converts(monkeypatch: pytest.MonkeyPatch) -> None:
     csr = make("rmat:scale=8").csr
-    monkeypatch.setattr(compiled, "WORTH_ENTRIES", 0)
+    monkeypatch.setattr(threads, "WORTH_ENTRIES", 0)
     monkeypatch.setattr(compiled, "_library", lambda: None)
     assert get_format("sell").unpack(get_format("sell").pack(csr)).nnz == csr.nnz

@@ -23,7 +23,7 @@ from spgraph_bench.formats.common import (
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, row_blocks
-from spgraph_bench.structure import block_places, distinct_pairs
+from spgraph_bench.structure import block_lengths, block_places
 
 __all__ = ["BlockedELL"]
 
@@ -38,16 +38,6 @@ def _side(params: dict[str, Any]) -> int:
     if str(given) not in map(str, SIDES):
         raise UsageError(f"ell_block cannot be {given!r}", remedy=f"one of {', '.join(map(str, SIDES))}")
     return int(given)
-
-
-def _lengths(csr: CSR, side: int) -> npt.NDArray[np.int64]:
-    """Occupied blocks of each block row."""
-    lengths = np.zeros(-(-csr.rows // side), np.int64)
-    for part in row_blocks(csr, align=side):
-        keys = distinct_pairs(part.row_ids() // side, part.cols.astype(np.int64) // side)
-        first, last = part.first // side, -(-part.last // side)
-        lengths[first:last] = np.bincount((keys >> 32) - first, minlength=last - first)
-    return lengths
 
 
 @register
@@ -75,7 +65,7 @@ class BlockedELL(Format):
         self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value, side = value_type(dtype, half=True), _side(params)
-        lengths = _lengths(csr, side)
+        lengths = block_lengths(csr, side, side)
         width = int(lengths.max(initial=0))
         block_col = np.full((len(lengths), width), PADDING, np.int32)
         block_val = np.zeros((len(lengths), width, side, side), value)
@@ -112,7 +102,7 @@ class BlockedELL(Format):
         """Counts the blocks, which takes a pass over the column indices."""
         assert stats.csr is not None, "the number of blocks depends on the columns"
         side = _side(params)
-        return _bytes(_lengths(stats.csr, side), side, value_bytes)
+        return _bytes(block_lengths(stats.csr, side, side), side, value_bytes)
 
     def refuse(
         self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
@@ -121,7 +111,7 @@ class BlockedELL(Format):
         each nonzero."""
         assert stats.csr is not None
         side = _side(params)
-        lengths = _lengths(stats.csr, side)
+        lengths = block_lengths(stats.csr, side, side)
         need = _bytes(lengths, side, value_bytes)
         blocks, width = int(lengths.sum()), int(lengths.max(initial=0))
         fill = stats.nnz / max(blocks * side * side, 1)

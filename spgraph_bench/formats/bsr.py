@@ -18,6 +18,7 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, row_blocks, row_ranges, sample_blocks
 from spgraph_bench.structure import BLOCK_FILL, block_places, by_alignment, count_blocks
+from spgraph_bench.structure.compiled import block_lengths
 from spgraph_bench.units import human_bytes
 
 __all__ = ["BSR", "SlicedBSR", "choose_block_size"]
@@ -124,7 +125,7 @@ def _counted_by_library(csr: CSR, sizes: _Sizes, only_filled: bool) -> list[_Siz
     for _, group in by_alignment(sizes):
         for r, c in group:
             most = int(csr.nnz / (BLOCK_FILL * r * c)) + 1 if only_filled else None
-            lengths = compiled.block_lengths(csr, r, c, most)
+            lengths = block_lengths(csr, r, c, most)
             if lengths is None:
                 return None
             size = _Size(r, c, int(lengths.sum()))
@@ -215,7 +216,7 @@ class BSR(Format):
         value = value_type(dtype)
         r, c, blocks = choose_block_size(csr, params.get("block_size", "auto"), value.itemsize)
         offset = offset_type(offsets, max(blocks, csr.nnz))
-        lengths = compiled.block_lengths(csr, r, c)
+        lengths = block_lengths(csr, r, c)
         block_ptr = None if lengths is None else _offsets(lengths, np.dtype(np.int64))
         if block_ptr is not None and (arrays := compiled.blocks(csr, r, c, block_ptr, value)):
             block_col, block_val = arrays

@@ -11,25 +11,25 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench import threads
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
+from spgraph_bench.structure.compiled import block_rows
+from spgraph_bench.threads import Ints, call, cuts, matrix_of, over, rows_and_entries, worth_it
 from spgraph_bench.toolchain.library import address_of, compiled_library, in_threads
 
 __all__ = [
-    "WORTH_ENTRIES",
     "Buckets",
     "binned",
     "binned_buckets",
-    "block_lengths",
     "blocks",
     "by_column",
     "by_length",
@@ -42,19 +42,8 @@ __all__ = [
     "slots",
 ]
 
-WORTH_ENTRIES = 1 << 20
-"""For fewer, loading the library (10 ms; 1 s to compile it, once) takes what it saves."""
-_RANGES = 8
-"""Ranges that each thread takes on average."""
 _SOURCE = Path(__file__).with_name("convert.cpp")
 _TYPES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
-
-Ints = npt.NDArray[np.int64]
-
-
-class _Matrix(ctypes.Structure):
-    _fields_ = [("rows", ctypes.c_int64), ("cols", ctypes.c_int64)]
-    _fields_ += [(name, ctypes.c_void_p) for name in ("row_ptr", "col_idx", "values")]
 
 
 class _Parts(ctypes.Structure):
@@ -79,65 +68,13 @@ class _ChunkPlaces(ctypes.Structure):
     ]
 
 
+def _usable(csr: CSR, dtype: np.dtype[Any] | None = None) -> ctypes.CDLL | None:
+    return _library() if (dtype is None or dtype in _TYPES) and worth_it(csr) else None
+
+
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     return compiled_library(_SOURCE)
-
-
-def _usable(csr: CSR, dtype: np.dtype[Any] | None = None) -> ctypes.CDLL | None:
-    arrays: list[tuple[npt.NDArray[Any] | None, type]] = [
-        (csr.row_ptr, np.int64),
-        (csr.col_idx, np.int32),
-        (csr.values, np.float64),
-    ]
-    plain = all(a is None or (a.dtype == t and a.flags.c_contiguous) for a, t in arrays)
-    if csr.nnz < WORTH_ENTRIES or not plain or not (dtype is None or dtype in _TYPES):
-        return None
-    return _library()
-
-
-def _argument(value: Any) -> Any:
-    if value is None or isinstance(value, np.ndarray):
-        return ctypes.c_void_p(None if value is None else address_of(value))
-    return ctypes.byref(value) if isinstance(value, ctypes.Structure) else ctypes.c_int64(value)
-
-
-def _call(function: Any, *values: Any) -> None:
-    function.restype = None
-    function(*(_argument(value) for value in values))
-
-
-def _matrix(csr: CSR) -> _Matrix:
-    values = None if csr.values is None else address_of(csr.values)
-    return _Matrix(csr.rows, csr.cols, address_of(csr.row_ptr), address_of(csr.col_idx), values)
-
-
-def _cuts(weight_before: Ints, step: int = 1) -> list[tuple[int, int]]:
-    """Ranges of ``len(weight_before) - 1`` items, of about equal weight and beginning at multiples of `step`."""
-    items, total = len(weight_before) - 1, int(weight_before[-1])
-    wanted = usable_cores() * _RANGES
-    places = np.searchsorted(weight_before, [total * k // wanted for k in range(1, wanted)])
-    return list(itertools.pairwise(sorted({0, items, *(int(p) // step * step for p in places if p < items)})))
-
-
-def _over(ranges: Sequence[tuple[int, int]], task: Callable[[int, int, int], None]) -> None:
-    """``task(thread, first, last)`` for each range; a thread takes the next that is left."""
-    waiting, lock = iter(ranges), threading.Lock()
-
-    def work(thread: int) -> None:
-        while True:
-            with lock:
-                stretch = next(waiting, None)
-            if stretch is None:
-                return
-            task(thread, *stretch)
-
-    in_threads(work, max(1, min(usable_cores(), len(ranges))))
-
-
-def _rows_and_entries(csr: CSR) -> Ints:
-    """What rows weigh: their entries, and themselves."""
-    return csr.row_ptr + np.arange(csr.rows + 1)
 
 
 def slots(csr: CSR, width: int, dtype: np.dtype[Any]) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None:
@@ -145,11 +82,9 @@ def slots(csr: CSR, width: int, dtype: np.dtype[Any]) -> tuple[npt.NDArray[np.in
     library = _usable(csr, dtype)
     if library is None:
         return None
-    function, matrix = library[f"spg_ell_{_TYPES[dtype]}"], _matrix(csr)
+    function, matrix = library[f"spg_ell_{_TYPES[dtype]}"], matrix_of(csr)
     col, val = np.empty((width, csr.rows), np.int32), np.empty((width, csr.rows), dtype)
-    _over(
-        _cuts(_rows_and_entries(csr)), lambda thread, first, last: _call(function, matrix, first, last, width, col, val)
-    )
+    over(cuts(rows_and_entries(csr)), lambda thread, first, last: call(function, matrix, first, last, width, col, val))
     return col, val
 
 
@@ -157,15 +92,15 @@ def by_length(lengths: Ints, sigma: int, align: int) -> tuple[Ints, Ints] | None
     """Rows with each window of `sigma` sorted by length, longest first and stable, int64 ``[rows]``, and the longest of
     each `align` (32, a slice) of those; or None. `lengths`: int64 ``[rows]``."""
     rows = len(lengths)
-    if rows < WORTH_ENTRIES or (library := _library()) is None:
+    if rows < threads.WORTH_ENTRIES or (library := _library()) is None:
         return None
     places = np.empty(rows, np.int64)
     widest = np.zeros(-(-rows // align), np.int64)
     scratch = [np.empty(5 * sigma + 2, np.uint64) for _ in range(usable_cores())]
     step = int(np.lcm(sigma, align))
-    _over(
-        _cuts(np.arange(rows + 1), step),
-        lambda thread, first, last: _call(
+    over(
+        cuts(np.arange(rows + 1), step),
+        lambda thread, first, last: call(
             library.spg_order, lengths, first, last, sigma, scratch[thread], places, widest
         ),
     )
@@ -179,11 +114,9 @@ def slices(
     library = _usable(csr, dtype)
     if library is None:
         return None
-    function, matrix = library[f"spg_sell_{_TYPES[dtype]}"], _matrix(csr)
+    function, matrix = library[f"spg_sell_{_TYPES[dtype]}"], matrix_of(csr)
     col, val = np.empty(int(slice_ptr[-1]), np.int32), np.empty(int(slice_ptr[-1]), dtype)
-    _over(
-        _cuts(slice_ptr), lambda thread, first, last: _call(function, matrix, first, last, slice_ptr, order, col, val)
-    )
+    over(cuts(slice_ptr), lambda thread, first, last: call(function, matrix, first, last, slice_ptr, order, col, val))
     return col, val
 
 
@@ -194,39 +127,11 @@ def jagged(
     library = _usable(csr, dtype)
     if library is None:
         return None
-    function, matrix = library[f"spg_jds_{_TYPES[dtype]}"], _matrix(csr)
+    function, matrix = library[f"spg_jds_{_TYPES[dtype]}"], matrix_of(csr)
     col, val = np.empty(csr.nnz, np.int32), np.empty(csr.nnz, dtype)
     weight = np.concatenate(([0], np.cumsum(csr.row_lengths()[perm] + 1)))
-    _over(_cuts(weight), lambda thread, first, last: _call(function, matrix, first, last, perm, slot_start, col, val))
+    over(cuts(weight), lambda thread, first, last: call(function, matrix, first, last, perm, slot_start, col, val))
     return col, val
-
-
-def block_lengths(csr: CSR, r: int, c: int, most: int | None = None) -> Ints | None:
-    """The occupied blocks of r x c of each block row, int64 ``[rows / r]`` (rounded up), or None.
-
-    Counting ends where there are more than `most`: what is not counted then is 0.
-    """
-    library = _usable(csr)
-    if library is None:
-        return None
-    block_rows, matrix = -(-csr.rows // r), _matrix(csr)
-    lengths = np.zeros(block_rows, np.int64)
-    seen = [np.zeros(-(-csr.cols // c), np.int64) for _ in range(usable_cores())]
-    total, lock = 0, threading.Lock()
-
-    def count(thread: int, first: int, last: int) -> None:
-        nonlocal total
-        if most is None or total <= most:
-            _call(library.spg_block_lengths, matrix, first, last, r, c, seen[thread], lengths)
-            with lock:
-                total += int(lengths[first:last].sum())
-
-    _over(_block_rows(csr, r), count)
-    return lengths
-
-
-def _block_rows(csr: CSR, r: int) -> list[tuple[int, int]]:
-    return _cuts(np.append(_rows_and_entries(csr)[:-1:r], csr.nnz + csr.rows))
 
 
 def blocks(
@@ -236,12 +141,12 @@ def blocks(
     library = _usable(csr, dtype)
     if library is None:
         return None
-    function, matrix, count = library[f"spg_bsr_{_TYPES[dtype]}"], _matrix(csr), int(block_ptr[-1])
+    function, matrix, count = library[f"spg_bsr_{_TYPES[dtype]}"], matrix_of(csr), int(block_ptr[-1])
     col, val = np.empty(count, np.int32), np.empty((count, r, c), dtype)
     place = [np.zeros(-(-csr.cols // c), np.int64) for _ in range(usable_cores())]
-    _over(
-        _block_rows(csr, r),
-        lambda thread, first, last: _call(function, matrix, first, last, r, c, block_ptr, place[thread], col, val),
+    over(
+        block_rows(csr, r),
+        lambda thread, first, last: call(function, matrix, first, last, r, c, block_ptr, place[thread], col, val),
     )
     return col, val
 
@@ -257,7 +162,7 @@ def sliced_blocks(
     narrow : whether columns are stored in 16 bits.
     wide_bytes : bytes of one read of a thread.
     """
-    library = _library() if plain.nnz >= WORTH_ENTRIES else None
+    library = _library() if plain.nnz >= threads.WORTH_ENTRIES else None
     if library is None:
         return None
     elements, w = plain.block_rows * plain.block_cols, wide_bytes // plain.dtype.itemsize
@@ -269,9 +174,9 @@ def sliced_blocks(
         len(ptr) - 1, elements, wide, rest, w, *map(address_of, (ptr, slice_ptr, base, plain.block_col)), narrow
     )
     function = library[f"spg_sliced_{_TYPES[plain.dtype]}"]
-    _over(
-        _cuts(slice_ptr),
-        lambda thread, first, last: _call(function, given, first, last, plain.block_val, col, wide_val, rest_val),
+    over(
+        cuts(slice_ptr),
+        lambda thread, first, last: call(function, given, first, last, plain.block_val, col, wide_val, rest_val),
     )
     return col, wide_val, rest_val
 
@@ -289,7 +194,7 @@ def _counts_of_parts(csr: CSR, cuts: Sequence[int]) -> Ints | None:
         return None
     counts = np.zeros((len(cuts) - 1, csr.cols), np.int64)
     in_threads(
-        lambda part: _call(library.spg_count_columns, csr.col_idx, cuts[part], cuts[part + 1], counts[part]),
+        lambda part: call(library.spg_count_columns, csr.col_idx, cuts[part], cuts[part + 1], counts[part]),
         len(cuts) - 1,
     )
     return counts
@@ -313,10 +218,10 @@ def by_column(csr: CSR, dtype: np.dtype[Any]) -> tuple[Ints, npt.NDArray[np.int3
     start = ptr[:-1].copy()
     for counts in next_of:
         counts[:], start = start, start + counts
-    function, matrix = library[f"spg_csc_{_TYPES[dtype]}"], _matrix(csr)
+    function, matrix = library[f"spg_csc_{_TYPES[dtype]}"], matrix_of(csr)
     row, val = np.empty(csr.nnz, np.int32), np.empty(csr.nnz, dtype)
     in_threads(
-        lambda part: _call(function, matrix, int(rows[part]), int(rows[part + 1]), next_of[part], row, val), threads
+        lambda part: call(function, matrix, int(rows[part]), int(rows[part + 1]), next_of[part], row, val), threads
     )
     return ptr, row, val
 
@@ -356,10 +261,10 @@ def binned_buckets(csr: CSR, bins: tuple[Ints, Ints, Ints], width: int, tiles: i
     library, count = _usable(csr), len(bins[0]) - 1
     if library is None or count * tiles > csr.nnz:  # most would be empty
         return None
-    groups, matrix, parts = np.empty((count, tiles), np.int32), _matrix(csr), _Parts(*map(address_of, bins))
-    _over(
+    groups, matrix, parts = np.empty((count, tiles), np.int32), matrix_of(csr), _Parts(*map(address_of, bins))
+    over(
         _even(count),
-        lambda thread, first, last: _call(library.spg_binned_groups, matrix, first, last, parts, width, tiles, groups),
+        lambda thread, first, last: call(library.spg_binned_groups, matrix, first, last, parts, width, tiles, groups),
     )
     return Buckets(groups)
 
@@ -380,19 +285,19 @@ def binned(
     pos, col, val = (np.empty(8 * total, t) for t in (np.uint16, np.uint16, dtype))
     dest = np.empty(total, np.int32)
     scratch = [np.empty(2 * tiles, np.int64) for _ in range(usable_cores())]
-    function, matrix, parts = library[f"spg_binned_{_TYPES[dtype]}"], _matrix(csr), _Parts(*map(address_of, bins))
+    function, matrix, parts = library[f"spg_binned_{_TYPES[dtype]}"], matrix_of(csr), _Parts(*map(address_of, bins))
 
     def fill(thread: int, first: int, last: int) -> None:
         places = (buckets.groups, begins, buckets.bin_group, scratch[thread])
-        _call(function, matrix, first, last, parts, width, tiles, *places, pos, col, dest, val)
+        call(function, matrix, first, last, parts, width, tiles, *places, pos, col, dest, val)
 
-    _over(_even(count), fill)
+    over(_even(count), fill)
     tile_start = np.concatenate(([0], np.cumsum(totals[0]))).astype(np.int32)
     return {"pos": pos, "col": col, "val": val, "dest": dest, "tile_start": tile_start}, buckets.bin_group
 
 
 def _even(count: int) -> list[tuple[int, int]]:
-    return _cuts(np.arange(count + 1))
+    return cuts(np.arange(count + 1))
 
 
 def chunked_buckets(
@@ -411,10 +316,10 @@ def chunked_buckets(
     if library is None or count * tiles > csr.nnz:
         return None
     groups, extras = np.empty((count, tiles), np.int32), np.empty(count, np.int64)
-    matrix, given = _matrix(csr), _Bins(*map(address_of, bins), share, spare)
-    _over(
+    matrix, given = matrix_of(csr), _Bins(*map(address_of, bins), share, spare)
+    over(
         _even(count),
-        lambda thread, first, last: _call(
+        lambda thread, first, last: call(
             library.spg_chunked_groups, matrix, first, last, given, tile_of, tiles, groups, extras
         ),
     )
@@ -459,14 +364,14 @@ def chunked(
     ]
     arrays = (tile_of, tile_col, begins, buckets.bin_group, chunk_group, extra_ptr, buckets.groups)
     places = _ChunkPlaces(*(address_of(a) for a in arrays))
-    function, matrix = library[f"spg_chunked_{_TYPES[dtype]}"], _matrix(csr)
+    function, matrix = library[f"spg_chunked_{_TYPES[dtype]}"], matrix_of(csr)
     given = _Bins(*map(address_of, bins), share, spare)
 
     def fill(thread: int, first: int, last: int) -> None:
         filled = (*scratch[thread], sums, col, dest, extra_row, val)
-        _call(function, matrix, first, last, given, tiles, places, *filled)
+        call(function, matrix, first, last, given, tiles, places, *filled)
 
-    _over(_even(len(extras)), fill)
+    over(_even(len(extras)), fill)
     start = np.concatenate(([0], np.cumsum(totals.reshape(-1)))).astype(np.int32)
     arrays_of = {"sum": sums, "col": col, "val": val, "dest": dest, "start": start}
     return {**arrays_of, "extra_ptr": extra_ptr.astype(np.int32), "extra_row": extra_row}, buckets.bin_group

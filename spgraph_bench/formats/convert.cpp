@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#define SPG_EXPORT extern "C" __attribute__((visibility("default")))
+#include "../csr.hpp"
 
 namespace {
 
@@ -21,13 +21,6 @@ constexpr int32_t kPadding = -1;
 constexpr uint16_t kHole = 0xFFFF;
 constexpr int64_t kGroup = 8;
 constexpr int64_t kSlice = 32;
-
-struct matrix {
-    int64_t rows, cols;
-    const int64_t* row_ptr;
-    const int32_t* col_idx;
-    const double* values;
-};
 
 template <class Value>
 Value value_of(const matrix& a, int64_t entry)
@@ -327,23 +320,6 @@ void sliced(const blocks& b, int64_t first, int64_t last, const Value* block_val
 }
 
 }  // namespace
-
-// The blocks of r x c of block rows [first, last), int64 [last - first] from lengths[first] on. `seen`: for each block
-// column the last block row, counted from 1, that it was found in.
-SPG_EXPORT void spg_block_lengths(const matrix* a, int64_t first, int64_t last, int64_t r, int64_t c, int64_t* seen,
-                                  int64_t* lengths)
-{
-    for (int64_t block_row = first; block_row < last; ++block_row) {
-        const int64_t bottom = std::min((block_row + 1) * r, a->rows);
-        int64_t count = 0;
-        for (int64_t entry = a->row_ptr[block_row * r]; entry < a->row_ptr[bottom]; ++entry) {
-            int64_t& last_seen = seen[a->col_idx[entry] / c];
-            count += last_seen != block_row + 1;
-            last_seen = block_row + 1;
-        }
-        lengths[block_row] = count;
-    }
-}
 
 // How often each column occurs among entries [first, last).
 SPG_EXPORT void spg_count_columns(const int32_t* col_idx, int64_t first, int64_t last, int64_t* counts)

@@ -1,12 +1,13 @@
 """What the places and values of a matrix say beyond its row lengths: the statistics of `spgraph info`.
 
 Everything is exact: nothing is sampled. Matrices are walked in blocks of rows that stay in cache; the
-transpose, for the symmetry of square ones, is the only array as large as the matrix.
+transpose, for the symmetry of square ones, is the only array as large as the matrix. Large matrices are
+counted by compiled code, which needs no transpose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy.typing as npt
 from spgraph_bench.cores import on_all_cores
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import Lengths, RowBlock, length_stats, row_blocks
+from spgraph_bench.structure import compiled
+from spgraph_bench.structure.blocks import ALIGN, block_lengths, by_alignment, count_blocks
 
 __all__ = [
     "BLOCK_FILL",
@@ -25,16 +28,10 @@ __all__ = [
     "Symmetry",
     "Values",
     "analyse",
-    "block_places",
-    "by_alignment",
-    "count_blocks",
-    "distinct_pairs",
     "transposed",
 ]
 
 BLOCK_SIZES = (2, 3, 4, 5, 6, 7, 8)
-_ALIGN = 24
-"""No block of a height that divides this straddles two blocks of rows."""
 BLOCK_FILL = 0.6
 """Blocks (and diagonals) at least this full are called well filled."""
 DISTINCT_LIMIT = 65_536
@@ -137,20 +134,62 @@ Progress = Callable[[str, float | None], None]
 
 def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Structure:
     """All statistics of `csr`; about 0.2 us of CPU time per entry, on all cores."""
+    places = _places(csr, progress)
+    diagonal_lengths = places.diagonal_lengths
+    occupied = np.flatnonzero(diagonal_lengths) - (csr.rows - 1)
+    first, last, nonempty = _row_ends(csr)
+    spans = last - first + 1
+    return Structure(
+        columns=length_stats(places.column_lengths),
+        lower_bandwidth=max(0, -int(occupied[0])) if len(occupied) else 0,
+        upper_bandwidth=max(0, int(occupied[-1])) if len(occupied) else 0,
+        mean_distance=places.distance / csr.nnz if csr.nnz else 0.0,
+        profile=int(np.maximum(nonempty - first, 0).sum()),
+        widest_row=int(spans.max(initial=0)),
+        wide_rows=int(np.count_nonzero(spans > _SPAN_16)),
+        diagonals=_diagonals(csr, diagonal_lengths),
+        symmetry=_symmetry(csr, progress) if csr.rows == csr.cols else None,
+        blocks=tuple(
+            BlockFill(size, count, csr.nnz / (count * size**2) if count else 0.0)
+            for size, count in places.blocks.items()
+        ),
+        values=None if csr.values is None else _values(csr.values),
+    )
+
+
+@dataclass(frozen=True)
+class _Places:
+    column_lengths: npt.NDArray[np.int64]
+    diagonal_lengths: npt.NDArray[np.int64]
+    """Entries of each diagonal; index: col - row + rows - 1."""
+    distance: int
+    """Sum of ``|col - row|``."""
+    blocks: dict[int, int]
+    """Blocks that hold an entry, by size."""
+
+
+def _places(csr: CSR, progress: Progress) -> _Places:
+    if (by_library := compiled.places(csr)) is not None:
+        progress("blocks", None)
+        return _Places(*by_library, {size: int(block_lengths(csr, size, size).sum()) for size in BLOCK_SIZES})
+    return _places_by_numpy(csr, progress)
+
+
+def _places_by_numpy(csr: CSR, progress: Progress) -> _Places:
     column_lengths = np.zeros(csr.cols, np.int64)
-    diagonal_lengths = np.zeros(max(csr.rows + csr.cols - 1, 0), np.int64)  # index: col - row + rows - 1
+    diagonal_lengths = np.zeros(max(csr.rows + csr.cols - 1, 0), np.int64)
     squares = [(size, size) for size in BLOCK_SIZES]
     (_, together), *others = by_alignment(squares)
     blocks = dict.fromkeys(squares, 0)
     distance = 0
 
-    def places(block: RowBlock) -> tuple[npt.NDArray[np.int64], int, dict[tuple[int, int], int]]:
+    def of_block(block: RowBlock) -> tuple[npt.NDArray[np.int64], int, dict[tuple[int, int], int]]:
         """``col - row`` of each entry, their sum without signs, and blocks."""
         rows, cols = block.row_ids(), block.cols.astype(np.int64)
         offsets = cols - rows
         return offsets, int(np.abs(offsets).sum()), count_blocks(rows, cols, together)
 
-    for block, (offsets, summed, counts) in on_all_cores(places, row_blocks(csr, align=_ALIGN)):
+    for block, (offsets, summed, counts) in on_all_cores(of_block, row_blocks(csr, align=ALIGN)):
         np.add.at(column_lengths, block.cols, 1)
         distance += summed
         offsets += csr.rows - 1
@@ -167,24 +206,7 @@ def analyse(csr: CSR, progress: Progress = lambda doing, fraction: None) -> Stru
             for size, count in counts.items():
                 blocks[size] += count
             progress(f"blocks of {align}", block.entries.stop / max(1, csr.nnz))
-    occupied = np.flatnonzero(diagonal_lengths) - (csr.rows - 1)
-    first, last, nonempty = _row_ends(csr)
-    spans = last - first + 1
-    return Structure(
-        columns=length_stats(column_lengths),
-        lower_bandwidth=max(0, -int(occupied[0])) if len(occupied) else 0,
-        upper_bandwidth=max(0, int(occupied[-1])) if len(occupied) else 0,
-        mean_distance=distance / csr.nnz if csr.nnz else 0.0,
-        profile=int(np.maximum(nonempty - first, 0).sum()),
-        widest_row=int(spans.max(initial=0)),
-        wide_rows=int(np.count_nonzero(spans > _SPAN_16)),
-        diagonals=_diagonals(csr, diagonal_lengths),
-        symmetry=_symmetry(csr, progress) if csr.rows == csr.cols else None,
-        blocks=tuple(
-            BlockFill(size, count, csr.nnz / (count * size**2) if count else 0.0) for (size, _), count in blocks.items()
-        ),
-        values=None if csr.values is None else _values(csr.values),
-    )
+    return _Places(column_lengths, diagonal_lengths, distance, {size: count for (size, _), count in blocks.items()})
 
 
 def _row_ends(csr: CSR) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -212,77 +234,24 @@ def _diagonals(csr: CSR, counts: npt.NDArray[np.int64]) -> Diagonals:
     )
 
 
-def by_alignment(sizes: Sequence[tuple[int, int]]) -> list[tuple[int, list[tuple[int, int]]]]:
-    """`sizes` (rows, columns) in groups that can be counted in one walk: the ``align`` of :func:`row_blocks`,
-    and the sizes. One walk for all would need chunks of 840 rows and more, however long those are."""
-    groups: dict[int, list[tuple[int, int]]] = {}
-    for r, c in sizes:
-        groups.setdefault(_ALIGN if _ALIGN % r == 0 else r, []).append((r, c))
-    return list(groups.items())
-
-
-def count_blocks(
-    rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64], sizes: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], int]:
-    """Occupied blocks of each size (rows, columns) among the entries of one block of rows.
-
-    A size is counted from the blocks of the largest one before it in `sizes` that divides it (blocks of 4
-    from those of 2), each time fewer to sort.
-    """
-    keys_of: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
-    for r, c in sizes:
-        inner = max((s for s in keys_of if r % s[0] == 0 and c % s[1] == 0), key=lambda s: s[0] * s[1], default=None)
-        if inner is None:
-            keys_of[r, c] = distinct_pairs(rows // r, cols // c)
-        else:
-            keys = keys_of[inner]
-            keys_of[r, c] = distinct_pairs((keys >> 32) // (r // inner[0]), (keys & 0xFFFFFFFF) // (c // inner[1]))
-    return {size: len(keys) for size, keys in keys_of.items()}
-
-
-def block_places(part: RowBlock, r: int, c: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The occupied blocks of r x c in `part`, whose first row is a multiple of r: ``block row << 32 | block
-    column``, rising. And where each entry is if these blocks are stored one after another, by rows."""
-    counts = np.diff(part.row_ptr)
-    row = np.arange(part.first, part.last)
-    block_row = row // r
-    block_col = part.cols // np.int32(c)
-    key = np.repeat(block_row << 32, counts)
-    key |= block_col
-    new = _changes(key)
-    runs = key[new]  # entries of a row in the same block are together: one look-up for all of them
-    keys = np.sort(runs, kind="stable")  # as in distinct_pairs
-    keys = keys[_changes(keys)]
-    place = np.searchsorted(keys, runs)
-    place *= r * c
-    position = np.repeat(place, np.diff(np.append(np.flatnonzero(new), len(key))))
-    position += np.repeat((row - block_row * r) * c, counts)
-    position += part.cols - block_col * np.int32(c)
-    return keys, position
-
-
-def distinct_pairs(rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Distinct pairs as ``row << 32 | col``, rising."""
-    keys = rows << 32
-    keys |= cols
-    keys = keys[_changes(keys)]  # neighbours in a row are often in the same block: less to sort
-    # Stable means Timsort, which finds that every row is sorted already: a tenth of the time of the default.
-    keys.sort(kind="stable")
-    return keys[_changes(keys)]
-
-
-def _changes(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    changed = np.ones(len(keys), bool)
-    np.not_equal(keys[1:], keys[:-1], out=changed[1:])
-    return changed
-
-
 def _symmetry(csr: CSR, progress: Progress) -> Symmetry:
+    totals = compiled.mirrored(csr)
+    if totals is None:
+        totals = _mirrored(csr, progress)
+    off, mirrored, equal, opposite = totals.tolist()
+    if off == 0:
+        return Symmetry(1.0, 1.0, 1.0)
+    if csr.values is None:
+        equal = mirrored  # all values are 1
+    return Symmetry(mirrored / off, equal / off, opposite / off)
+
+
+def _mirrored(csr: CSR, progress: Progress) -> npt.NDArray[np.int64]:
+    """Entries off the diagonal, those with a mirror, with an equal one, with an opposite one."""
     progress("transposing", None)
     other = transposed(csr)
 
     def counted(block: RowBlock) -> npt.NDArray[np.int64]:
-        """Entries off the diagonal, those with a mirror, with an equal one, with an opposite one."""
         entries = slice(int(other.row_ptr[block.first]), int(other.row_ptr[block.last]))
         rows_t = np.repeat(np.arange(block.first, block.last), np.diff(other.row_ptr[block.first : block.last + 1]))
         rows, cols = block.row_ids(), block.cols
@@ -303,12 +272,7 @@ def _symmetry(csr: CSR, progress: Progress) -> Symmetry:
     for block, counts in on_all_cores(counted, row_blocks(csr)):
         totals += counts
         progress("symmetry", block.entries.stop / max(1, csr.nnz))
-    off, mirrored, equal, opposite = totals.tolist()
-    if off == 0:
-        return Symmetry(1.0, 1.0, 1.0)
-    if csr.values is None:
-        equal = mirrored  # all values are 1
-    return Symmetry(mirrored / off, equal / off, opposite / off)
+    return totals
 
 
 def transposed(csr: CSR) -> CSR:

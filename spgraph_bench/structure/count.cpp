@@ -1,0 +1,78 @@
+// What is counted of every entry of a CSR matrix: see compiled.py.
+//
+// Each function does a range of rows. Columns rise within a row.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+
+#include "../csr.hpp"
+
+using std::int32_t;
+using std::int64_t;
+using std::uint32_t;
+
+// Adds the entries of rows [first, last) to those of each column, and of each diagonal (index: column - row + rows - 1),
+// and their distances from the diagonal to `distance`.
+SPG_EXPORT void spg_places(const matrix* a, int64_t first, int64_t last, int32_t* columns, int32_t* diagonals,
+                           int64_t* distance)
+{
+    int64_t sum = 0;
+    for (int64_t row = first; row < last; ++row) {
+        int32_t* const of_row = diagonals + (a->rows - 1 - row);
+        for (int64_t entry = a->row_ptr[row]; entry < a->row_ptr[row + 1]; ++entry) {
+            const int32_t col = a->col_idx[entry];
+            ++columns[col];
+            ++of_row[col];
+            sum += std::abs(col - row);
+        }
+    }
+    *distance += sum;
+}
+
+// The blocks of r x c of block rows [first, last), int64 [last - first] from lengths[first] on. `seen`: for each block
+// column the last block row, counted from 1, that it was found in.
+SPG_EXPORT void spg_block_lengths(const matrix* a, int64_t first, int64_t last, int64_t r, int64_t c, uint32_t* seen,
+                                  int64_t* lengths)
+{
+    const auto width = static_cast<uint32_t>(c);  // of columns, which have 31 bits: a short division
+    for (int64_t block_row = first; block_row < last; ++block_row) {
+        const int64_t bottom = std::min((block_row + 1) * r, a->rows);
+        const auto mark = static_cast<uint32_t>(block_row + 1);
+        int64_t count = 0;
+        for (int64_t entry = a->row_ptr[block_row * r]; entry < a->row_ptr[bottom]; ++entry) {
+            uint32_t& last_seen = seen[static_cast<uint32_t>(a->col_idx[entry]) / width];
+            count += last_seen != mark;
+            last_seen = mark;
+        }
+        lengths[block_row] = count;
+    }
+}
+
+// Of a square matrix: adds to counts[0] the entries of rows [first, last) above the diagonal, to counts[1] all below it;
+// and of those above to counts[2] the ones with a mirror below, to [3] with an equal one (NaN is equal to NaN), and to
+// [4] with an opposite one.
+SPG_EXPORT void spg_mirrored(const matrix* a, int64_t first, int64_t last, int64_t* counts)
+{
+    int64_t above = 0, below = 0, mirrored = 0, equal = 0, opposite = 0;
+    for (int64_t row = first; row < last; ++row) {
+        for (int64_t entry = a->row_ptr[row]; entry < a->row_ptr[row + 1]; ++entry) {
+            const int64_t col = a->col_idx[entry];
+            below += col < row;
+            if (col <= row) continue;
+            ++above;
+            const int32_t* const end = a->col_idx + a->row_ptr[col + 1];
+            const int32_t* const place = std::lower_bound(a->col_idx + a->row_ptr[col], end, static_cast<int32_t>(row));
+            if (place == end || *place != row) continue;
+            ++mirrored;
+            if (!a->values) continue;
+            const double mine = a->values[entry], its = a->values[place - a->col_idx];
+            const bool both_nan = std::isnan(mine) && std::isnan(its);
+            equal += mine == its || both_nan;
+            opposite += mine == -its || both_nan;
+        }
+    }
+    const int64_t sums[] = {above, below, mirrored, equal, opposite};
+    for (int k = 0; k < 5; ++k) counts[k] += sums[k];
+}
