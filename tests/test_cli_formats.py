@@ -32,6 +32,16 @@ def test_rows_of_one_length() -> None:
         (walk,) = _walks(name, a)
         assert (walk.lanes, walk.longest, walk.coalescing, walk.atomics) == (32, 1, 1, 0), name
     assert _walks("csr", a, "float64")[0].coalescing == 8 / 32
+    # Row by row, as in CSR: each lane reads a sector of its own, and nothing else differs from ELL.
+    assert _walks("ell-rows", a) == (dataclasses.replace(_walks("ell", a)[0], coalescing=4 / 32),)
+
+
+def test_rows_one_after_another_are_read_as_by_csr() -> None:
+    """As far as no row is padded: where one is, the next one begins later."""
+    a = random_rows([3] * 64, 100)
+    assert _walks("ell-rows", a)[0] == _walks("csr", a)[0]
+    (walk,) = _walks("ell-rows", random_rows([1, 9, *[1] * 62], 100))  # 10 rows in four sectors become one in each
+    assert walk.coalescing < _walks("csr", random_rows([1, 9, *[1] * 62], 100))[0].coalescing
 
 
 def test_one_long_row() -> None:

@@ -161,6 +161,10 @@ def test_ell_is_slot_major_and_padding_is_marked() -> None:
     assert packed.val.tolist() == [[1, 0, 3, 6], [2, 0, 4, 0], [0, 0, 5, 0]]
     assert packed.compulsory_bytes == 6 * 8
     assert packed.stored_bytes == 12 * 8
+    by_row = get_format("ell-rows").pack(SMALL)
+    assert by_row.row_col.tolist() == [[1, 4, -1], [-1, -1, -1], [0, 2, 5], [3, -1, -1]]
+    assert by_row.row_val.tolist() == [[1, 2, 0], [0, 0, 0], [3, 4, 5], [6, 0, 0]]
+    assert (by_row.compulsory_bytes, by_row.stored_bytes) == (6 * 8, 12 * 8)
 
 
 def test_hyb_tail_holds_what_is_beyond_the_slots() -> None:

@@ -31,7 +31,9 @@ def _drawn(lines: list[str]) -> dict[tuple[int, int], float]:
 
 
 @pytest.mark.parametrize("text", ["arrow:n=9", "rmat:scale=4", "chain:n=40", "dense:rows=3,cols=5"])
-@pytest.mark.parametrize("name", ["csr", "csr-16", "ell", "hyb", "jds", "sell", "pattern-csr", "pattern-ell"])
+@pytest.mark.parametrize(
+    "name", ["csr", "csr-16", "ell", "ell-rows", "hyb", "jds", "sell", "pattern-csr", "pattern-ell"]
+)
 def test_rows_of_the_picture_are_the_matrix(name: str, text: str) -> None:
     csr = make(f"{text},values={'ones' if name.startswith('pattern') else 'integers'}").csr
     packed = get_format(name).pack(csr)

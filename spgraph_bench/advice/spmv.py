@@ -43,7 +43,10 @@ _HOPELESS = 2.0
 MARGIN = 0.03
 """Another format is worth its conversion if it is predicted to gain more than this over CSR: less is within the
 model's error."""
-NOT_PREDICTED = {"csc-scatter": "it waits for the longest column, which is not counted; it was never the fastest"}
+NOT_PREDICTED = {
+    "csc-scatter": "it waits for the longest column, which is not counted; it was never the fastest",
+    "ell-rows": "it is a contrast: ell with the same bytes, in an order that is read worse",
+}
 """Own variants without constants, and why."""
 _SOLD = 0.94
 """Bandwidth that can be read, of what is sold: 4.52 of 4.8 TB/s on an H200 (the ceiling of its records)."""

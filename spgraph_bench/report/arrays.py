@@ -116,6 +116,10 @@ def _ell(a: Arrays, meta: Mapping[str, Any], rows: int, most: int, width: int) -
     )
 
 
+def _ell_rows(a: Arrays, meta: Mapping[str, Any], rows: int, most: int, width: int) -> list[str]:
+    return _ell({"col": a["row_col"].T} | ({"val": a["row_val"].T} if "row_val" in a else {}), meta, rows, most, width)
+
+
 def _hyb(a: Arrays, meta: Mapping[str, Any], rows: int, most: int, width: int) -> list[str]:
     part = {"col": a["ell_col"]} | ({"val": a["ell_val"]} if "ell_val" in a else {})
     lines = [f"ELL part, {a['ell_col'].shape[0]} slots a row", *_ell(part, meta, rows, most, width)]
@@ -219,6 +223,7 @@ _BY_ARRAYS: tuple[tuple[frozenset[str], Draw], ...] = (
     (frozenset({"row_ptr", "col"}), _csr),
     (frozenset({"col_ptr", "row"}), _csc),
     (frozenset({"ell_col", "coo_row"}), _hyb),
+    (frozenset({"row_col"}), _ell_rows),
     (frozenset({"slot_start", "perm"}), _jds),
     (frozenset({"slice_ptr", "col"}), _sell),
     (frozenset({"diag", "data"}), _dia),

@@ -213,6 +213,11 @@ def _ell(p: Packed, lengths: Ints) -> tuple[Walk, ...]:
     return (_slot_major("thread per row", lengths, p.nnz, _item(p, "val", "col")),)
 
 
+def _ell_rows(p: Packed, lengths: Ints) -> tuple[Walk, ...]:
+    slots, item = int(p.slots), _item(p, "row_val", "row_col")
+    return (_scattered("thread per row", lengths, p.nnz, item, lambda row, k: row * slots + k),)
+
+
 def _hyb(p: Packed, lengths: Ints) -> tuple[Walk, ...]:
     tail = len(p.coo_row)
     head = np.minimum(lengths, p.ell_col.shape[0])
@@ -261,6 +266,7 @@ _BY_ARRAYS: tuple[tuple[frozenset[str], Model], ...] = (
     (frozenset({"row_ptr", "col"}), _csr),
     (frozenset({"col_ptr", "row"}), _csc),
     (frozenset({"ell_col", "coo_row"}), _hyb),
+    (frozenset({"row_col"}), _ell_rows),
     (frozenset({"slot_start", "perm", "col"}), _ordered),
     (frozenset({"slice_ptr", "col"}), _ordered),
     (frozenset({"diag"}), _dia),

@@ -1,4 +1,4 @@
-"""SpMV from ELL, HYB, JDS and SELL, rows side by side. The contract of each is in its kernel file."""
+"""SpMV from ELL (also row by row), HYB, JDS and SELL, rows side by side. The contract of each is in its kernel file."""
 
 from __future__ import annotations
 
@@ -48,6 +48,30 @@ def ell(job: Job) -> Launch:
             np.int32(a.slots),
             arrays["col"],
             arrays["val"],
+            job.buffers["x"],
+            job.buffers["y"],
+        )
+    )
+
+
+@variant(
+    "spmv",
+    "ell-rows",
+    format="ell-rows",
+    source="spmv/ell_rows.cu",
+    tunables=BLOCK,
+    about="a thread per row, rows one after another: reads are not coalesced",
+)
+def ell_rows(job: Job) -> Launch:
+    a, arrays, block = job.packed, job.arrays, job.params["block"]
+    return job.launch(
+        job.kernel("ell_rows").bind(
+            blocks_for(a.rows, block),
+            block,
+            np.int32(a.rows),
+            np.int32(a.slots),
+            arrays["row_col"],
+            arrays["row_val"],
             job.buffers["x"],
             job.buffers["y"],
         )
