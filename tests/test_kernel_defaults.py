@@ -107,7 +107,7 @@ def test_a_kernel_is_not_compiled_before_its_tunables_are_decided() -> None:
         ("variants.sssp.kernels", "_SPARE", "graph/relax.cuh", "SPG_SPARE"),
         ("variants.quadtree.kernels", "_FINISH", "quadtree/hybrid.cu", "SPG_FINISH"),
         ("variants.refine.kernels", "_WARPS", "refine/level.cuh", "SPG_LEVEL_WARPS"),
-        ("variants.bfs.kernels", "_NEAR", "graph/one_block.cuh", "SPG_NEAR"),
+        ("variants.bfs.whole_search", "_NEAR", "graph/one_block.cuh", "SPG_NEAR"),
         ("variants.launch.kernels", "_BLOCK", "launch/task.cuh", "SPG_TASK_BLOCK"),
     ],
 )

@@ -1,3 +1,8 @@
-"""Breadth-first search: ``kernels`` and ``child_launch`` are spgraph's, ``cpu`` the baselines on the host."""
+"""Breadth-first search.
 
-READING_ORDER = ("kernels", "child_launch")
+spgraph's, from naive to best: ``by_level`` (the host launches each level), ``direction`` (it also balances edges and
+chooses a direction), ``whole_search`` (one launch or one graph), ``child_launch`` (levels launched by the GPU).
+``cpu``: the baselines on the host.
+"""
+
+READING_ORDER = ("by_level", "direction", "whole_search", "child_launch")

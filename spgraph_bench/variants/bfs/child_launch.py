@@ -9,7 +9,8 @@ import numpy as np
 from spgraph_bench.device.base import Buffer
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
-from spgraph_bench.variants.bfs.kernels import Frontiers, every_level
+from spgraph_bench.variants.bfs.by_level import every_level
+from spgraph_bench.variants.bfs.direction import Frontiers
 from spgraph_bench.variants.grids import BLOCK
 from spgraph_bench.variants.searches import PARENTS, Levels
 

@@ -1,0 +1,226 @@
+"""Breadth-first searches in one launch, or in one graph that is launched again: without the host between levels.
+
+The contract of each kernel is in its file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from spgraph_bench.device.base import Arg, Buffer
+from spgraph_bench.parameters import Parameter
+from spgraph_bench.variants.base import Job, Launch, variant
+from spgraph_bench.variants.bfs.by_level import DTYPES, PLAIN
+from spgraph_bench.variants.bfs.direction import DIRECTION, Frontiers, on_gpu, turn_cost
+from spgraph_bench.variants.grids import GRID, needs_cooperative, needs_graphs
+from spgraph_bench.variants.searches import PARENTS, Levels, cooperative
+
+__all__: list[str] = []
+
+_MOST = 2**31 - 1
+_SMALL = {
+    "small_vertices": Parameter(1024, "largest frontier for one block only", between=(0, 1024)),
+    "small_edges": Parameter(4096, "most out-edges of a frontier for one block only", between=(0, _MOST)),
+    "shared_bitmap": Parameter(
+        1, "1: one block alone has the bitmap in shared memory, where degrees are small and it fits", (0, 1)
+    ),
+}
+_ALONE = {
+    "alone_from": Parameter(
+        -1,
+        "vertices from which one block goes on alone, degrees being uneven; -1: 16,384, on the host device 0",
+        between=(-1, _MOST),
+    )
+}
+_NEAR = 1024  # SPG_NEAR in graph/one_block.cuh
+_STATIC_SHARED = 12 << 10  # what the kernels *_bitmap declare themselves, and a little more
+
+
+def _small(job: Job) -> tuple[tuple[Arg, ...], int]:
+    """Arguments that say what one block alone takes and how, and the dynamic shared memory for it in bytes.
+
+    The bitmap of visited vertices goes there only where it should pay, since it is at the expense of L1,
+    which bottom-up levels live on: no row long, and rows short on average, as in meshes and roads.
+    """
+    p, packed = job.params, job.packed
+    shared = 2 * _NEAR * 4 + 4 * (-(-packed.rows // 32))
+    most = job.device.info().gpu.shared_per_block - _STATIC_SHARED
+    fits = p["shared_bitmap"] and shared <= most and packed.nnz <= 8 * packed.rows
+    if not (fits and packed.rows and int(np.diff(packed.row_ptr).max()) <= 64):
+        shared = 0
+    return (np.int32(p["small_vertices"]), np.int64(p["small_edges"])), shared
+
+
+@variant(
+    "bfs",
+    "persistent",
+    format="pattern-csr",
+    source="bfs/persistent.cu",
+    tunables=GRID | PARENTS,
+    dtypes=DTYPES,
+    missing=needs_cooperative,
+    about="one cooperative launch, a grid barrier per level",
+)
+def persistent(job: Job) -> Launch:
+    levels, a = Levels(job), job.arrays
+    f, barrier = Frontiers(levels, 1), levels.zeros(1, np.uint32)
+    return cooperative(
+        levels,
+        job.kernel("bfs_persistent"),
+        lambda trace, traced: (levels.n, levels.source, a["row_ptr"], a["col"], *f.args, barrier, trace, traced),
+    )
+
+
+@variant(
+    "bfs",
+    "one-block",
+    format="pattern-csr",
+    source="bfs/one_block.cu",
+    tunables=GRID | _SMALL | PARENTS,
+    dtypes=DTYPES,
+    missing=needs_cooperative,
+    about="small frontiers by a single block, larger ones by the grid, one launch",
+)
+def one_block(job: Job) -> Launch:
+    levels, a = Levels(job), job.arrays
+    f, barrier, handover = Frontiers(levels, 1), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
+    small, shared = _small(job)
+    return cooperative(
+        levels,
+        job.kernel("bfs_one_block_bitmap" if shared else "bfs_one_block"),
+        lambda trace, traced: (
+            levels.n,
+            levels.source,
+            a["row_ptr"],
+            a["col"],
+            *f.args,
+            handover,
+            barrier,
+            *small,
+            trace,
+            traced,
+        ),
+        shared,
+    )
+
+
+def _graph(job: Job) -> tuple[Levels, Callable[[], None], Callable[[np.uint64], Callable[[], None]], Buffer]:
+    """Begin, one level as graph nodes (given the condition's handle, or 0), and the tally."""
+    levels, a, block = Levels(job), job.arrays, job.params["block"]
+    f, depth = Frontiers(levels, 1), levels.zeros(1, np.int32)
+    grid = levels.stride_blocks(job.packed.nnz)
+    begin = job.kernel("graph_begin").bind(grid, block, levels.n, levels.source, a["row_ptr"], *f.args, depth)
+    level = job.kernel("graph_level").bind(grid, block, levels.n, depth, a["row_ptr"], a["col"], *f.args)
+
+    def body(more: np.uint64) -> Callable[[], None]:
+        advance = job.kernel("graph_advance").bind(1, 1, f.tally, depth, more)
+
+        def one_level() -> None:
+            level()
+            advance()
+
+        return one_level
+
+    return levels, begin, body, f.tally
+
+
+_REPLAY = {"levels": Parameter(12, "levels in one graph; the host looks for the end after each", between=(1, 1024))}
+
+
+@variant(
+    "bfs",
+    "graph",
+    format="pattern-csr",
+    source="bfs/graph.cu",
+    tunables=PLAIN | _REPLAY,
+    dtypes=DTYPES,
+    missing=needs_graphs,
+    about="a CUDA graph of several levels, replayed until the end",
+)
+def graph(job: Job) -> Launch:
+    levels, begin, body, tally = _graph(job)
+    one_level, each = body(np.uint64(0)), max(1, int(job.params["levels"]))
+
+    def several() -> None:
+        for _ in range(each):
+            one_level()
+
+    replay = job.device.capture(several)
+
+    def walk() -> Iterator[str | None]:
+        begin()
+        yield None
+        while True:
+            replay()
+            # Words of levels that are over are 0; the only one that is not is of the level that comes next.
+            more = job.device.download(tally)[:3].any()
+            yield "push"
+            if not more:
+                return
+
+    launch = levels.walked(walk)
+    launch.trace, launch.every_level = None, "push"  # levels are not distinguished
+    return launch
+
+
+@variant(
+    "bfs",
+    "graph-while",
+    format="pattern-csr",
+    source="bfs/graph.cu",
+    tunables=PLAIN,
+    dtypes=DTYPES,
+    missing=needs_graphs,
+    about="a CUDA graph with a WHILE node, no host between levels",
+)
+def graph_while(job: Job) -> Launch:
+    levels, begin, body, _ = _graph(job)
+    repeat = job.device.repeat_while(body)
+
+    def run() -> None:
+        begin()
+        repeat()
+
+    return levels.launch(run, operations=2, every_level="push")
+
+
+@variant(
+    "bfs",
+    "auto",
+    format="adjacency",
+    source="bfs/auto.cu",
+    tunables=GRID | _SMALL | _ALONE | DIRECTION | PARENTS,
+    dtypes=DTYPES,
+    missing=needs_cooperative,
+    about="one launch; one block, top-down or bottom-up, chosen for each level",
+)
+def auto(job: Job) -> Launch:
+    levels, a, p = Levels(job), job.arrays, job.params
+    f, barrier, handover = Frontiers(levels, 2), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
+    small, shared = _small(job)
+    # A barrier of few blocks costs next to nothing.
+    if not shared and job.packed.rows < on_gpu(job, "alone_from", 1 << 14):
+        small = np.int32(0), np.int64(0)
+    rule = np.float64(p["alpha"]), np.float64(p["beta"]), np.float64(turn_cost(job))
+    choice = (*small, *rule, np.int32(p["probes"]))
+    return cooperative(
+        levels,
+        job.kernel("bfs_auto_bitmap" if shared else "bfs_auto"),
+        lambda trace, traced: (
+            levels.n,
+            levels.source,
+            a["row_ptr"],
+            a["col"],
+            a["col_ptr"],
+            a["row"],
+            *f.args,
+            handover,
+            barrier,
+            *choice,
+            trace,
+            traced,
+        ),
+        shared,
+    )
