@@ -356,6 +356,7 @@ def test_the_cause_is_that_of_the_process_that_was_lost() -> None:
         (("--workers", "2", "--in-process"), 2, "--in-process does without"),
         (("--workers", "2", "--device", "cuda"), 2, "does not go with --device cuda"),
         (("--threads", "2"), 2, "--threads is for"),
+        (("--workers", "2", "--threads", "4096"), 2, "2 workers of 4096 cores each: there are"),
         (("--tls-ca", "x"), 2, "TLS options are for --scheduler"),
         (("--scheduler", "here"), 2, "not an address"),
         (("--scheduler", "tcp://10.0.0.1:8786"), 2, "not encrypted"),
@@ -385,6 +386,17 @@ def test_a_package_that_is_missing_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     assert run(["sweep", "grid:n=4", "--variant", "csr-scalar", "--workers", "1"]) == 2
     assert "remedy: pip install 'spgraph[cluster]'" in capsys.readouterr().err
+
+
+def test_a_dry_run_is_for_the_device_of_the_workers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also on a machine that has a GPU, which "auto" would take."""
+    from spgraph_bench.device import probe
+
+    monkeypatch.setattr(probe, "choose_device", lambda wanted: pytest.fail(f"chooses {wanted}"))
+    assert run(["sweep", "grid:n=4", "--variant", "csr-scalar", "--workers", "2", "--dry-run"]) == 0
+    assert "1 cells in 1 blocks; about" in capsys.readouterr().out
 
 
 def test_gpus_that_there_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

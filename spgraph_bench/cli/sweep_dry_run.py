@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from spgraph_bench.cli.sweep_running import SweepRequest, chosen_device, plan_of
+from spgraph_bench.cli.sweep_running import SweepRequest, chosen_device, device_of, plan_of
 from spgraph_bench.cli.sweep_saying import Lines, duration
 from spgraph_bench.cli.terminal import console, note, out, out_json, table
 
@@ -24,7 +24,9 @@ def dry_run(request: SweepRequest) -> int:
     from spgraph_bench.sweep import estimate as rules
     from spgraph_bench.sweep.station import Station
 
-    device = chosen_device("auto" if request.crew is not None else request.device)
+    device = device_of(request)
+    if request.crew is not None and device == "cuda":
+        device = chosen_device("auto")  # of this machine, which need not have the workers' GPUs
     plan = plan_of(request, device)
     kind = device.partition(":")[0]
     estimates: list[rules.Estimate] = []

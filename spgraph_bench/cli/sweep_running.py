@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spgraph_bench.sweep.local import Ended
     from spgraph_bench.sweep.plan import Plan
 
-__all__ = ["CrewOptions", "SweepRequest", "chosen_device", "plan_of", "sweep"]
+__all__ = ["CrewOptions", "SweepRequest", "chosen_device", "device_of", "plan_of", "sweep"]
 
 
 _MUCH = 2 << 30
@@ -73,7 +73,7 @@ def sweep(request: SweepRequest, show: Callable[[Sequence[Record]], None] | None
     from spgraph_bench.sweep.estimate import TimeLeft, quick_estimate
     from spgraph_bench.sweep.journal import Journal
 
-    device = _device_of(request)
+    device = device_of(request)
     plan = plan_of(request, device)
     path = (request.output or request.results / f"sweep-{request.name}.jsonl") if request.save else None
     kind = device.partition(":")[0]
@@ -144,7 +144,7 @@ def _executor(request: SweepRequest, device: str) -> Iterator[_Executor]:
         )
     else:
         environments = gpu_environments(options.gpus) if options.gpus else [{}] * options.workers
-        crew_context = local_crew(environments, device, session, options.threads)
+        crew_context = local_crew(environments, device, session, options.threads, warn)
     with crew_context as crew:
         count = len(crew.probes)
         note(f"{count} worker{'s' if count > 1 else ''}")
@@ -157,7 +157,7 @@ def _executor(request: SweepRequest, device: str) -> Iterator[_Executor]:
         )
 
 
-def _device_of(request: SweepRequest) -> str:
+def device_of(request: SweepRequest) -> str:
     """The device that cells are measured on; of workers the kind alone."""
     if request.crew is None:
         return chosen_device(request.device)

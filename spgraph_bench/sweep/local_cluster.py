@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -49,12 +49,16 @@ def gpu_environments(requested: str) -> list[dict[str, str]]:
 
 @contextmanager
 def local_crew(
-    environments: Sequence[Mapping[str, str]], device: str, session: Mapping[str, Any], threads: int | None
+    environments: Sequence[Mapping[str, str]],
+    device: str,
+    session: Mapping[str, Any],
+    threads: int | None,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Crew]:
     """A cluster on this machine, a worker process with each of these environments, which ends with us.
 
-    It listens on loopback, and with a certificate of its own, since other users can reach that, too. Raises UsageError
-    where Dask is not installed.
+    It listens on loopback, and with a certificate of its own, since other users can reach that, too. `threads`: cores
+    of each worker; None: an equal share. Raises UsageError where Dask is not installed, or there are fewer cores.
     """
     deaths: list[str] = []
     use_dask(deaths)
@@ -63,8 +67,7 @@ def local_crew(
 
     os.environ["PYTHONSAFEPATH"] = "1"  # workers start with "python -c": nothing of the working folder is imported
     security = _own_certificate()
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    parts = shares(cores, len(environments), threads)
+    parts = _cores_of_each(len(environments), threads, warn)
     common = {"host": "127.0.0.1", "protocol": "tls", "security": security, "dashboard": False}
     with _scratch() as folder:
         workers = {}
@@ -100,6 +103,19 @@ def local_crew(
             crew = Crew(client, device, session, deaths=deaths)
             find_workers(crew, len(environments))
             yield crew
+
+
+def _cores_of_each(workers: int, threads: int | None, warn: Callable[[str], None]) -> list[list[int]]:
+    """The cores of each worker. Raises UsageError where each is to have `threads` and there are too few."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    if threads is not None and threads * workers > len(cores):
+        raise UsageError(
+            f"{workers} workers of {threads} cores each: there are {len(cores)} cores",
+            remedy="give fewer --threads, or ask for fewer workers",
+        )
+    if workers > len(cores):
+        warn(f"{workers} workers share {len(cores)} cores: times of CPU baselines will suffer")
+    return shares(cores, workers, threads)
 
 
 @contextmanager
