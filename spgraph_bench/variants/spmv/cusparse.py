@@ -20,10 +20,10 @@ from spgraph_bench.stats import row_stats
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.cusparse_library import OFFSET_TYPES, VALUE_TYPES, coo, csr, handle, missing, refusal
 
-__all__: list[str] = []
+__all__ = ["Descriptors"]
 
 
-class _Descriptors:
+class Descriptors:
     """Destroys cuSPARSE's descriptors with the launch that uses them."""
 
     def __init__(self, matrix: int, *vectors: int) -> None:
@@ -50,7 +50,7 @@ def _spmv(job: Job, create: Callable[[Any], int], algorithm: str, transpose: boo
         matrix = int(create(cusparse))
         x_vector = int(cusparse.create_dn_vec(x.shape[0], x.ptr, kind))
         y_vector = int(cusparse.create_dn_vec(y.shape[0], y.ptr, kind))
-        descriptors = _Descriptors(matrix, x_vector, y_vector)
+        descriptors = Descriptors(matrix, x_vector, y_vector)
         operation = int(cusparse.Operation.TRANSPOSE if transpose else cusparse.Operation.NON_TRANSPOSE)
         if not hasattr(cusparse.SpMVAlg, algorithm):
             raise SkipError(f"this cuSPARSE has no {algorithm}")
