@@ -131,6 +131,22 @@ def test_kernel_files_open_with_their_contract(path: Path) -> None:
     assert re.match(r"[\w-]+(\.cu)?(, [\w-]+)*: \S", contract), "the first line says what it computes"
 
 
+BROKEN_LIST = re.compile(r"(^|\s)\*\* |[.:;)] [*-] [A-Z`]")
+"""What is left in the middle of a line where an item was joined to the one before it."""
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_items_of_lists_are_lines_of_their_own(path: Path) -> None:
+    text = re.sub(r"(?s)```.*?```", "", path.read_text(encoding="utf-8"))
+    assert [line for line in text.splitlines() if BROKEN_LIST.search(line)] == []
+
+
+def test_a_joined_item_is_found() -> None:
+    for line in ("** `push`: a thread", "  enough. ** `one-block`: while", "it ends. * Then"):
+        assert BROKEN_LIST.search(line)
+    assert not BROKEN_LIST.search("* **Flatten.** Count 2 * 3, **once**")
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):
