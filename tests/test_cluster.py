@@ -355,7 +355,7 @@ def test_the_cause_is_that_of_the_process_that_was_lost() -> None:
         (("--gpus", "0", "--workers", "2"), 2, "two ways"),
         (("--workers", "2", "--in-process"), 2, "--in-process does without"),
         (("--workers", "2", "--device", "cuda"), 2, "does not go with --device cuda"),
-        (("--threads", "2"), 2, "--threads is for"),
+        (("--scheduler", "tcp://127.0.0.1:1", "--threads", "2"), 2, "--threads is for"),
         (("--workers", "2", "--threads", "4096"), 2, "2 workers of 4096 cores each: there are"),
         (("--tls-ca", "x"), 2, "TLS options are for --scheduler"),
         (("--scheduler", "here"), 2, "not an address"),

@@ -13,7 +13,15 @@ import click
 
 from spgraph_bench.cli import completing
 from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr, warn_of_findings
-from spgraph_bench.cli.options import RunOptions, TextParam, device_option, input_options, json_option, matrix_argument
+from spgraph_bench.cli.options import (
+    RunOptions,
+    TextParam,
+    device_option,
+    input_options,
+    json_option,
+    matrix_argument,
+    threads_option,
+)
 from spgraph_bench.cli.running import GRAPH_RECIPE, MATRIX_RECIPE, Request, opened
 from spgraph_bench.cli.terminal import console, note, out, out_json, table, warn
 from spgraph_bench.errors import UsageError
@@ -111,6 +119,7 @@ class _Predicted:
     help="Predict for this GPU and measure nothing: T4, A100, sm_89.",
 )
 @device_option
+@threads_option
 @input_options
 @json_option
 def command(

@@ -9,7 +9,7 @@ import click
 
 from spgraph_bench.cli import completing
 from spgraph_bench.cli.inputs import load_matrix, warn_of_findings
-from spgraph_bench.cli.options import input_options
+from spgraph_bench.cli.options import input_options, threads_option
 from spgraph_bench.cli.writing import SUFFIXES_HELP, check_output, write_matrix
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = ["command"]
 @click.argument("output", metavar="OUT", shell_complete=completing.file)
 @click.option("--drop-diagonal", is_flag=True, help="Omit entries on the diagonal (edges from a vertex to itself).")
 @click.option("--force", is_flag=True, help="Overwrite OUT.")
+@threads_option
 @input_options
 def command(source: str, output: str, drop_diagonal: bool, force: bool, read_options: ReadOptions) -> None:
     """Write the matrix or graph in IN to OUT, in the format of OUT's suffix.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr, warn_of_findings
-from spgraph_bench.cli.options import input_options, json_option, matrix_argument
+from spgraph_bench.cli.options import input_options, json_option, matrix_argument, threads_option
 from spgraph_bench.cli.terminal import console, note, out, out_json, table
 from spgraph_bench.errors import UsageError
 
@@ -52,6 +52,7 @@ moved       bytes between the cores and the L1 cache"""
     "--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True, help="Type of values."
 )
 @click.option("--traced", is_flag=True, help="Also run the kernels of each format under the memory trace.")
+@threads_option
 @input_options
 @json_option
 def command(argument: str | None, dtype: str, traced: bool, read_options: ReadOptions, as_json: bool) -> None:

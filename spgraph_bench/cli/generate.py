@@ -6,6 +6,7 @@ import click
 
 from spgraph_bench.cli import completing
 from spgraph_bench.cli.inputs import progress_on_stderr
+from spgraph_bench.cli.options import threads_option
 from spgraph_bench.cli.terminal import console, table
 from spgraph_bench.cli.writing import SUFFIXES_HELP, check_output, write_matrix
 from spgraph_bench.errors import UsageError
@@ -24,6 +25,7 @@ __all__ = ["command"]
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option("--list", "listing", is_flag=True, help="Every recipe with its parameters.")
+@threads_option
 def command(recipe: str | None, output: str | None, force: bool, listing: bool) -> None:
     """Write the matrix of RECIPE, e.g. rmat:scale=20,edgefactor=16,seed=1, to a file.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr, warn_of_findings
-from spgraph_bench.cli.options import input_options, json_option, matrix_argument
+from spgraph_bench.cli.options import input_options, json_option, matrix_argument, threads_option
 from spgraph_bench.cli.plotting import check_picture
 from spgraph_bench.cli.terminal import console, note, out_json, table
 
@@ -62,6 +62,7 @@ class Facts:
 
 @click.command("info")
 @matrix_argument
+@threads_option
 @input_options
 @json_option
 @click.option(

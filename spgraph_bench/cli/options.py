@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.cli import completing
+from spgraph_bench.cores import core_limit, limit_cores
 from spgraph_bench.errors import UsageError
 from spgraph_bench.gpus import GPUS, get_gpu
 from spgraph_bench.parameters import BASELINE_SECONDS, MAX_INDEX, MIN_SAMPLES, WARMUP, Parameter, exact_number
@@ -36,6 +37,7 @@ else:
     TextParam = WholeParam = click.ParamType  # only recent versions of click take the type it converts to
 
 __all__ = [
+    "THREADS",
     "Decorator",
     "ParameterType",
     "Positive",
@@ -48,6 +50,7 @@ __all__ = [
     "ids_option",
     "input_options",
     "json_option",
+    "limit_threads",
     "matrices_argument",
     "matrix_argument",
     "min_samples_option",
@@ -56,6 +59,7 @@ __all__ = [
     "read_options_of",
     "run_options_of",
     "run_parameters",
+    "threads_option",
     "warmup_option",
 ]
 
@@ -239,6 +243,27 @@ def _dtype_option(dtypes: Sequence[str]) -> Decorator:
     )
 
 
+def limit_threads(threads: int) -> None:
+    """Until the command in progress ends, take `threads` threads at most."""
+    before = core_limit()
+    limit_cores(threads)
+    click.get_current_context().call_on_close(lambda: limit_cores(before))
+
+
+def _threads(ctx: click.Context, param: click.Parameter, value: int | None) -> None:
+    if value is not None and not ctx.resilient_parsing:
+        limit_threads(value)
+
+
+THREADS = Parameter(1, "threads on the host at most", between=(1, 4096))
+threads_option = click.option(
+    "--threads",
+    type=ParameterType(THREADS),
+    metavar="N",
+    expose_value=False,
+    callback=_threads,
+    help="Read, generate, convert, compile and compute on the host with N threads at most [default: all cores].",
+)
 min_samples_option = click.option(
     "--min-samples",
     type=ParameterType(MIN_SAMPLES),
@@ -289,6 +314,7 @@ _RUN: tuple[Decorator, ...] = (
     ),
     min_samples_option,
     warmup_option,
+    threads_option,
     json_option,
     click.option("--no-save", is_flag=True, help="Do not save records."),
     click.option(

@@ -11,12 +11,14 @@ import click
 
 from spgraph_bench.cli import completing
 from spgraph_bench.cli.options import (
+    THREADS,
     ParameterType,
     Positive,
     baseline_seconds_option,
     device_option,
     input_options,
     json_option,
+    limit_threads,
     min_samples_option,
     params_option,
     warmup_option,
@@ -110,9 +112,10 @@ __all__ = ["command"]
 @click.option("--scheduler", default="", metavar="ADDRESS", help="Sweep on a Dask cluster; see docs/cluster.md.")
 @click.option(
     "--threads",
-    type=ParameterType(Parameter(1, "", between=(1, 4096))),
+    type=ParameterType(THREADS),
     metavar="N",
-    help="Cores of each worker, to which it is pinned [default: an equal share].",
+    help="Threads on the host at most [default: all cores]; of each worker, which is pinned to as many [default: an "
+    "equal share].",
 )
 @click.option("--tls-ca", default="", metavar="FILE", help="Certificate of the authority, for --scheduler tls://.")
 @click.option("--tls-cert", default="", metavar="FILE", help="Certificate of this client.")
@@ -177,9 +180,11 @@ def _crew_options(given: Mapping[str, Any]) -> CrewOptions | None:
         raise UsageError(
             "TLS options are for --scheduler", remedy="omit them: workers here have certificates of their own"
         )
-    if given["threads"] is not None and ways in ([], ["scheduler"]):
-        raise UsageError("--threads is for --gpus and --workers", remedy="omit it")
+    if given["threads"] is not None and ways == ["scheduler"]:
+        raise UsageError("--threads is for workers of this machine", remedy="omit it")
     if not ways:
+        if given["threads"] is not None:
+            limit_threads(given["threads"])
         return None
     if given["in_process"]:
         raise UsageError(f"--in-process does without workers, --{ways[0]} asks for them", remedy="omit one of them")

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from spgraph_bench.cores import limit_cores
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.runner.messages import Message
 
@@ -76,7 +77,10 @@ def serve(fd: int) -> None:
 
     signal.signal(signal.SIGUSR1, stop)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        device, options, early = pipe.recv()
+        device, options, early, threads = pipe.recv()
+        if threads is not None:
+            limit_cores(threads)
+            os.environ["OMP_NUM_THREADS"] = str(threads)  # of MKL and GraphBLAS, which are not loaded yet
         for load in early:
             threading.Thread(target=_quietly, args=[load], daemon=True).start()
         try:

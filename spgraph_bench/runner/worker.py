@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 import spgraph_bench
+from spgraph_bench.cores import core_limit
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.memory import available_memory, oom_kills
 from spgraph_bench.paths import temporary_dir
@@ -205,7 +206,7 @@ class ProcessWorker:
         self._watchdog = watchdog
         child = _spare.pop() if _spare else _Process()
         self._child, self._process, self._pipe, self._errors = child, child.popen, child.pipe, child.errors
-        self._send((device, options, early))
+        self._send((device, options, early, core_limit()))
 
     def _send(self, message: Any) -> None:
         try:
