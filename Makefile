@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # A process that has done its tests takes some of those that wait for another.
 PARALLEL = -n $(JOBS) --dist worksteal
-KERNELS = $(shell find cuda -name "*.cu" -o -name "*.cuh" -o -name reference.cpp)
+# C, C++ and CUDA; kernels for tests are compared by the numbers of their lines.
+KERNELS = $(shell find cuda spgraph_bench -name "*.cu" -o -name "*.cuh" -o -name "*.[ch]pp" -o -name "*.h") $(wildcard tests/kernels/*.c)
 export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
 
 .PHONY: help setup demo test test-full test-variant format lint type test-host test-sanitized test-races test-fuzz test-compile test-gpu mutants \

@@ -176,8 +176,8 @@ __device__ __forceinline__ int thin_levels(index_t n, int k, small_frontier smal
     // one block barrier after the last look at what turn t - 3 left there. A level of one warp touches neither: other
     // warps may still be about to look at the turn before it.
     SPG_SHARED(unsigned, counts, 3);  // vertices
-    SPG_SHARED(unsigned, sums, 3);    // their edges
-    SPG_SHARED(word64_t, shared_now, 1);     // of the level after those of one warp
+    SPG_SHARED(unsigned, sums, 3);  // their edges
+    SPG_SHARED(word64_t, shared_now, 1);  // of the level after those of one warp
     SPG_SHARED(long long, shared_unexplored, 1);
     SPG_SHARED(int, shared_level, 1);
     const int lane = threadIdx.x & 31;

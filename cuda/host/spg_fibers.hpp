@@ -46,7 +46,7 @@ constexpr size_t kStaticShared = 48 << 10;
 
 // What a launch may have at most; of a GPU whose limits are imposed (ctypes mirrors it).
 struct Limits {
-    unsigned long long live = 4 * 2048;     // threads alive together: 4 multiprocessors. A cooperative grid has to fit
+    unsigned long long live = 4 * 2048;  // threads alive together: 4 multiprocessors. A cooperative grid has to fit
     unsigned long long shared = 227 << 10;  // of a block, static and dynamic
 };
 Limits limits;  // of the launch that is running
@@ -92,8 +92,8 @@ struct Thread {
     int error;
     Wait wait;
 #ifdef SPG_HOOKS
-    race::Known known;                // beyond what its warp, block and grid know
-    race::Known heard;                // read from words that others released; a fence makes it known
+    race::Known known;  // beyond what its warp, block and grid know
+    race::Known heard;  // read from words that others released; a fence makes it known
     race::Known fenced, fenced_here;  // what was known at the last fence, and at the last of the block's scope
 #endif
     unsigned warp() const { return view.rank / kWarp; }
@@ -185,8 +185,8 @@ struct Grid {
     race::Known known, after;  // what it knew when it began or last met, and what its children did
     race::Time met;
     unsigned number;  // in the launch
-    bool aliased;     // an array is both const __restrict__ and not
-    unsigned every;   // one in so many blocks is traced
+    bool aliased;  // an array is both const __restrict__ and not
+    unsigned every;  // one in so many blocks is traced
 #endif
 };
 
@@ -305,8 +305,10 @@ void set_failure(int code, spg_site site, const char* format, ...)
     va_start(list, format);
     vsnprintf(message, sizeof message, format, list);
     va_end(list);
-    if (site.file && site.line) snprintf(failure_place, sizeof failure_place, "%s:%d", site.file, site.line);
-    else failure_place[0] = 0;
+    if (site.file && site.line)
+        snprintf(failure_place, sizeof failure_place, "%s:%d", site.file, site.line);
+    else
+        failure_place[0] = 0;
 }
 
 // Leaves the failing thread for good: the scheduler throws all its fibers' stacks away.

@@ -1,34 +1,38 @@
 // spg_hook_calls.hpp: the functions that instrumented kernels and the host call. Part of spg_runtime.cpp.
 #pragma once
 
-#include "spg_told.hpp"
+#include "spg_notify.hpp"
 
 __attribute__((visibility("default"))) int spg_quiet = 0;
 
 namespace {
 
-inline void told_access(const volatile void* address, unsigned bytes, unsigned what, const void* code)
+inline void report_access(const volatile void* address, unsigned bytes, unsigned what, const void* code)
 {
-    if (!spg_self || (hooks::mode == hooks::trace && !self()->block->traced) || current == &scheduler || hooks::own_stack((uintptr_t)address)) return;
-    if (told::races()) race::access(self(), (uintptr_t)address, bytes, what, code);
-    else trace::access(self(), (uintptr_t)address, bytes, what, code);
+    if (!spg_self || (hooks::mode == hooks::trace && !self()->block->traced) || current == &scheduler ||
+        hooks::own_stack((uintptr_t)address))
+        return;
+    if (notify::races())
+        race::access(self(), (uintptr_t)address, bytes, what, code);
+    else
+        trace::access(self(), (uintptr_t)address, bytes, what, code);
 }
 inline void hook(const volatile void* address, unsigned bytes, unsigned what, const void* code)
 {
     if (spg_quiet) return;
     if (what & SPG_STRONG && what & SPG_READ && seed) spg_switch();
-    told_access(address, bytes, what, code);
+    report_access(address, bytes, what, code);
 }
 
 }  // namespace
 
 EXPORT void spg_access(const volatile void* address, unsigned bytes, unsigned what)
 {
-    if (!spg_quiet) told_access(address, bytes, what, __builtin_return_address(0));
+    if (!spg_quiet) report_access(address, bytes, what, __builtin_return_address(0));
 }
 EXPORT void spg_fence(int block_only)
 {
-    if (spg_self && told::races()) race::fence(self(), block_only);
+    if (spg_self && notify::races()) race::fence(self(), block_only);
 }
 EXPORT void spg_describe(const char* name, const void* kernel, const unsigned char* parameters, int count,
                          const char* names, unsigned long long read_only)
@@ -58,22 +62,28 @@ EXPORT void* spg_named_dynamic_shared(const char* name, size_t element)
 // g++ -fsanitize=thread --param=tsan-distinguish-volatile=1. A volatile access is relaxed.
 #define SPG_HOOK(name, bytes, what) \
     EXPORT void __tsan_##name(void* p) { hook(p, bytes, what, __builtin_return_address(0)); }
-#define SPG_HOOKS_OF(bytes)                                                   \
-    SPG_HOOK(read##bytes, bytes, SPG_READ)                                    \
-    SPG_HOOK(write##bytes, bytes, SPG_WRITE)                                  \
-    SPG_HOOK(unaligned_read##bytes, bytes, SPG_READ)                          \
-    SPG_HOOK(unaligned_write##bytes, bytes, SPG_WRITE)                        \
-    SPG_HOOK(volatile_read##bytes, bytes, SPG_READ | SPG_STRONG)              \
-    SPG_HOOK(volatile_write##bytes, bytes, SPG_WRITE | SPG_STRONG)            \
-    SPG_HOOK(unaligned_volatile_read##bytes, bytes, SPG_READ | SPG_STRONG)    \
+#define SPG_HOOKS_OF(bytes)                                                \
+    SPG_HOOK(read##bytes, bytes, SPG_READ)                                 \
+    SPG_HOOK(write##bytes, bytes, SPG_WRITE)                               \
+    SPG_HOOK(unaligned_read##bytes, bytes, SPG_READ)                       \
+    SPG_HOOK(unaligned_write##bytes, bytes, SPG_WRITE)                     \
+    SPG_HOOK(volatile_read##bytes, bytes, SPG_READ | SPG_STRONG)           \
+    SPG_HOOK(volatile_write##bytes, bytes, SPG_WRITE | SPG_STRONG)         \
+    SPG_HOOK(unaligned_volatile_read##bytes, bytes, SPG_READ | SPG_STRONG) \
     SPG_HOOK(unaligned_volatile_write##bytes, bytes, SPG_WRITE | SPG_STRONG)
 SPG_HOOKS_OF(1)
 SPG_HOOKS_OF(2)
 SPG_HOOKS_OF(4)
 SPG_HOOKS_OF(8)
 SPG_HOOKS_OF(16)
-EXPORT void __tsan_read_range(void* p, unsigned long bytes) { hook(p, (unsigned)bytes, SPG_READ, __builtin_return_address(0)); }
-EXPORT void __tsan_write_range(void* p, unsigned long bytes) { hook(p, (unsigned)bytes, SPG_WRITE, __builtin_return_address(0)); }
+EXPORT void __tsan_read_range(void* p, unsigned long bytes)
+{
+    hook(p, (unsigned)bytes, SPG_READ, __builtin_return_address(0));
+}
+EXPORT void __tsan_write_range(void* p, unsigned long bytes)
+{
+    hook(p, (unsigned)bytes, SPG_WRITE, __builtin_return_address(0));
+}
 EXPORT void __tsan_vptr_update(void**, void*) {}
 EXPORT void __tsan_func_entry(void*) {}
 EXPORT void __tsan_func_exit() {}
@@ -87,9 +97,9 @@ EXPORT const char* spg_findings()
     static std::string text;
     text = std::to_string(race::found) + "\n";
     for (const race::Finding& f : race::findings)
-        text += f.rule + "\t" + f.kernel + "\t" + f.array + "\t" + std::to_string(f.index) + "\t" + std::to_string(f.bytes) +
-                "\t" + std::to_string((int)f.shared) + "\t" + f.first + "\t" + f.first_place + "\t" + f.first_thread + "\t" +
-                f.second + "\t" + f.second_place + "\t" + f.second_thread + "\n";
+        text += f.rule + "\t" + f.kernel + "\t" + f.array + "\t" + std::to_string(f.index) + "\t" +
+                std::to_string(f.bytes) + "\t" + std::to_string((int)f.shared) + "\t" + f.first + "\t" + f.first_place +
+                "\t" + f.first_thread + "\t" + f.second + "\t" + f.second_place + "\t" + f.second_thread + "\n";
     return text.c_str();
 }
 
@@ -100,9 +110,9 @@ EXPORT void spg_trace_reset(unsigned multiprocessors, size_t l1_bytes, size_t l2
     pthread_mutex_unlock(&launch_lock);
 }
 
-// All since the last reset. A line with tabs for each kernel: "kernel", name, launches, blocks, warps, threads, blocks that were traced; then for
-// each place in it "global" or "shared", number of the kernel, "library+0xoffset", what (spg_access_word), bytes of an
-// access, and the totals in the order of trace::Totals.
+// All since the last reset. A line with tabs for each kernel: "kernel", name, launches, blocks, warps, threads, blocks
+// that were traced; then for each place in it "global" or "shared", number of the kernel, "library+0xoffset", what
+// (spg_access_word), bytes of an access, and the totals in the order of trace::Totals.
 EXPORT const char* spg_trace_text()
 {
     static std::string text;
@@ -119,9 +129,9 @@ EXPORT const char* spg_trace_text()
             text += t == &p.global ? "global" : "shared";
             number(p.kernel);
             text += '\t' + hooks::place_of(p.code);
-            for (unsigned long long n :
-                 {(unsigned long long)p.what, (unsigned long long)p.bytes, t->requests, t->lanes, t->bytes, t->sectors, t->ideal,
-                  t->l1_hits, t->l2_hits, t->memory_sectors, t->passes, t->ideal_passes, t->addresses, t->most})
+            for (unsigned long long n : {(unsigned long long)p.what, (unsigned long long)p.bytes, t->requests, t->lanes,
+                                         t->bytes, t->sectors, t->ideal, t->l1_hits, t->l2_hits, t->memory_sectors,
+                                         t->passes, t->ideal_passes, t->addresses, t->most})
                 number(n);
             text += '\n';
         }

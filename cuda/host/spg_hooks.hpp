@@ -1,6 +1,6 @@
 // spg_hooks.hpp: what the compiler's hooks and the shim tell of every access. Part of spg_runtime.cpp where kernels are
 // compiled with SPG_HOOKS: g++ -fsanitize=thread calls a function before each load and store; these are spgraph's, no
-// sanitizer library is linked. What is told goes to the race detector (spg_races.hpp) or to the trace (spg_trace.hpp).
+// sanitizer library is linked. Events go to the race detector (spg_races.hpp) or to the trace (spg_trace.hpp).
 //
 // Here are names for memory: which array an address belongs to, and at which index.
 #pragma once
@@ -15,12 +15,12 @@ namespace hooks {
 enum Mode { races = 1, trace = 2 };
 int mode = races;
 
-// A kernel's parameters, as the module told.
+// A kernel's parameters, as the module describes them.
 struct Kernel {
     std::string name;
     std::vector<std::string> names;
     const unsigned char* parameters;  // kind, size, kind and size of the target, of each
-    unsigned long long read_only;     // const __restrict__: nvcc may read it through the read-only cache
+    unsigned long long read_only;  // const __restrict__: nvcc may read it through the read-only cache
 };
 std::unordered_map<const void*, Kernel> kernels;
 
@@ -29,7 +29,7 @@ struct Range {
     uintptr_t begin;
     size_t bytes;
     bool shared;
-    std::string name;    // of a shared array
+    std::string name;  // of a shared array
     size_t element = 1;  // bytes
 };
 std::map<uintptr_t, Range> ranges;  // by begin
@@ -46,7 +46,7 @@ Range* range_of(uintptr_t address)
 }
 
 struct Place {
-    std::string array;   // "" if it has no name
+    std::string array;  // "" if it has no name
     long long index = 0;  // of the element, or byte
     bool shared = false;
 };
@@ -112,7 +112,8 @@ std::string place_of(const void* code)  // "library+0xoffset" of the call before
     Dl_info library;
     if (!code || !dladdr(code, &library)) return "?";
     char text[512];
-    snprintf(text, sizeof text, "%s+0x%zx", library.dli_fname, (size_t)((const char*)code - (const char*)library.dli_fbase) - 1);
+    snprintf(text, sizeof text, "%s+0x%zx", library.dli_fname,
+             (size_t)((const char*)code - (const char*)library.dli_fbase) - 1);
     return text;
 }
 

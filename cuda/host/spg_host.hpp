@@ -50,16 +50,16 @@
 #define SPG_SHARED_MEMORY(name, type, element) spg_shared(&spg_##name##_declared, sizeof(type), alignof(type))
 #define SPG_DYNAMIC_MEMORY(name, element) spg_dynamic_shared()
 #endif
-#define SPG_SHARED(type, name, count)                                         \
-    static char spg_##name##_declared;                                        \
-    typedef type spg_##name##_t[count];                                       \
+#define SPG_SHARED(type, name, count)   \
+    static char spg_##name##_declared;  \
+    typedef type spg_##name##_t[count]; \
     spg_##name##_t& name = *static_cast<spg_##name##_t*>(SPG_SHARED_MEMORY(name, spg_##name##_t, type))
-#define SPG_SHARED_2D(type, name, rows, columns)                              \
-    static char spg_##name##_declared;                                        \
-    typedef type spg_##name##_t[rows][columns];                               \
+#define SPG_SHARED_2D(type, name, rows, columns) \
+    static char spg_##name##_declared;           \
+    typedef type spg_##name##_t[rows][columns];  \
     spg_##name##_t& name = *static_cast<spg_##name##_t*>(SPG_SHARED_MEMORY(name, spg_##name##_t, type))
-#define SPG_SHARED_VAR(type, name)                                            \
-    static char spg_##name##_declared;                                        \
+#define SPG_SHARED_VAR(type, name)     \
+    static char spg_##name##_declared; \
     type& name = *static_cast<type*>(SPG_SHARED_MEMORY(name, type, type))
 #define SPG_DYNAMIC_SHARED(type, name) type* const name = static_cast<type*>(SPG_DYNAMIC_MEMORY(name, type))
 
@@ -70,11 +70,21 @@
 static constexpr int warpSize = 32;
 
 namespace spg {
-template <class T> struct plain { typedef T type; };
-template <class T> struct plain<T&> { typedef T type; };
-template <class T> struct plain<const T> { typedef T type; };
-template <class A, class B> struct same { static constexpr bool value = false; };
-template <class A> struct same<A, A> { static constexpr bool value = true; };
+template <class T> struct plain {
+    typedef T type;
+};
+template <class T> struct plain<T&> {
+    typedef T type;
+};
+template <class T> struct plain<const T> {
+    typedef T type;
+};
+template <class A, class B> struct same {
+    static constexpr bool value = false;
+};
+template <class A> struct same<A, A> {
+    static constexpr bool value = true;
+};
 template <class To, class From> inline To bits(From from)  // of the shorter of the two
 {
     To to{};
@@ -85,13 +95,13 @@ template <class To, class From> inline To bits(From from)  // of the shorter of 
 
 // ---- vector types ---------------------------------------------------------------------------------------
 
-#define SPG_VECTOR(name, type, align2, align4)                                                       \
-    struct name##1 { type x; };                                                                      \
-    struct alignas(align2) name##2 { type x, y; };                                                   \
-    struct alignas(align4) name##4 { type x, y, z, w; };                                             \
-    static inline name##1 make_##name##1(type x) { return {x}; }                                     \
-    static inline name##2 make_##name##2(type x, type y) { return {x, y}; }                          \
-    static inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }               \
+#define SPG_VECTOR(name, type, align2, align4)                                         \
+    struct name##1 { type x; };                                                        \
+    struct alignas(align2) name##2 { type x, y; };                                     \
+    struct alignas(align4) name##4 { type x, y, z, w; };                               \
+    static inline name##1 make_##name##1(type x) { return {x}; }                       \
+    static inline name##2 make_##name##2(type x, type y) { return {x, y}; }            \
+    static inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; } \
     static inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 #define SPG_VECTORS(name, type, align2, align4) \
     struct name##3 { type x, y, z; };           \
@@ -109,7 +119,7 @@ SPG_VECTORS(double, double, 16, 16)
 
 // ---- arithmetic -----------------------------------------------------------------------------------------
 
-#define SPG_MINMAX(type)                                                      \
+#define SPG_MINMAX(type)                                                       \
     static inline constexpr type min(type a, type b) { return b < a ? b : a; } \
     static inline constexpr type max(type a, type b) { return a < b ? b : a; }
 SPG_MINMAX(int)
@@ -118,10 +128,10 @@ SPG_MINMAX(long)
 SPG_MINMAX(unsigned long)
 SPG_MINMAX(long long)
 SPG_MINMAX(unsigned long long)
-#define SPG_MIXED(a_type, b_type, result)                                                              \
-    static inline constexpr result min(a_type a, b_type b) { return min((result)a, (result)b); }       \
-    static inline constexpr result max(a_type a, b_type b) { return max((result)a, (result)b); }       \
-    static inline constexpr result min(b_type a, a_type b) { return min((result)a, (result)b); }       \
+#define SPG_MIXED(a_type, b_type, result)                                                        \
+    static inline constexpr result min(a_type a, b_type b) { return min((result)a, (result)b); } \
+    static inline constexpr result max(a_type a, b_type b) { return max((result)a, (result)b); } \
+    static inline constexpr result min(b_type a, a_type b) { return min((result)a, (result)b); } \
     static inline constexpr result max(b_type a, a_type b) { return max((result)a, (result)b); }
 SPG_MIXED(int, unsigned, unsigned)
 SPG_MIXED(int, unsigned long, unsigned long)
@@ -138,11 +148,33 @@ static inline double max(float a, double b) { return __builtin_fmax(a, b); }
 static inline double min(double a, float b) { return __builtin_fmin(a, b); }
 static inline double max(double a, float b) { return __builtin_fmax(a, b); }
 
-#define SPG_MATH1(name) static inline float name(float x) { return __builtin_##name##f(x); }
-SPG_MATH1(sqrt) SPG_MATH1(cbrt) SPG_MATH1(fabs) SPG_MATH1(floor) SPG_MATH1(ceil) SPG_MATH1(trunc) SPG_MATH1(round)
-SPG_MATH1(rint) SPG_MATH1(exp) SPG_MATH1(exp2) SPG_MATH1(expm1) SPG_MATH1(log) SPG_MATH1(log2) SPG_MATH1(log10)
-SPG_MATH1(log1p) SPG_MATH1(sin) SPG_MATH1(cos) SPG_MATH1(tan) SPG_MATH1(asin) SPG_MATH1(acos) SPG_MATH1(atan)
-SPG_MATH1(sinh) SPG_MATH1(cosh) SPG_MATH1(tanh) SPG_MATH1(erf)
+#define SPG_MATH1(name) \
+    static inline float name(float x) { return __builtin_##name##f(x); }
+SPG_MATH1(sqrt)
+SPG_MATH1(cbrt)
+SPG_MATH1(fabs)
+SPG_MATH1(floor)
+SPG_MATH1(ceil)
+SPG_MATH1(trunc)
+SPG_MATH1(round)
+SPG_MATH1(rint)
+SPG_MATH1(exp)
+SPG_MATH1(exp2)
+SPG_MATH1(expm1)
+SPG_MATH1(log)
+SPG_MATH1(log2)
+SPG_MATH1(log10)
+SPG_MATH1(log1p)
+SPG_MATH1(sin)
+SPG_MATH1(cos)
+SPG_MATH1(tan)
+SPG_MATH1(asin)
+SPG_MATH1(acos)
+SPG_MATH1(atan)
+SPG_MATH1(sinh)
+SPG_MATH1(cosh)
+SPG_MATH1(tanh)
+SPG_MATH1(erf)
 static inline float abs(float x) { return __builtin_fabsf(x); }
 static inline double abs(double x) { return __builtin_fabs(x); }
 static inline long abs(long x) { return x < 0 ? -x : x; }
@@ -240,7 +272,7 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
 
 namespace spg {
 
-// The shim's own reads and writes, told to the race detector and to the trace as what they stand for; what the
+// The shim's own reads and writes, reported to the race detector and to the trace as what they stand for; what the
 // compiler's hooks see meanwhile does not count. Costs nothing where kernels are compiled without hooks.
 #ifdef SPG_HOOKS
 struct announced {
@@ -314,7 +346,11 @@ template <order how, scope who, class T> __forceinline__ T ordered_add(T* addres
 
 #define SPG_LOAD(name, what) \
     template <class T> static __forceinline__ T name(const T* address) { return spg::hinted_load<what>(address); }
-SPG_LOAD(__ldg, SPG_READ_ONLY) SPG_LOAD(__ldca, 0) SPG_LOAD(__ldcg, SPG_L2) SPG_LOAD(__ldcs, 0) SPG_LOAD(__ldlu, 0)
+SPG_LOAD(__ldg, SPG_READ_ONLY)
+SPG_LOAD(__ldca, 0)
+SPG_LOAD(__ldcg, SPG_L2)
+SPG_LOAD(__ldcs, 0)
+SPG_LOAD(__ldlu, 0)
 template <class T> static __forceinline__ T __ldcv(const T* address)
 {
     spg_yield();
@@ -323,7 +359,10 @@ template <class T> static __forceinline__ T __ldcv(const T* address)
 }
 #define SPG_STORE(name) \
     template <class T> static __forceinline__ void name(T* address, T value) { spg::hinted_store(address, value); }
-SPG_STORE(__stwb) SPG_STORE(__stcg) SPG_STORE(__stcs) SPG_STORE(__stwt)
+SPG_STORE(__stwb)
+SPG_STORE(__stcg)
+SPG_STORE(__stcs)
+SPG_STORE(__stwt)
 
 // ---- fences, clocks -------------------------------------------------------------------------------------
 
@@ -455,7 +494,8 @@ static inline int __all_sync(unsigned mask, int predicate, spg_site here = SPG_H
 }
 template <class T> static inline unsigned __match_any_sync(unsigned mask, T value, spg_site here = SPG_HERE)
 {
-    return (unsigned)spg::vote("__match_any_sync", SPG_WARP_MATCH, mask, spg::bits<unsigned long long>(value), here).out;
+    return (unsigned)spg::vote("__match_any_sync", SPG_WARP_MATCH, mask, spg::bits<unsigned long long>(value), here)
+        .out;
 }
 template <class T>
 static inline unsigned __match_all_sync(unsigned mask, T value, int* all, spg_site here = SPG_HERE)
@@ -465,10 +505,10 @@ static inline unsigned __match_all_sync(unsigned mask, T value, int* all, spg_si
     *all = mine.out == mine.present;
     return *all ? mask : 0;
 }
-#define SPG_REDUCE(name, type, expression)                                                                  \
-    static inline type name(unsigned mask, type value, spg_site here = SPG_HERE)                            \
-    {                                                                                                       \
-        return spg::reduce(#name, mask, value, [](type a, type b) { return (type)(expression); }, here);    \
+#define SPG_REDUCE(name, type, expression)                                                               \
+    static inline type name(unsigned mask, type value, spg_site here = SPG_HERE)                         \
+    {                                                                                                    \
+        return spg::reduce(#name, mask, value, [](type a, type b) { return (type)(expression); }, here); \
     }
 SPG_REDUCE(__reduce_add_sync, unsigned, a + b)
 SPG_REDUCE(__reduce_add_sync, int, (unsigned)a + (unsigned)b)
@@ -476,21 +516,21 @@ SPG_REDUCE(__reduce_min_sync, unsigned, b < a ? b : a)
 SPG_REDUCE(__reduce_min_sync, int, b < a ? b : a)
 SPG_REDUCE(__reduce_max_sync, unsigned, a < b ? b : a)
 SPG_REDUCE(__reduce_max_sync, int, a < b ? b : a)
-SPG_REDUCE(__reduce_and_sync, unsigned, a & b)
+SPG_REDUCE(__reduce_and_sync, unsigned, a& b)
 SPG_REDUCE(__reduce_or_sync, unsigned, a | b)
 SPG_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
 
 // ---- atomics --------------------------------------------------------------------------------------------
 
 // Threads switch only at waits and yields, so plain operations are atomic. Every one is counted.
-#define SPG_ATOMIC_AS(name, type, expression, kind, who)                      \
-    static __forceinline__ type name(type* address, type value)                     \
-    {                                                                         \
-        spg_count_atomic(address, kind);                                      \
+#define SPG_ATOMIC_AS(name, type, expression, kind, who)                             \
+    static __forceinline__ type name(type* address, type value)                      \
+    {                                                                                \
+        spg_count_atomic(address, kind);                                             \
         const spg::announced here(address, sizeof(type), SPG_ATOMIC_ACCESS | (who)); \
-        const type old = *address;                                            \
-        *address = (type)(expression);                                        \
-        return old;                                                           \
+        const type old = *address;                                                   \
+        *address = (type)(expression);                                               \
+        return old;                                                                  \
     }
 #define SPG_ATOMIC_OF(kind, name, type, expression)              \
     SPG_ATOMIC_AS(name, type, expression, kind, 0)               \
@@ -518,9 +558,9 @@ SPG_ATOMIC(atomicMax, int, old < value ? value : old)
 SPG_ATOMIC(atomicMax, unsigned, old < value ? value : old)
 SPG_ATOMIC(atomicMax, spg_i64, old < value ? value : old)
 SPG_ATOMIC(atomicMax, spg_u64, old < value ? value : old)
-SPG_ATOMIC(atomicAnd, int, old & value)
-SPG_ATOMIC(atomicAnd, unsigned, old & value)
-SPG_ATOMIC(atomicAnd, spg_u64, old & value)
+SPG_ATOMIC(atomicAnd, int, old& value)
+SPG_ATOMIC(atomicAnd, unsigned, old& value)
+SPG_ATOMIC(atomicAnd, spg_u64, old& value)
 SPG_ATOMIC_OF(SPG_CLAIM, atomicOr, int, old | value)
 SPG_ATOMIC_OF(SPG_CLAIM, atomicOr, unsigned, old | value)
 SPG_ATOMIC_OF(SPG_CLAIM, atomicOr, spg_u64, old | value)
@@ -529,18 +569,18 @@ SPG_ATOMIC(atomicXor, unsigned, old ^ value)
 SPG_ATOMIC(atomicXor, spg_u64, old ^ value)
 SPG_ATOMIC(atomicInc, unsigned, old >= value ? 0 : old + 1)
 SPG_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 1)
-#define SPG_CAS_AS(name, type, who)                                   \
-    static __forceinline__ type name(type* address, type compare, type value) \
-    {                                                                 \
-        spg_count_atomic(address, SPG_CLAIM);                         \
+#define SPG_CAS_AS(name, type, who)                                                  \
+    static __forceinline__ type name(type* address, type compare, type value)        \
+    {                                                                                \
+        spg_count_atomic(address, SPG_CLAIM);                                        \
         const spg::announced here(address, sizeof(type), SPG_ATOMIC_ACCESS | (who)); \
-        const type old = *address;                                    \
-        if (old == compare) *address = value;                         \
-        return old;                                                   \
+        const type old = *address;                                                   \
+        if (old == compare) *address = value;                                        \
+        return old;                                                                  \
     }
-#define SPG_CAS(type)                            \
-    SPG_CAS_AS(atomicCAS, type, 0)               \
-    SPG_CAS_AS(atomicCAS_block, type, SPG_CTA)   \
+#define SPG_CAS(type)                          \
+    SPG_CAS_AS(atomicCAS, type, 0)             \
+    SPG_CAS_AS(atomicCAS_block, type, SPG_CTA) \
     SPG_CAS_AS(atomicCAS_system, type, 0)
 SPG_CAS(int)
 SPG_CAS(unsigned)
@@ -562,7 +602,7 @@ static const unsigned cudaStreamNonBlocking = 1;
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned)
 {
     static size_t count;
-    *stream = (cudaStream_t) ++count;
+    *stream = (cudaStream_t)++count;
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
@@ -575,7 +615,9 @@ namespace spg {
 
 template <int...> struct indices {};
 template <int n, int... rest> struct count_to : count_to<n - 1, n - 1, rest...> {};
-template <int... all> struct count_to<0, all...> { typedef indices<all...> type; };
+template <int... all> struct count_to<0, all...> {
+    typedef indices<all...> type;
+};
 
 template <class... P> struct caller {
     template <int... i> static inline void expand(void (*kernel)(P...), void** arguments, indices<i...>)
@@ -620,19 +662,37 @@ template <class T> struct kind {
     static constexpr bool builtin = false;
     static constexpr char value = 's';
 };
-#define SPG_KIND(type, letter)                        \
-    template <> struct kind<type> {                   \
-        static constexpr bool builtin = true;         \
-        static constexpr char value = letter;         \
+#define SPG_KIND(type, letter)                \
+    template <> struct kind<type> {           \
+        static constexpr bool builtin = true; \
+        static constexpr char value = letter; \
     };
-SPG_KIND(bool, 'b') SPG_KIND(char, 'c') SPG_KIND(signed char, 'i') SPG_KIND(unsigned char, 'u')
-SPG_KIND(short, 'i') SPG_KIND(unsigned short, 'u') SPG_KIND(int, 'i') SPG_KIND(unsigned, 'u')
-SPG_KIND(long, 'i') SPG_KIND(unsigned long, 'u') SPG_KIND(long long, 'i') SPG_KIND(unsigned long long, 'u')
-SPG_KIND(float, 'f') SPG_KIND(double, 'f')
-template <class T> struct naked { typedef T type; };
-template <class T> struct naked<const T> { typedef typename naked<T>::type type; };
-template <class T> struct naked<volatile T> { typedef typename naked<T>::type type; };
-template <class T> struct naked<const volatile T> { typedef typename naked<T>::type type; };
+SPG_KIND(bool, 'b')
+SPG_KIND(char, 'c')
+SPG_KIND(signed char, 'i')
+SPG_KIND(unsigned char, 'u')
+SPG_KIND(short, 'i')
+SPG_KIND(unsigned short, 'u')
+SPG_KIND(int, 'i')
+SPG_KIND(unsigned, 'u')
+SPG_KIND(long, 'i')
+SPG_KIND(unsigned long, 'u')
+SPG_KIND(long long, 'i')
+SPG_KIND(unsigned long long, 'u')
+SPG_KIND(float, 'f')
+SPG_KIND(double, 'f')
+template <class T> struct naked {
+    typedef T type;
+};
+template <class T> struct naked<const T> {
+    typedef typename naked<T>::type type;
+};
+template <class T> struct naked<volatile T> {
+    typedef typename naked<T>::type type;
+};
+template <class T> struct naked<const volatile T> {
+    typedef typename naked<T>::type type;
+};
 struct parameter {
     unsigned char kind, size, target_kind, target_size;
     const unsigned char* all() const { return &kind; }
@@ -644,7 +704,9 @@ template <class T> struct describe<T*> {
     typedef typename naked<T>::type target;
     static constexpr parameter value{'p', sizeof(T*), (unsigned char)kind<target>::value, sizeof(target)};
 };
-template <> struct describe<void*> { static constexpr parameter value{'p', sizeof(void*), 's', 0}; };
+template <> struct describe<void*> {
+    static constexpr parameter value{'p', sizeof(void*), 's', 0};
+};
 template <> struct describe<const void*> : describe<void*> {};
 
 struct export_entry {
@@ -654,7 +716,8 @@ struct export_entry {
     int count;
 };
 template <class... P> struct signature {
-    static constexpr parameter list[sizeof...(P) + 1] = {describe<typename naked<typename plain<P>::type>::type>::value...};
+    static constexpr parameter list[sizeof...(P) + 1] = {
+        describe<typename naked<typename plain<P>::type>::type>::value...};
 };
 template <class... P> inline export_entry entry(void (*kernel)(P...))
 {

@@ -23,8 +23,10 @@ struct Known {
         auto at = all.end();
         if (!all.empty() && all.back().first >= who)
             at = std::lower_bound(all.begin(), all.end(), std::make_pair(who, (Time)0));
-        if (at == all.end() || at->first != who) all.insert(at, {who, time});
-        else if (at->second < time) at->second = time;
+        if (at == all.end() || at->first != who)
+            all.insert(at, {who, time});
+        else if (at->second < time)
+            at->second = time;
     }
     void learn(const Known& other)
     {
@@ -41,8 +43,10 @@ struct Known {
         merged.clear();
         auto a = all.cbegin(), b = other.all.cbegin();
         while (a != all.cend() && b != other.all.cend()) {
-            if (a->first < b->first) merged.push_back(*a++);
-            else if (b->first < a->first) merged.push_back(*b++);
+            if (a->first < b->first)
+                merged.push_back(*a++);
+            else if (b->first < a->first)
+                merged.push_back(*b++);
             else {
                 merged.push_back({a->first, std::max(a->second, b->second)});
                 ++a, ++b;

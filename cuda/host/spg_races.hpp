@@ -1,15 +1,16 @@
-// spg_races.hpp: finds accesses of one address by two threads, at least one a write and at least one plain, that nothing
-// orders. Part of spg_runtime.cpp, see spg_hooks.hpp.
+// spg_races.hpp: finds accesses of one address by two threads, at least one a write and at least one plain, that
+// nothing orders. Part of spg_runtime.cpp, see spg_hooks.hpp.
 //
-// What orders, as PTX's memory model and CUDA's guide have it: a thread's own program; block barriers, __syncwarp, named
-// barriers and grid.sync(), for those who take part; a launch, for what its thread knew; a grid's end, for its tail
-// launches and for the next grid of its stream; release and acquire, also as a fence and an atomic or relaxed access
-// beside it, cumulatively. Shuffles and votes order no memory.
+// What orders, as PTX's memory model and CUDA's guide have it: a thread's own program; block barriers, __syncwarp,
+// named barriers and grid.sync(), for those who take part; a launch, for what its thread knew; a grid's end, for its
+// tail launches and for the next grid of its stream; release and acquire, also as a fence and an atomic or relaxed
+// access beside it, cumulatively. Shuffles and votes order no memory.
 //
 // Time is one counter that grows at each of these events. An access is stamped with its thread and the time. What a
 // thread knows of others is a set of (who, time): all that `who`, a thread, a warp, a block or a grid, did up to that
-// time happened before. What members of a block have in common is kept once, with the block, and so for warps and grids:
-// a barrier costs as much as it has threads, not their square. (After Flanagan and Freund, "FastTrack", PLDI 2009.)
+// time happened before. What members of a block have in common is kept once, with the block, and so for warps and
+// grids: a barrier costs as much as it has threads, not their square. (After Flanagan and Freund, "FastTrack", PLDI
+// 2009.)
 //
 // Of each word of 4 bytes the last plain write, the last relaxed or atomic write, two plain reads, a relaxed read and
 // the last read through the read-only cache are remembered. So a race may be missed if it is between a write and one of
@@ -389,8 +390,8 @@ void report(const Event& old, const Thread* t, const void* code, unsigned what, 
     reported[{a, b}] = true;
     const hooks::Place place = hooks::name_of(address, t->block->grid);
     findings.push_back({t->block->grid->name, place.array, words_of(old.what), words_of(what),
-                        hooks::place_of((const void*)(uintptr_t)old.code), hooks::place_of(code), thread_words(old.thread),
-                        thread_words(id_of(t)), rule, place.index, bytes, place.shared});
+                        hooks::place_of((const void*)(uintptr_t)old.code), hooks::place_of(code),
+                        thread_words(old.thread), thread_words(id_of(t)), rule, place.index, bytes, place.shared});
 }
 
 void access(Thread* t, uintptr_t address, unsigned bytes, unsigned what, const void* code)
@@ -419,7 +420,8 @@ void access(Thread* t, uintptr_t address, unsigned bytes, unsigned what, const v
         }
         // Data that a grid reads through the read-only cache, the same grid never writes, in whatever order.
         const auto same_grid = [&](const Event& old) {
-            return old.time > forgotten && (old.bytes & mask) && blocks[old.thread >> kRankBits].grid == t->block->grid->number;
+            return old.time > forgotten && (old.bytes & mask) &&
+                   blocks[old.thread >> kRankBits].grid == t->block->grid->number;
         };
         if (what & SPG_READ_ONLY) {
             for (int i = plain_write; i <= strong_write; ++i)

@@ -7,7 +7,8 @@
 // The scheduler runs, in this order: threads that were released; threads of started blocks that have not begun;
 // lanes waiting in __activemask (who is here counts as converged); a new block of any grid that may start;
 // threads that spin. If none is left and threads wait, they wait forever: that is reported, naming the barrier.
-// A seed other than 0 shuffles blocks, threads, released threads and child grids; 0 is the natural order. An even one lets warps fall behind others by far (see choose_ready).
+// A seed other than 0 shuffles blocks, threads, released threads and child grids; 0 is the natural order. An even one
+// lets warps fall behind others by far (see choose_ready).
 //
 // Where it is stricter than a GPU:
 //   - a thread that returned before a block barrier that others reach is an error. GPUs since Volta do not wait
@@ -46,7 +47,7 @@ EXPORT void* spg_shared(const void* declaration, size_t bytes, size_t align)
     if (posix_memalign((void**)&memory, align < 16 ? 16 : align, bytes)) abort();
     memset(memory, kJunk, bytes);
     set->arrays.push_back({declaration, memory, bytes});
-    SPG_TELL(told::memory(memory, bytes, true, "shared memory", 1);)
+    SPG_TELL(notify::memory(memory, bytes, true, "shared memory", 1);)
     return memory;
 }
 
@@ -92,7 +93,9 @@ EXPORT void spg_grid_barrier(spg_site site)
     Thread* t = self();
     Grid* g = t->block->grid;
     if (!g->cooperative) {
-        set_failure(kLaunchFailure, site, "%s: grid.sync() in a launch that is not cooperative (bind(..., cooperative=True))", g->name.c_str());
+        set_failure(kLaunchFailure, site,
+                    "%s: grid.sync() in a launch that is not cooperative (bind(..., cooperative=True))",
+                    g->name.c_str());
         abandon();
     }
     t->what = "grid.sync()";
@@ -162,10 +165,14 @@ EXPORT void spg_switch()
 {
     Thread* t = self();
     if (!t) return;
-    if (!seed) spinning.push_back(t);  // so many relaxed loads may be a spin
-    else if (draw(8)) return;
-    else if (draw(2)) spinning.push_back(t);
-    else make_ready(t);
+    if (!seed)
+        spinning.push_back(t);  // so many relaxed loads may be a spin
+    else if (draw(8))
+        return;
+    else if (draw(2))
+        spinning.push_back(t);
+    else
+        make_ready(t);
     dispatch();
 }
 
@@ -186,7 +193,8 @@ EXPORT void spg_named_barrier(int name, unsigned threads, spg_site site)
     Thread* t = self();
     Block* b = t->block;
     if (name < 1 || name > 15 || threads == 0 || threads % kWarp) {
-        set_failure(kLaunchFailure, site, "%s: barrier %d for %u threads: names are 1 to 15, threads whole warps", b->grid->name.c_str(), name, threads);
+        set_failure(kLaunchFailure, site, "%s: barrier %d for %u threads: names are 1 to 15, threads whole warps",
+                    b->grid->name.c_str(), name, threads);
         abandon();
     }
     t->spins = 0;
@@ -201,13 +209,13 @@ EXPORT void spg_named_barrier(int name, unsigned threads, spg_site site)
     }
     if (meeting->here.empty()) meeting->threads = threads;
     if (meeting->threads != threads) {
-        set_failure(kLaunchFailure, site, "%s: threads of %s meet at barrier %d for %u and for %u threads", b->grid->name.c_str(),
-                    block_name(b).c_str(), name, meeting->threads, threads);
+        set_failure(kLaunchFailure, site, "%s: threads of %s meet at barrier %d for %u and for %u threads",
+                    b->grid->name.c_str(), block_name(b).c_str(), name, meeting->threads, threads);
         abandon();
     }
     meeting->here.push_back(t);
     if (meeting->here.size() == threads) {
-        SPG_TELL(told::team_meets(meeting->here);)
+        SPG_TELL(notify::team_meets(meeting->here);)
         for (Thread* other : meeting->here) make_ready(other);
         meeting->here.clear();
     } else {
@@ -229,7 +237,8 @@ EXPORT void spg_count_atomic(const volatile void* address, spg_atomic kind)
 
 EXPORT void spg_trap(const char* what, spg_site site)
 {
-    set_failure(kLaunchFailure, site, "%s: %s in %s", self()->block->grid->name.c_str(), what, thread_name(self()).c_str());
+    set_failure(kLaunchFailure, site, "%s: %s in %s", self()->block->grid->name.c_str(), what,
+                thread_name(self()).c_str());
     abandon();
 }
 
@@ -287,8 +296,9 @@ const char* private_memory(const void* pointer)
 
 }  // namespace
 
-EXPORT int spg_launch_child(const char* name, spg_call call, void* kernel, void** arguments, const size_t* sizes, int count,
-                            dim3 grid, dim3 block, size_t shared, spg_order order, const void* stream, spg_site site)
+EXPORT int spg_launch_child(const char* name, spg_call call, void* kernel, void** arguments, const size_t* sizes,
+                            int count, dim3 grid, dim3 block, size_t shared, spg_order order, const void* stream,
+                            spg_site site)
 {
     Thread* t = self();
     Grid* parent = t->block->grid;
@@ -299,7 +309,8 @@ EXPORT int spg_launch_child(const char* name, spg_call call, void* kernel, void*
     for (int i = 0; i < count; ++i) {
         if (sizes[i] == sizeof(void*))
             if (const char* space = private_memory(*(void**)arguments[i])) {
-                set_failure(kLaunchFailure, site, "%s: child %s gets a pointer to %s memory of its parent, which it cannot see",
+                set_failure(kLaunchFailure, site,
+                            "%s: child %s gets a pointer to %s memory of its parent, which it cannot see",
                             parent->name.c_str(), name, space);
                 abandon();
             }
@@ -314,7 +325,7 @@ EXPORT int spg_launch_child(const char* name, spg_call call, void* kernel, void*
     }
     g->arguments = g->pointers.data();
     g->parent = parent;
-    SPG_TELL(told::begin_grid(g); told::child(g, t);)
+    SPG_TELL(notify::begin_grid(g); notify::child(g, t);)
     ++pending;
     ++device->child_launches;
     if (order == SPG_TAIL) {
@@ -325,10 +336,12 @@ EXPORT int spg_launch_child(const char* name, spg_call call, void* kernel, void*
     if (order == SPG_STREAM) {
         g->in_stream = true;
         g->stream = {t->block->serial, stream};
-        SPG_TELL(told::into_stream(g);)
+        SPG_TELL(notify::into_stream(g);)
         Grid*& last = streams[g->stream];
-        if (last) last->successor = g;
-        else enqueue(g);
+        if (last)
+            last->successor = g;
+        else
+            enqueue(g);
         last = g;
     } else {
         enqueue(g);
@@ -348,7 +361,7 @@ EXPORT void* spg_device_malloc(size_t bytes)
     memset(pointer, kJunk, bytes);
     heap[pointer] = bytes;
     heap_used += bytes;
-    SPG_TELL(told::memory(pointer, bytes, false, "", 1);)
+    SPG_TELL(notify::memory(pointer, bytes, false, "", 1);)
     return pointer;
 }
 
@@ -359,15 +372,16 @@ EXPORT void spg_device_free(void* pointer)
     if (at == heap.end()) spg_trap("free() of what malloc() did not give", {nullptr, 0});
     heap_used -= at->second;
     heap.erase(at);
-    SPG_TELL(told::freed(pointer);)
+    SPG_TELL(notify::freed(pointer);)
     free(pointer);
 }
 
 // ---- called by the host ---------------------------------------------------------------------------------
 
 // Runs one grid and all it launches. Returns 0, or CUDA's number of the error; spg_message() says more.
-EXPORT SPG_NOINLINE int spg_launch(const char* name, spg_call call, void* kernel, void** arguments, const unsigned* shape,
-                                   unsigned long long shared, int cooperative, spg_device* on, const Limits* within)
+EXPORT SPG_NOINLINE int spg_launch(const char* name, spg_call call, void* kernel, void** arguments,
+                                   const unsigned* shape, unsigned long long shared, int cooperative, spg_device* on,
+                                   const Limits* within)
 {
     pthread_mutex_lock(&launch_lock);
     device = on;
@@ -379,11 +393,12 @@ EXPORT SPG_NOINLINE int spg_launch(const char* name, spg_call call, void* kernel
     const unsigned long long threads = 1ull * grid.x * grid.y * grid.z * block.x * block.y * block.z;
     if (bad_shape(grid, block, shared)) {
         set_failure(kInvalidConfiguration, {nullptr, 0},
-                    "%s: invalid launch: grid (%u,%u,%u), block (%u,%u,%u), %llu bytes of shared memory", name, grid.x, grid.y,
-                    grid.z, block.x, block.y, block.z, shared);
+                    "%s: invalid launch: grid (%u,%u,%u), block (%u,%u,%u), %llu bytes of shared memory", name, grid.x,
+                    grid.y, grid.z, block.x, block.y, block.z, shared);
     } else if (cooperative && threads > limits.live) {
-        set_failure(kTooLarge, {nullptr, 0}, "%s: a cooperative launch of %llu threads; the host device holds %llu at once", name,
-                    threads, limits.live);
+        set_failure(kTooLarge, {nullptr, 0},
+                    "%s: a cooperative launch of %llu threads; the host device holds %llu at once", name, threads,
+                    limits.live);
     } else if (grid.x && grid.y && grid.z) {
         ++device->kernel_launches;
         random_state = seed;
@@ -395,13 +410,13 @@ EXPORT SPG_NOINLINE int spg_launch(const char* name, spg_call call, void* kernel
         Grid* g = new_grid(name, call, kernel, grid, block, shared);
         g->arguments = arguments;
         g->cooperative = cooperative;
-        SPG_TELL(told::begin_launch(); told::begin_grid(g);)
+        SPG_TELL(notify::begin_launch(); notify::begin_grid(g);)
         enqueue(g);
         {
             FaultGuard guard;
             run_all();
         }
-        SPG_TELL(told::end_launch();)
+        SPG_TELL(notify::end_launch();)
         if (failure) clean_up();
     }
     const int result = failure;
@@ -418,7 +433,8 @@ EXPORT void* spg_alloc(size_t bytes)
     void* pointer;
     if (posix_memalign(&pointer, 256, bytes ? bytes : 1)) return nullptr;
     memset(pointer, kJunk, bytes);
-    SPG_TELL(pthread_mutex_lock(&launch_lock); told::memory(pointer, bytes, false, "", 1); pthread_mutex_unlock(&launch_lock);)
+    SPG_TELL(pthread_mutex_lock(&launch_lock); notify::memory(pointer, bytes, false, "", 1);
+             pthread_mutex_unlock(&launch_lock);)
 #ifdef SPG_ASAN
     if (!bytes) __asan_poison_memory_region(pointer, 1);
 #endif
@@ -427,14 +443,14 @@ EXPORT void* spg_alloc(size_t bytes)
 
 EXPORT void spg_free(void* pointer)
 {
-    SPG_TELL(pthread_mutex_lock(&launch_lock); told::freed(pointer); pthread_mutex_unlock(&launch_lock);)
+    SPG_TELL(pthread_mutex_lock(&launch_lock); notify::freed(pointer); pthread_mutex_unlock(&launch_lock);)
     free(pointer);
 }
 
 #ifdef SPG_ASAN
 namespace {
 __attribute__((constructor)) void watch() { __asan_set_error_report_callback(on_report); }
-}
+}  // namespace
 #endif
 
 #ifdef SPG_HOOKS

@@ -125,9 +125,8 @@ void spg_named_barrier(int name, unsigned threads, spg_site site);  // bar.sync
 long long spg_nanoseconds();  // a monotonic clock; reading it yields
 
 enum spg_order { SPG_STREAM, SPG_FIRE_AND_FORGET, SPG_TAIL };
-int spg_launch_child(const char* name, spg_call call, void* kernel, void** arguments, const size_t* sizes,
-                     int count, dim3 grid, dim3 block, size_t shared, spg_order order, const void* stream,
-                     spg_site site);
+int spg_launch_child(const char* name, spg_call call, void* kernel, void** arguments, const size_t* sizes, int count,
+                     dim3 grid, dim3 block, size_t shared, spg_order order, const void* stream, spg_site site);
 int spg_last_error(int clear);
 void* spg_device_malloc(size_t bytes);
 void spg_device_free(void* pointer);

@@ -3,7 +3,7 @@
 
 #include "spg_fibers.hpp"
 #ifdef SPG_HOOKS
-#include "spg_told.hpp"
+#include "spg_notify.hpp"
 #endif
 
 namespace {
@@ -51,10 +51,7 @@ void dispatch()
     }
 }
 
-bool same(spg_site a, spg_site b)
-{
-    return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
-}
+bool same(spg_site a, spg_site b) { return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0); }
 
 void release_barrier(Block* b)
 {
@@ -65,7 +62,7 @@ void release_barrier(Block* b)
                     b->grid->name.c_str(), b->ended, b->count, block_name(b).c_str(), t->what);
         return;
     }
-    SPG_TELL(told::block_barrier(b);)
+    SPG_TELL(notify::block_barrier(b);)
     const unsigned predicates = b->predicates, arrived = b->waiting;
     b->barrier = nullptr;
     b->waiting = b->predicates = 0;
@@ -105,7 +102,7 @@ void check_grid_barrier(Grid* g)
         return;
     }
     ++device->barriers;
-    SPG_TELL(told::grid_barrier(g);)
+    SPG_TELL(notify::grid_barrier(g);)
     g->barrier = nullptr;
     g->waiting = 0;
     while (t) {
@@ -154,7 +151,7 @@ void check_meetings(Warp& w, Thread* me)
             ++i;
             continue;
         }
-        SPG_TELL(told::meeting(w, m);)
+        SPG_TELL(notify::meeting(w, m);)
         finish_meeting(m);
         for (unsigned j = 0; j < kWarp; ++j)
             if (m.here >> j & 1 && m.lanes[j] != me) make_ready(m.lanes[j]);
@@ -189,10 +186,10 @@ void finish_active(Thread* first)
 void free_shared(SharedSet* set)
 {
     for (SharedArray& a : set->arrays) {
-        SPG_TELL(told::freed(a.memory);)
+        SPG_TELL(notify::freed(a.memory);)
         free(a.memory);
     }
-    SPG_TELL(if (set->dynamic) told::freed(set->dynamic);)
+    SPG_TELL(if (set->dynamic) notify::freed(set->dynamic);)
     free(set->dynamic);
     delete set;
 }
@@ -206,7 +203,7 @@ void complete(Grid* g)
         if (!g->tails.empty()) {
             Grid* tail = g->tails.front();
             g->tails.pop_front();
-            SPG_TELL(told::follow(g, tail);)
+            SPG_TELL(notify::follow(g, tail);)
             ++g->open_children;
             enqueue(tail);
             return;
@@ -215,11 +212,11 @@ void complete(Grid* g)
             auto at = streams.find(g->stream);
             if (at != streams.end() && at->second == g) streams.erase(at);
             if (g->successor) {
-                SPG_TELL(told::follow(g, g->successor);)
+                SPG_TELL(notify::follow(g, g->successor);)
                 enqueue(g->successor);
             }
         }
-        SPG_TELL(told::complete(g);)
+        SPG_TELL(notify::complete(g);)
         for (SharedSet* set : g->free_shared) free_shared(set);
         Grid* parent = g->parent;
         grids[g->slot] = grids.back();
@@ -234,15 +231,17 @@ void complete(Grid* g)
 void start_block(Grid* g)  // the first of startable
 {
     if (g->begun == 0 && g->parent) --pending;
-    // Seeds shuffle all blocks of a grid. GPUs start them in about their order, but that is not promised: a kernel whose
-    // blocks wait for lower ones, many of which cannot be live together, waits forever here.
+    // Seeds shuffle all blocks of a grid. GPUs start them in about their order, but that is not promised: a kernel
+    // whose blocks wait for lower ones, many of which cannot be live together, waits forever here.
     const unsigned long long at = g->begun++;
     if (at == 0) shuffle(g->blocks, g->start, g->step);
     const unsigned long long linear = (g->start + at * g->step) % g->blocks;
     if (g->begun == g->blocks) startable.pop_front();
     Block* b;
-    if (spare.empty()) b = new Block;
-    else b = spare.back(), spare.pop_back();
+    if (spare.empty())
+        b = new Block;
+    else
+        b = spare.back(), spare.pop_back();
     b->view.block_idx = uint3{unsigned(linear % g->grid.x), unsigned(linear / g->grid.x % g->grid.y),
                               unsigned(linear / g->grid.x / g->grid.y)};
     b->view.block_dim = g->block;
@@ -270,21 +269,23 @@ void start_block(Grid* g)  // the first of startable
             // Exact size: AddressSanitizer's red zone begins where the launch's bytes end.
             if (posix_memalign((void**)&b->shared->dynamic, 16, g->shared)) abort();
             memset(b->shared->dynamic, kJunk, g->shared);
-            SPG_TELL(told::memory(b->shared->dynamic, g->shared, true, "dynamic shared memory", 1);)
+            SPG_TELL(notify::memory(b->shared->dynamic, g->shared, true, "dynamic shared memory", 1);)
         }
     } else {
         b->shared = g->free_shared.back();
         g->free_shared.pop_back();
         for (SharedArray& a : b->shared->arrays) {
             memset(a.memory, kJunk, a.bytes);
-            SPG_TELL(told::reused(a.memory, a.bytes);)
+            SPG_TELL(notify::reused(a.memory, a.bytes);)
         }
         if (g->shared) {
             memset(b->shared->dynamic, kJunk, g->shared);
-            SPG_TELL(told::reused(b->shared->dynamic, g->shared);)
+            SPG_TELL(notify::reused(b->shared->dynamic, g->shared);)
         }
     }
-    SPG_TELL(if (!told::begin_block(b)) set_failure(kTooLarge, {nullptr, 0}, "%s: more blocks in a launch than this mode can tell apart (4,194,303)", g->name.c_str());)
+    SPG_TELL(if (!notify::begin_block(b))
+                 set_failure(kTooLarge, {nullptr, 0},
+                             "%s: more blocks in a launch than this mode can tell apart (4,194,303)", g->name.c_str());)
     live.push_back(b);
     live_threads += b->count;
     fresh.push_back(b);
@@ -327,14 +328,14 @@ Thread* begin_thread(Block* b)
     t->wait = Wait::none;
     current->thread = t;
     spg_self = &t->view;
-    SPG_TELL(told::begin_thread(t);)
+    SPG_TELL(notify::begin_thread(t);)
     return t;
 }
 
 void end_thread(Thread* t)
 {
     Block* b = t->block;
-    SPG_TELL(told::end_thread(t);)
+    SPG_TELL(notify::end_thread(t);)
     current->thread = nullptr;
     spg_self = nullptr;
     ++b->ended;
@@ -385,7 +386,8 @@ void report_standstill()
             for (Meeting& m : b->warps[w].meetings) {
                 Thread* first = m.lanes[__builtin_ctz(m.here)];
                 const unsigned missing = m.mask & b->warps[w].alive & ~m.here;
-                set_failure(kLaunchFailure, first->site, "%s: lanes 0x%08x of warp %zu of %s never reached %s with mask 0x%08x",
+                set_failure(kLaunchFailure, first->site,
+                            "%s: lanes 0x%08x of warp %zu of %s never reached %s with mask 0x%08x",
                             b->grid->name.c_str(), missing, w, block_name(b).c_str(), m.what, m.mask);
                 return;
             }
@@ -398,8 +400,8 @@ void report_standstill()
             }
     for (Grid* g : grids)
         if (g->waiting) {
-            set_failure(kLaunchFailure, g->barrier->site, "%s: only %u of %llu threads reached grid.sync()", g->name.c_str(),
-                        g->waiting, g->blocks * (g->block.x * g->block.y * g->block.z));
+            set_failure(kLaunchFailure, g->barrier->site, "%s: only %u of %llu threads reached grid.sync()",
+                        g->name.c_str(), g->waiting, g->blocks * (g->block.x * g->block.y * g->block.z));
             return;
         }
     set_failure(kLaunchFailure, {nullptr, 0}, "%s: its threads wait for something that never comes",

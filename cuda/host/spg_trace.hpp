@@ -1,17 +1,18 @@
-// spg_trace.hpp: from the accesses of single threads to the requests of warps. Part of spg_runtime.cpp, see spg_hooks.hpp.
+// spg_trace.hpp: from the accesses of single threads to the requests of warps. Part of spg_runtime.cpp, see
+// spg_hooks.hpp.
 //
-// A warp's lanes run one after another here. The k-th time that one lane passes a place in the code since the whole warp
-// last met (a barrier, a shuffle, a vote) belongs with the k-th time that the others do: together they are a request.
-// Lanes that leave a loop early are missing in the later requests, as on a GPU. Where an inner loop has another length in
-// each lane and nothing makes lanes meet, a GPU may make other requests of it than this does.
+// A warp's lanes run one after another here. The k-th time that one lane passes a place in the code since the whole
+// warp last met (a barrier, a shuffle, a vote) belongs with the k-th time that the others do: together they are a
+// request. Lanes that leave a loop early are missing in the later requests, as on a GPU. Where an inner loop has
+// another length in each lane and nothing makes lanes meet, a GPU may make other requests of it than this does.
 //
 // Of launches of 512 warps and more a part of the blocks is traced, down to an eighth.
 //
-// Of a request: sectors of 32 bytes that hold what was asked for, and how few could hold it; for shared memory how often
-// a bank (32 of 4 bytes) is asked for different words, so that the access takes more than one pass; for atomics how many
-// lanes meet at one address. Requests go through a model of caches, which is no more than that: an L1 for each
-// multiprocessor, blocks dealt out to them in turn, one L2 behind all, least recently used lines given up first, warps one
-// after another where a GPU runs them side by side. L1 is empty at each launch.
+// Of a request: sectors of 32 bytes that hold what was asked for, and how few could hold it; for shared memory how
+// often a bank (32 of 4 bytes) is asked for different words, so that the access takes more than one pass; for atomics
+// how many lanes meet at one address. Requests go through a model of caches, which is no more than that: an L1 for each
+// multiprocessor, blocks dealt out to them in turn, one L2 behind all, least recently used lines given up first, warps
+// one after another where a GPU runs them side by side. L1 is empty at each launch.
 #pragma once
 
 #include "spg_hooks.hpp"
@@ -20,11 +21,11 @@ namespace {
 namespace trace {
 
 struct Totals {
-    unsigned long long requests, lanes, bytes;            // bytes: asked for by lanes
-    unsigned long long sectors, ideal;                    // global memory
+    unsigned long long requests, lanes, bytes;  // bytes: asked for by lanes
+    unsigned long long sectors, ideal;  // global memory
     unsigned long long l1_hits, l2_hits, memory_sectors;  // of the sectors: found in L1, in L2, in neither
-    unsigned long long passes, ideal_passes;              // shared memory
-    unsigned long long addresses, most;                   // atomics: distinct addresses of all requests, most lanes at one
+    unsigned long long passes, ideal_passes;  // shared memory
+    unsigned long long addresses, most;  // atomics: distinct addresses of all requests, most lanes at one
 };
 struct Place {
     const void* code;
@@ -150,9 +151,12 @@ void count_global(Totals& t, const Lane* lanes, unsigned count, unsigned bytes, 
     t.most = std::max<unsigned long long>(t.most, most);
     const bool write = what & SPG_WRITE, in_l1 = !write && !(what & (SPG_L2 | SPG_STRONG | SPG_ACQUIRE));
     for (unsigned i = 0; i < some; ++i) {
-        if (in_l1 && l1[block % l1.size()].has(sectors[i], true)) ++t.l1_hits;
-        else if (l2.has(sectors[i], true)) ++t.l2_hits;
-        else ++t.memory_sectors;
+        if (in_l1 && l1[block % l1.size()].has(sectors[i], true))
+            ++t.l1_hits;
+        else if (l2.has(sectors[i], true))
+            ++t.l2_hits;
+        else
+            ++t.memory_sectors;
     }
 }
 
@@ -219,8 +223,10 @@ void flush(const Warp& w, unsigned block)
             for (unsigned from = 0; from < p.bytes; from += 16) {
                 const unsigned bytes = std::min(16u, p.bytes - from);
                 for (unsigned i = 0; i < count && from; ++i) lanes[i].address += 16;
-                if (last_range->shared) count_shared(p.shared, lanes, count, bytes, last_range->begin);
-                else count_global(p.global, lanes, count, bytes, p.what, block);
+                if (last_range->shared)
+                    count_shared(p.shared, lanes, count, bytes, last_range->begin);
+                else
+                    count_global(p.global, lanes, count, bytes, p.what, block);
             }
         }
     }
@@ -241,7 +247,8 @@ unsigned place_number(const void* code, unsigned kernel, unsigned what, unsigned
         for (const Place& p : old) places[place_number(p.code, p.kernel, p.what, p.bytes)] = p;
     }
     const size_t mask = place_table.size() - 1;
-    for (size_t at = ((uintptr_t)code + kernel * 977u + bytes * 131u + what) * 0x9E3779B97F4A7C15ull >> 40 & mask;; at = (at + 1) & mask) {
+    for (size_t at = ((uintptr_t)code + kernel * 977u + bytes * 131u + what) * 0x9E3779B97F4A7C15ull >> 40 & mask;;
+         at = (at + 1) & mask) {
         const int number = place_table[at];
         if (number < 0) {
             place_table[at] = (int)places.size();
@@ -261,7 +268,8 @@ void access(Thread* t, uintptr_t address, unsigned bytes, unsigned what, const v
     } recent[256];
     auto& seen = recent[((uintptr_t)code >> 2) % 256];
     const unsigned kernel = t->block->grid->number;
-    if (seen.code != code || seen.kernel != kernel || seen.what != what || seen.bytes != bytes || seen.generation != generation)
+    if (seen.code != code || seen.kernel != kernel || seen.what != what || seen.bytes != bytes ||
+        seen.generation != generation)
         seen = {code, kernel, what, bytes, place_number(code, kernel, what, bytes), generation};
     const unsigned place = seen.place;
     const Warp* w = &t->of();

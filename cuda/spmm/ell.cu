@@ -36,7 +36,7 @@ SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
         for (int u = 0; u < SPG_AHEAD; ++u) piece[u].load(x + (long long)c[u] * k, first, k, c[u] >= 0);
 #pragma unroll
         for (int u = 0; u < SPG_AHEAD; ++u) sum.add(a[u], piece[u]);  // padding: 0 x 0
-        if (c[SPG_AHEAD - 1] < 0) break;                              // entries fill a row's first slots
+        if (c[SPG_AHEAD - 1] < 0) break;  // entries fill a row's first slots
     }
     sum.store(y + row * k, first, k);
 }

@@ -1,8 +1,8 @@
 // What conversions do with every entry of a CSR matrix: see compiled.py.
 //
 // Each function does a range of rows, parts or bins, so that several threads share the work; no two ranges write the
-// same element. Arrays are numpy's, by address; shapes and invariants of what is written are in the formats' docstrings,
-// where numpy says the same in few lines. `values` may be null: then every entry is 1.
+// same element. Arrays are numpy's, by address; shapes and invariants of what is written are in the formats'
+// docstrings, where numpy says the same in few lines. `values` may be null: then every entry is 1.
 
 #include <algorithm>
 #include <cstddef>
@@ -154,7 +154,8 @@ int64_t length_in(const matrix& a, int64_t row, int64_t start, int64_t stop)
     return std::min(a.row_ptr[row + 1], stop) - std::min(std::max(a.row_ptr[row], start), stop);
 }
 
-// Sorts `count` keys whose upper half is a share, spread evenly: by its first 8 bits, and then by looking at neighbours.
+// Sorts `count` keys whose upper half is a share, spread evenly: by its first 8 bits, and then by looking at
+// neighbours.
 void sort_by_share(uint64_t* keys, int64_t count, uint64_t* other)
 {
     constexpr int kDigit = 48;

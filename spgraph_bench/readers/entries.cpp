@@ -21,13 +21,15 @@ namespace {
 
 bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
 
-const char* skip_blanks(const char* at) {
+const char* skip_blanks(const char* at)
+{
     while (*at == ' ' || *at == '\t') ++at;
     return at;
 }
 
 // An index from `first` on, of `count`, less `first`. What is behind it, here as below, or null where there is none.
-const char* read_index(const char* at, std::int64_t count, std::uint64_t first, std::int32_t* out) {
+const char* read_index(const char* at, std::int64_t count, std::uint64_t first, std::int32_t* out)
+{
     const char* const begin = at;
     std::uint64_t number = 0;
     for (; is_digit(*at); ++at) number = number * 10 + static_cast<std::uint64_t>(*at - '0');
@@ -38,7 +40,8 @@ const char* read_index(const char* at, std::int64_t count, std::uint64_t first, 
 
 // A finite number (for others x - x is not 0) without a plus sign, which from_chars does not take.
 template <class Value>
-const char* read_value(const char* at, const char* end, Value* out) {
+const char* read_value(const char* at, const char* end, Value* out)
+{
     if (!is_digit(*at) && *at != '-' && *at != '.') return nullptr;
     const auto [after, error] = std::from_chars(at, end, *out);
     return error == std::errc() && *out - *out == 0 ? after : nullptr;
@@ -48,7 +51,8 @@ struct nothing {};
 
 template <class Value>
 bool read_entries(const char* at, const char* end, std::int64_t entries, std::int64_t rows, std::int64_t cols,
-                  std::uint64_t first, std::int32_t* row, std::int32_t* col, Value* values) {
+                  std::uint64_t first, std::int32_t* row, std::int32_t* col, Value* values)
+{
     for (std::int64_t k = 0; k < entries; ++k) {
         at = read_index(skip_blanks(at), rows, first, &row[k]);
         if (!at || (*at != ' ' && *at != '\t')) return false;
@@ -67,7 +71,8 @@ bool read_entries(const char* at, const char* end, std::int64_t entries, std::in
 
 template <bool kWeighted, bool kMirrored>
 void move_entries(const std::int32_t* row, const std::int32_t* col, const double* values, std::int64_t entries,
-                  bool negate, std::int32_t* next, std::int32_t* to_col, double* to_values) {
+                  bool negate, std::int32_t* next, std::int32_t* to_col, double* to_values)
+{
     for (std::int64_t k = 0; k < entries; ++k) {
         if (kMirrored && row[k] == col[k]) continue;
         const std::int32_t at = next[row[k]]++;
@@ -81,7 +86,8 @@ void move_entries(const std::int32_t* row, const std::int32_t* col, const double
 #define SPG_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Line feeds in [at, at + size).
-SPG_EXPORT std::int64_t spg_lines(const char* at, std::int64_t size) {
+SPG_EXPORT std::int64_t spg_lines(const char* at, std::int64_t size)
+{
     std::int64_t lines = 0;
     while (size) {
         const int part = size < 255 * 16 ? static_cast<int>(size) : 255 * 16;
@@ -94,11 +100,11 @@ SPG_EXPORT std::int64_t spg_lines(const char* at, std::int64_t size) {
     return lines;
 }
 
-// Reads `entries` lines, which fill [at, at + size) and end in a line feed each; indices count from `first`. `field`: 'r'eal (values are
-// double), 'i'nteger (int64) or 'p'attern (none). Whether they are all entries.
+// Reads `entries` lines, which fill [at, at + size) and end in a line feed each; indices count from `first`. `field`:
+// 'r'eal (values are double), 'i'nteger (int64) or 'p'attern (none). Whether they are all entries.
 SPG_EXPORT int spg_entries(const char* at, std::int64_t size, std::int64_t entries, std::int64_t rows,
-                           std::int64_t cols, int first, std::int32_t* row, std::int32_t* col, void* values,
-                           char field) {
+                           std::int64_t cols, int first, std::int32_t* row, std::int32_t* col, void* values, char field)
+{
     const auto read = [&](auto* to) {
         return read_entries(at, at + size, entries, rows, cols, static_cast<std::uint64_t>(first), row, col, to);
     };
@@ -109,7 +115,8 @@ SPG_EXPORT int spg_entries(const char* at, std::int64_t size, std::int64_t entri
 
 // How many of the entries are in each row; `mirrored`: without those on the diagonal.
 SPG_EXPORT void spg_count(const std::int32_t* row, const std::int32_t* col, std::int64_t entries, int mirrored,
-                          std::int32_t* counts) {
+                          std::int32_t* counts)
+{
     if (mirrored) {
         for (std::int64_t k = 0; k < entries; ++k) counts[row[k]] += row[k] != col[k];
     } else {
@@ -118,9 +125,9 @@ SPG_EXPORT void spg_count(const std::int32_t* row, const std::int32_t* col, std:
 }
 
 // Moves the entries that spg_count counts to their rows: the next one of row i to next[i], which is raised.
-SPG_EXPORT void spg_move(const std::int32_t* row, const std::int32_t* col, const double* values,
-                         std::int64_t entries, int mirrored, int negate, std::int32_t* next, std::int32_t* to_col,
-                         double* to_values) {
+SPG_EXPORT void spg_move(const std::int32_t* row, const std::int32_t* col, const double* values, std::int64_t entries,
+                         int mirrored, int negate, std::int32_t* next, std::int32_t* to_col, double* to_values)
+{
     const auto move = values ? (mirrored ? move_entries<true, true> : move_entries<true, false>)
                              : (mirrored ? move_entries<false, true> : move_entries<false, false>);
     move(row, col, values, entries, negate, next, to_col, to_values);
@@ -145,7 +152,8 @@ Guard guards[kGuards];
 struct sigaction before_us;
 bool installed = false;
 
-void on_bus_error(int number, siginfo_t* info, void*) {
+void on_bus_error(int number, siginfo_t* info, void*)
+{
     char* const at = static_cast<char*>(info->si_addr);
     for (Guard& guard : guards) {
         if (!guard.begin || at < guard.begin || at >= guard.begin + guard.size) continue;
@@ -161,7 +169,8 @@ void on_bus_error(int number, siginfo_t* info, void*) {
 }  // namespace
 
 // Guards a mapping; the guard's number, or -1 where there is none left. Not to be called by two threads at a time.
-SPG_EXPORT int spg_guard(char* begin, std::int64_t size) {
+SPG_EXPORT int spg_guard(char* begin, std::int64_t size)
+{
     if (!installed) {
         struct sigaction ours = {};
         ours.sa_sigaction = on_bus_error;

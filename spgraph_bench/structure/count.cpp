@@ -13,8 +13,8 @@ using std::int32_t;
 using std::int64_t;
 using std::uint32_t;
 
-// Adds the entries of rows [first, last) to those of each column, and of each diagonal (index: column - row + rows - 1),
-// and their distances from the diagonal to `distance`.
+// Adds the entries of rows [first, last) to those of each column, and of each diagonal (index: column - row + rows -
+// 1), and their distances from the diagonal to `distance`.
 SPG_EXPORT void spg_places(const matrix* a, int64_t first, int64_t last, int32_t* columns, int32_t* diagonals,
                            int64_t* distance)
 {
@@ -50,9 +50,9 @@ SPG_EXPORT void spg_block_lengths(const matrix* a, int64_t first, int64_t last, 
     }
 }
 
-// Of a square matrix: adds to counts[0] the entries of rows [first, last) above the diagonal, to counts[1] all below it;
-// and of those above to counts[2] the ones with a mirror below, to [3] with an equal one (NaN is equal to NaN), and to
-// [4] with an opposite one.
+// Of a square matrix: adds to counts[0] the entries of rows [first, last) above the diagonal, to counts[1] all below
+// it; and of those above to counts[2] the ones with a mirror below, to [3] with an equal one (NaN is equal to NaN), and
+// to [4] with an opposite one.
 SPG_EXPORT void spg_mirrored(const matrix* a, int64_t first, int64_t last, int64_t* counts)
 {
     int64_t above = 0, below = 0, mirrored = 0, equal = 0, opposite = 0;

@@ -1,18 +1,31 @@
-// A cuSPARSE for tests/test_cusparse_op.py: what of it SpMVOp needs, on the host's memory. SPG_ALGORITHM: with the algorithm
-// among the arguments, as from 12.8 on.
+// A cuSPARSE for tests/test_cusparse_op.py: what of it SpMVOp needs, on the host's memory. SPG_ALGORITHM: with the
+// algorithm among the arguments, as from 12.8 on.
 #include <stdint.h>
 #include <stdlib.h>
 
 enum { SUCCESS = 0, INVALID_VALUE = 3, NOT_SUPPORTED = 10 };
 
-typedef struct { int64_t rows, cols, nnz; const void *row_ptr, *col, *val; int wide_offsets, kind; } matrix;
-typedef struct { int64_t size; void* values; int kind; } vector;
-typedef struct { const matrix* a; int algorithm; void* buffer; } operation;
+typedef struct {
+    int64_t rows, cols, nnz;
+    const void *row_ptr, *col, *val;
+    int wide_offsets, kind;
+} matrix;
+typedef struct {
+    int64_t size;
+    void* values;
+    int kind;
+} vector;
+typedef struct {
+    const matrix* a;
+    int algorithm;
+    void* buffer;
+} operation;
 
-int alive;           // descriptors, plans
+int alive;  // descriptors, plans
 int last_algorithm;  // 0: none was named
 
-void* fake_matrix(int64_t rows, int64_t cols, int64_t nnz, void* row_ptr, void* col, void* val, int wide_offsets, int kind)
+void* fake_matrix(int64_t rows, int64_t cols, int64_t nnz, void* row_ptr, void* col, void* val, int wide_offsets,
+                  int kind)
 {
     matrix* a = malloc(sizeof *a);
     *a = (matrix){rows, cols, nnz, row_ptr, col, val, wide_offsets, kind};
@@ -57,8 +70,8 @@ int cusparseSpMVOp_bufferSize(void* handle, int op, const matrix* a, const vecto
     return refused(op, a, x, y, z, kind);
 }
 
-int cusparseSpMVOp_createDescr(void* handle, operation** made, int op, const matrix* a, const vector* x, const vector* y,
-                               const vector* z, int kind, NAMED void* buffer)
+int cusparseSpMVOp_createDescr(void* handle, operation** made, int op, const matrix* a, const vector* x,
+                               const vector* y, const vector* z, int kind, NAMED void* buffer)
 {
     (void)handle;
     if (!buffer || last_algorithm != algorithm) return INVALID_VALUE;
@@ -90,12 +103,12 @@ int cusparseSpMVOp_destroyPlan(operation* made)
     return SUCCESS;
 }
 
-#define MULTIPLY(value_t)                                                                                                \
-    for (int64_t i = 0; i < a->rows; ++i) {                                                                              \
-        value_t sum = 0;                                                                                                 \
-        for (int k = row_ptr[i]; k < row_ptr[i + 1]; ++k)                                                                \
-            sum += ((const value_t*)a->val)[k] * ((const value_t*)x->values)[col[k]];                                    \
-        ((value_t*)z->values)[i] = *(const value_t*)alpha * sum;                                                         \
+#define MULTIPLY(value_t)                                                             \
+    for (int64_t i = 0; i < a->rows; ++i) {                                           \
+        value_t sum = 0;                                                              \
+        for (int k = row_ptr[i]; k < row_ptr[i + 1]; ++k)                             \
+            sum += ((const value_t*)a->val)[k] * ((const value_t*)x->values)[col[k]]; \
+        ((value_t*)z->values)[i] = *(const value_t*)alpha * sum;                      \
     }
 
 int cusparseSpMVOp(void* handle, operation* plan, const void* alpha, const void* beta, const vector* x, const vector* y,
@@ -105,6 +118,5 @@ int cusparseSpMVOp(void* handle, operation* plan, const void* alpha, const void*
     const int *row_ptr = a->row_ptr, *col = a->col;
     (void)handle;
     if (y != z || (a->kind ? *(const double*)beta != 0 : *(const float*)beta != 0)) return INVALID_VALUE;
-    if (a->kind) MULTIPLY(double) else MULTIPLY(float)
-    return SUCCESS;
+    if (a->kind) MULTIPLY(double) else MULTIPLY(float) return SUCCESS;
 }

@@ -45,35 +45,35 @@ struct alignas(4) __half2 {
 };
 typedef __half2 half2;
 
-#define SPG_SMALL_FLOAT(type)                                                                     \
-    static inline type operator+(type a, type b) { return type((float)a + (float)b); }            \
-    static inline type operator-(type a, type b) { return type((float)a - (float)b); }            \
-    static inline type operator*(type a, type b) { return type((float)a * (float)b); }            \
-    static inline type operator/(type a, type b) { return type((float)a / (float)b); }            \
-    static inline type operator-(type a) { return type(-(float)a); }                              \
-    static inline type& operator+=(type& a, type b) { return a = a + b; }                         \
-    static inline type& operator-=(type& a, type b) { return a = a - b; }                         \
-    static inline type& operator*=(type& a, type b) { return a = a * b; }                         \
-    static inline type& operator/=(type& a, type b) { return a = a / b; }                         \
-    static inline bool operator==(type a, type b) { return (float)a == (float)b; }                \
-    static inline bool operator!=(type a, type b) { return (float)a != (float)b; }                \
-    static inline bool operator<(type a, type b) { return (float)a < (float)b; }                  \
-    static inline bool operator>(type a, type b) { return (float)a > (float)b; }                  \
-    static inline bool operator<=(type a, type b) { return (float)a <= (float)b; }                \
-    static inline bool operator>=(type a, type b) { return (float)a >= (float)b; }                \
-    static inline type __hadd(type a, type b) { return a + b; }                                   \
-    static inline type __hsub(type a, type b) { return a - b; }                                   \
-    static inline type __hmul(type a, type b) { return a * b; }                                   \
-    static inline type __hdiv(type a, type b) { return a / b; }                                   \
-    static inline type __hneg(type a) { return -a; }                                              \
-    static inline type __hfma(type a, type b, type c)                                             \
-    {                                                                                             \
-        return type((float)((double)(float)a * (float)b + (double)(float)c));                     \
-    }                                                                                             \
-    static inline bool __hlt(type a, type b) { return a < b; }                                    \
-    static inline bool __hgt(type a, type b) { return a > b; }                                    \
-    static inline bool __heq(type a, type b) { return a == b; }                                   \
-    static inline bool __hisnan(type a) { return (float)a != (float)a; }                          \
+#define SPG_SMALL_FLOAT(type)                                                          \
+    static inline type operator+(type a, type b) { return type((float)a + (float)b); } \
+    static inline type operator-(type a, type b) { return type((float)a - (float)b); } \
+    static inline type operator*(type a, type b) { return type((float)a * (float)b); } \
+    static inline type operator/(type a, type b) { return type((float)a / (float)b); } \
+    static inline type operator-(type a) { return type(-(float)a); }                   \
+    static inline type& operator+=(type& a, type b) { return a = a + b; }              \
+    static inline type& operator-=(type& a, type b) { return a = a - b; }              \
+    static inline type& operator*=(type& a, type b) { return a = a * b; }              \
+    static inline type& operator/=(type& a, type b) { return a = a / b; }              \
+    static inline bool operator==(type a, type b) { return (float)a == (float)b; }     \
+    static inline bool operator!=(type a, type b) { return (float)a != (float)b; }     \
+    static inline bool operator<(type a, type b) { return (float)a < (float)b; }       \
+    static inline bool operator>(type a, type b) { return (float)a > (float)b; }       \
+    static inline bool operator<=(type a, type b) { return (float)a <= (float)b; }     \
+    static inline bool operator>=(type a, type b) { return (float)a >= (float)b; }     \
+    static inline type __hadd(type a, type b) { return a + b; }                        \
+    static inline type __hsub(type a, type b) { return a - b; }                        \
+    static inline type __hmul(type a, type b) { return a * b; }                        \
+    static inline type __hdiv(type a, type b) { return a / b; }                        \
+    static inline type __hneg(type a) { return -a; }                                   \
+    static inline type __hfma(type a, type b, type c)                                  \
+    {                                                                                  \
+        return type((float)((double)(float)a * (float)b + (double)(float)c));          \
+    }                                                                                  \
+    static inline bool __hlt(type a, type b) { return a < b; }                         \
+    static inline bool __hgt(type a, type b) { return a > b; }                         \
+    static inline bool __heq(type a, type b) { return a == b; }                        \
+    static inline bool __hisnan(type a) { return (float)a != (float)a; }               \
     SPG_ATOMIC_AS(atomicAdd, type, old + value, SPG_OTHER, 0)
 SPG_SMALL_FLOAT(__half)
 
@@ -101,7 +101,10 @@ static inline float __low2float(__half2 v) { return v.x; }
 static inline float __high2float(__half2 v) { return v.y; }
 static inline __half2 __hadd2(__half2 a, __half2 b) { return {a.x + b.x, a.y + b.y}; }
 static inline __half2 __hmul2(__half2 a, __half2 b) { return {a.x * b.x, a.y * b.y}; }
-static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; }
+static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c)
+{
+    return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
+}
 
 namespace spg {
 SPG_KIND(__half, 'f')

@@ -18,12 +18,22 @@ namespace precision {
 struct tf32;
 }
 
-template <class T> struct spg_storage { typedef T type; };
-template <> struct spg_storage<precision::tf32> { typedef float type; };
+template <class T> struct spg_storage {
+    typedef T type;
+};
+template <> struct spg_storage<precision::tf32> {
+    typedef float type;
+};
 template <class Use, int M, int N, int K> struct spg_shape;
-template <int M, int N, int K> struct spg_shape<matrix_a, M, N, K> { static constexpr int rows = M, columns = K; };
-template <int M, int N, int K> struct spg_shape<matrix_b, M, N, K> { static constexpr int rows = K, columns = N; };
-template <int M, int N, int K> struct spg_shape<accumulator, M, N, K> { static constexpr int rows = M, columns = N; };
+template <int M, int N, int K> struct spg_shape<matrix_a, M, N, K> {
+    static constexpr int rows = M, columns = K;
+};
+template <int M, int N, int K> struct spg_shape<matrix_b, M, N, K> {
+    static constexpr int rows = K, columns = N;
+};
+template <int M, int N, int K> struct spg_shape<accumulator, M, N, K> {
+    static constexpr int rows = M, columns = N;
+};
 
 template <class Use, int M, int N, int K, class T, class Layout = void> struct fragment {
     typedef typename spg_storage<T>::type element;
@@ -43,8 +53,10 @@ inline void spg_move(Fragment& f, T* memory, unsigned leading, bool row_order, b
         const int at = spg::lane() * Fragment::num_elements + i;
         const int row = at / Fragment::shape::columns, column = at % Fragment::shape::columns;
         T& place = memory[row_order ? (size_t)row * leading + column : (size_t)column * leading + row];
-        if (store) place = f.x[i];
-        else f.x[i] = place;
+        if (store)
+            place = f.x[i];
+        else
+            f.x[i] = place;
     }
     __syncwarp(~0u, here);
 }
@@ -78,8 +90,12 @@ inline float __float_to_tf32(float x)  // 10 bits of mantissa, to nearest, ties 
     return spg::bits<float>((spg::bits<unsigned>(x) + 0x1000u) & ~0x1fffu);
 }
 
-template <class T> struct spg_wide { typedef float type; };
-template <> struct spg_wide<double> { typedef double type; };
+template <class T> struct spg_wide {
+    typedef float type;
+};
+template <> struct spg_wide<double> {
+    typedef double type;
+};
 
 template <int M, int N, int K, class A, class LA, class B, class LB, class D, class C>
 inline void mma_sync(fragment<accumulator, M, N, K, D>& d, const fragment<matrix_a, M, N, K, A, LA>& a,

@@ -11,7 +11,8 @@ namespace {
 
 template <class Value, class Offset>
 void multiply(int threads, const std::int64_t* first, const Offset* row_ptr, const std::int32_t* col, const Value* val,
-              const Value* x, Value* y) {
+              const Value* x, Value* y)
+{
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (int thread = 0; thread < threads; ++thread) {
         for (std::int64_t row = first[thread]; row < first[thread + 1]; ++row) {
@@ -24,10 +25,11 @@ void multiply(int threads, const std::int64_t* first, const Offset* row_ptr, con
 
 }  // namespace
 
-#define SPG_MULTIPLY(name, Value, Offset)                                                                               \
-    SPG_EXPORT void name(int threads, const std::int64_t* first, const Offset* row_ptr, const std::int32_t* col,        \
-                         const Value* val, const Value* x, Value* y) {                                                  \
-        multiply(threads, first, row_ptr, col, val, x, y);                                                              \
+#define SPG_MULTIPLY(name, Value, Offset)                                                                        \
+    SPG_EXPORT void name(int threads, const std::int64_t* first, const Offset* row_ptr, const std::int32_t* col, \
+                         const Value* val, const Value* x, Value* y)                                             \
+    {                                                                                                            \
+        multiply(threads, first, row_ptr, col, val, x, y);                                                       \
     }
 
 SPG_MULTIPLY(spg_rows_float32_int32, float, std::int32_t)

@@ -4,14 +4,14 @@
 #include "../cooperative_groups.h"
 
 namespace cooperative_groups {
-#define SPG_OPERATOR(name, expression)                                        \
-    template <class T> struct name {                                          \
-        T operator()(T a, T b) const { return (T)(expression); }              \
+#define SPG_OPERATOR(name, expression)                           \
+    template <class T> struct name {                             \
+        T operator()(T a, T b) const { return (T)(expression); } \
     };
 SPG_OPERATOR(plus, a + b)
 SPG_OPERATOR(less, b < a ? b : a)
 SPG_OPERATOR(greater, a < b ? b : a)
-SPG_OPERATOR(bit_and, a & b)
+SPG_OPERATOR(bit_and, (a & b))
 SPG_OPERATOR(bit_or, a | b)
 SPG_OPERATOR(bit_xor, a ^ b)
 

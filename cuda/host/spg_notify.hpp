@@ -1,11 +1,11 @@
-// spg_told.hpp: what the scheduler tells the race detector or the trace, whichever is on. Part of spg_runtime.cpp.
+// spg_notify.hpp: what the scheduler tells the race detector or the trace, whichever is on. Part of spg_runtime.cpp.
 #pragma once
 
 #include "spg_races.hpp"
 #include "spg_trace.hpp"
 
 namespace {
-namespace told {
+namespace notify {
 
 inline bool races() { return hooks::mode == hooks::races; }
 
@@ -31,13 +31,17 @@ void begin_launch()
 {
     spg_quiet = 0;
     hooks::mode = device->traced ? hooks::trace : hooks::races;
-    if (races()) race::begin_launch();
-    else trace::begin_launch();
+    if (races())
+        race::begin_launch();
+    else
+        trace::begin_launch();
 }
 void begin_grid(Grid* g)
 {
-    if (races()) race::begin_grid(g);
-    else trace::begin_grid(g);
+    if (races())
+        race::begin_grid(g);
+    else
+        trace::begin_grid(g);
 }
 bool begin_block(Block* b)
 {
@@ -55,8 +59,10 @@ void end_thread(const Thread* t)
 }
 void block_barrier(Block* b)
 {
-    if (races()) race::block_barrier(b);
-    else trace::flush_block(b);
+    if (races())
+        race::block_barrier(b);
+    else
+        trace::flush_block(b);
 }
 void grid_barrier(Grid* g)
 {
@@ -102,5 +108,5 @@ void end_launch()
     set_failure(kLaunchFailure, {nullptr, 0}, "%s: data race", f.kernel.c_str());  // findings say more
 }
 
-}  // namespace told
+}  // namespace notify
 }  // namespace
