@@ -24,7 +24,8 @@ def _use(folder: str, alone: bool, stay: float, log: object) -> None:
 def test_one_alone_or_many_together(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     log = context.Queue()
-    users = [context.Process(target=_use, args=(str(tmp_path), k % 3 == 1, 0.1 if k % 3 == 1 else 0.4, log), daemon=True) for k in range(9)]
+    stays = [(k % 3 == 1, 0.1 if k % 3 == 1 else 0.4) for k in range(9)]
+    users = [context.Process(target=_use, args=(str(tmp_path), *stay, log), daemon=True) for stay in stays]
     for user in users:
         user.start()
     spans = [log.get(timeout=30) for _ in users]

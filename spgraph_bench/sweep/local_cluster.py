@@ -65,11 +65,10 @@ def local_crew(
     import dask
     from distributed import Client, Nanny, Scheduler, SpecCluster
 
-    os.environ["PYTHONSAFEPATH"] = "1"  # workers start with "python -c": nothing of the working folder is imported
     security = _own_certificate()
     parts = _cores_of_each(len(environments), threads, warn)
     common = {"host": "127.0.0.1", "protocol": "tls", "security": security, "dashboard": False}
-    with _scratch() as folder:
+    with _safe_path(), _scratch() as folder:
         workers = {}
         for number, (environment, part) in enumerate(zip(environments, parts, strict=True)):
             several = str(len(part) or 1)
@@ -116,6 +115,20 @@ def _cores_of_each(workers: int, threads: int | None, warn: Callable[[str], None
     if workers > len(cores):
         warn(f"{workers} workers share {len(cores)} cores: times of CPU baselines will suffer")
     return shares(cores, workers, threads)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that are started here import nothing of the working folder: workers start with ``python -c``."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 @contextmanager
