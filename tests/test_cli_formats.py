@@ -54,9 +54,10 @@ def test_one_long_row() -> None:
     assert warp.outlasts
     plain, summed = _walks("coo", a)
     assert (plain.atomics, summed.atomics) == (6399, 100 + 3199)
-    (hyb,) = _walks("hyb", a)
+    hyb, by_entries = _walks("hyb", a)
     assert not hyb.outlasts
     assert 0 < hyb.atomics <= 100
+    assert by_entries == dataclasses.replace(hyb, mapping="tail by entries", atomics=3199)
 
 
 def test_misaligned_pieces_of_a_row() -> None:

@@ -184,10 +184,11 @@ def test_csr_segmented_in_one_launch_or_two(device: Device, name: str, launches:
         assert result.ok, result.message
 
 
+@pytest.mark.parametrize("variant", ["hyb", "hyb-atomic"])
 @pytest.mark.parametrize("k", [0, 1, "median", 10_000])
 @pytest.mark.parametrize("name", ["hub-5000", "every-length-to-70", "first-and-last-row-empty", "tridiagonal"])
-def test_hyb_with_any_k(device: Device, name: str, k: Any) -> None:
-    result = _check(device, get_variant("spmv", "hyb"), name, "float64", hyb_k=k)
+def test_hyb_with_any_k(device: Device, name: str, k: Any, variant: str) -> None:
+    result = _check(device, get_variant("spmv", variant), name, "float64", hyb_k=k)
     assert result.ok, result.message
 
 
@@ -420,6 +421,8 @@ def test_atomics_are_as_many_as_the_kernels_say() -> None:
         return counted["global_atomics"]
 
     assert atomics("coo-atomic") == a.nnz
+    tail = get_format("hyb").pack(a).tail
+    assert atomics("hyb") < atomics("hyb-atomic") == tail
     warps = -(-a.nnz // 256)
     assert atomics("coo-segmented", steps=8) <= a.rows + warps  # one per row and warp
     assert atomics("csr-segmented", launches=2) <= 2 * -(-a.nnz // 128)  # two cut rows a tile

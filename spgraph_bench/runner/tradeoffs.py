@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -221,8 +221,9 @@ def _ell_rows(p: Packed, lengths: Ints) -> tuple[Walk, ...]:
 def _hyb(p: Packed, lengths: Ints) -> tuple[Walk, ...]:
     tail = len(p.coo_row)
     head = np.minimum(lengths, p.ell_col.shape[0])
-    name, item = "rows, then tail", _item(p, "ell_val", "ell_col")
-    return (_slot_major(name, head, p.nnz, item, _summed(p.coo_row), -(-tail // WARP)),)
+    item, steps = _item(p, "ell_val", "ell_col"), -(-tail // WARP)
+    summed = _slot_major("rows, then tail", head, p.nnz, item, _summed(p.coo_row), steps)
+    return (summed, replace(summed, mapping="tail by entries", atomics=tail)) if tail else (summed,)
 
 
 def _ordered(p: Packed, lengths: Ints) -> tuple[Walk, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from spgraph_bench.parameters import Parameter
@@ -11,6 +13,8 @@ from spgraph_bench.variants.spmv.coo import STEPS, decide_batch
 from spgraph_bench.variants.spmv.gathers import scattered
 
 __all__: list[str] = []
+
+Run = Callable[[], None]
 
 _AHEAD = {
     "ahead": Parameter(
@@ -118,11 +122,51 @@ def hyb(job: Job) -> Launch:
         y,
     )
 
+    return _rows_then_tail(job, rows, tail)
+
+
+def _rows_then_tail(job: Job, rows: Run, tail: Run) -> Launch:
     def run() -> None:
         rows()
         tail()
 
     return job.launch(run, operations=2)
+
+
+@variant(
+    "spmv",
+    "hyb-atomic",
+    format="hyb",
+    source="spmv/hyb_atomic.cu",
+    tunables=BLOCK,
+    about="ELL part by rows, an atomic for each entry of the COO tail: two launches",
+)
+def hyb_atomic(job: Job) -> Launch:
+    a, arrays, block = job.packed, job.arrays, job.params["block"]
+    x, y = job.buffers["x"], job.buffers["y"]
+    rows = job.kernel("hyb_rows").bind(
+        blocks_for(a.rows, block),
+        block,
+        np.int32(a.rows),
+        np.int32(a.slots),
+        arrays["ell_col"],
+        arrays["ell_val"],
+        x,
+        y,
+    )
+    if not a.tail:
+        return job.launch(rows)
+    entries = job.kernel("hyb_entries").bind(
+        blocks_for(a.tail, block),
+        block,
+        a.offsets.type(a.tail),
+        arrays["coo_row"],
+        arrays["coo_col"],
+        arrays["coo_val"],
+        x,
+        y,
+    )
+    return _rows_then_tail(job, rows, entries)
 
 
 @variant(
