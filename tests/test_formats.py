@@ -148,6 +148,20 @@ def test_coo_is_sorted_by_row_and_unpacks_unsorted() -> None:
     assert get_format("coo").unpack(loose).equals(SMALL)
 
 
+def test_unsorted_coo_is_what_a_loop_over_elements_leaves() -> None:
+    a = csr(3, 3, [0, 0, 1, 2], [0, 2, 1, 0], [1, 2, 3, np.inf])
+    packed = get_format("coo-unsorted").pack(a, np.float64)
+    assert list(zip(packed.row, packed.col, packed.val, strict=True)) == [
+        *[(0, 0, 0.5), (0, 2, 1), (0, 0, 0.5), (2, 0, np.inf)],  # row 0, column 0
+        *[(1, 1, 1.5), (1, 1, 1.5)],
+        *[(2, 0, np.inf), (0, 2, 1)],
+    ]
+    assert packed.compulsory_bytes == packed.stored_bytes == 8 * 16
+    least = np.finfo(np.float32).smallest_subnormal
+    halves = get_format("coo-unsorted").pack(csr(1, 1, [0], [0], [float(least)]), np.float32).val
+    assert sorted(halves) == [0, least]
+
+
 def test_csc_rows_rise_within_columns() -> None:
     packed = get_format("csc").pack(csr(3, 2, [2, 0, 1, 2], [0, 0, 1, 1], [1, 2, 3, 4]))
     assert packed.col_ptr.tolist() == [0, 2, 4]

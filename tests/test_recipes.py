@@ -27,6 +27,8 @@ PINNED = {
     "blocks:n=7,block=3": "0ebc404efccc4f0a",
     "chain:n=50": "26aa278af988c3bf",
     "dense:rows=13,cols=29": "a0548e6f2cccf496",
+    "fem2d:n=7": "985ad40180079fc0",
+    "fem2d:n=6,values=random,seed=3": "28691819a2b17f79",
     "grid:n=9": "dffff59ad4024726",
     "grid:n=9,values=random": "a39166eea7749051",
     "poisson2d:n=12,values=random": "0d5c0e273d408548",
@@ -167,6 +169,26 @@ def test_graphs_without_randomness(n: int) -> None:
     arrow[0] = arrow[:, 0] = 1
     assert np.array_equal(_pattern(f"arrow:n={n}"), arrow)
     assert _pattern(f"dense:rows={n},cols=3").tolist() == [[1, 1, 1]] * n
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_stiffness_of_a_mesh(n: int) -> None:
+    """From the places of the corners: gradients of the three hat functions of each triangle."""
+    made = recipes.make(f"fem2d:n={n},seed=5")
+    place = np.array([(j + i / 2, i * np.sqrt(3) / 2) for i in range(n) for j in range(n)])
+    linked = _dense(made) != 0
+    expected, entries = np.zeros((n * n, n * n)), 0
+    for i, j in np.ndindex(n - 1, n - 1):
+        a = i * n + j
+        b, c, d = a + 1, a + n, a + n + 1
+        for triangle in [(a, b, d), (a, c, d)] if linked[a, d] else [(a, b, c), (b, c, d)]:
+            hats = np.linalg.inv(np.column_stack((np.ones(3), place[list(triangle)])))
+            area = np.sqrt(3) / 4
+            expected[np.ix_(triangle, triangle)] += 2 * np.sqrt(3) * area * hats[1:].T @ hats[1:]
+            entries += 9
+    np.testing.assert_allclose(_dense(made), expected, atol=1e-12)
+    assert (made.policies.duplicates, made.policies.duplicates_found) == ("sum", entries - made.csr.nnz)
+    assert recipes.make(f"fem2d:n={n},seed=5,values=ones").policies.duplicates == "first"
 
 
 def test_rmat() -> None:

@@ -416,11 +416,12 @@ def test_atomics_are_as_many_as_the_kernels_say() -> None:
         _run(device, prepared)
         counted = device.counters()
         assert counted is not None
-        memsets = name in ("coo-atomic", "coo-segmented") or params.get("launches") == 2
+        memsets = name in ("coo-atomic", "coo-segmented", "coo-unsorted") or params.get("launches") == 2
         assert counted["kernel_launches"] == prepared.launch.operations - memsets
         return counted["global_atomics"]
 
     assert atomics("coo-atomic") == a.nnz
+    assert atomics("coo-unsorted") == 2 * a.nnz
     tail = get_format("hyb").pack(a).tail
     assert atomics("hyb") < atomics("hyb-atomic") == tail
     warps = -(-a.nnz // 256)

@@ -45,6 +45,7 @@ MARGIN = 0.03
 model's error."""
 NOT_PREDICTED = {
     "csc-scatter": "it waits for the longest column, which is not counted; it was never the fastest",
+    "coo-unsorted": "coo-atomic with twice the entries",
     "hyb-atomic": "atomics that meet on one row are not counted; hyb spends fewer",
     "ell-rows": "it is a contrast: ell with the same bytes, in an order that is read worse",
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -23,7 +23,11 @@ from spgraph_bench.registry import Registry
 from spgraph_bench.stats import MatrixStats
 from spgraph_bench.units import human_bytes
 
-__all__ = ["Format", "Packed", "formats", "get_format", "register"]
+__all__ = ["Array", "Format", "Packed", "Replace", "formats", "get_format", "register"]
+
+Array = npt.NDArray[Any]
+Replace = Callable[[Array], Array]
+"""New values for old ones, of the same shape and type."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,11 @@ class Format(ABC):
         if free_bytes is not None and need > free_bytes:
             return f"{self.name} needs {human_bytes(need)}; device has {human_bytes(free_bytes)} free"
         return None
+
+    def replaced(self, packed: Packed, array: Array, replace: Replace) -> Array:
+        """`array`, one of floating point of `packed`, with other values in place of the matrix's: ``replace(array)``
+        where its elements are values of entries, or fill."""
+        return replace(array)
 
 
 _FORMATS: Registry[str, Format] = Registry("format", "spgraph_bench.formats")

@@ -6,7 +6,8 @@ bits, and a result is right or wrong.
 
 Values are replaced by a function of their own bits, ``small_values``: wherever a format has put a value, and
 however often it has padded with zeros, the same function gives what the entry is now. Nothing is converted
-again, and the structure stays as it is.
+again, and the structure stays as it is. (A format that stores a value in parts puts them together first,
+``Format.replaced``.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.formats.base import Packed
+from spgraph_bench.formats.base import Packed, get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import row_ranges
 
@@ -100,12 +101,13 @@ def small_packed(packed: Packed, key: int, most: int, arrays: bool = True) -> Pa
     """
     new: dict[str, npt.NDArray[Any]] = {}
     done: dict[int, npt.NDArray[Any]] = {}
+    form = get_format(packed.format)
     for name, array in packed.arrays.items():
         if array.dtype.kind != "f":
             new[name] = array
         elif arrays:
             if id(array) not in done:
-                done[id(array)] = small_values(array, key, most)
+                done[id(array)] = form.replaced(packed, array, lambda values: small_values(values, key, most))
             new[name] = done[id(array)]
     meta = dict(packed.meta)
     if (value := meta.get("value")) is not None:

@@ -36,6 +36,8 @@ class Pattern:
     """Entries drawn more than once and merged."""
     symmetric: bool = False
     """The pattern is symmetric by construction; its values will be, too."""
+    values: npt.NDArray[np.float64] | None = None
+    """The recipe's own, if it has some: entries drawn more than once are summed."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Recipe:
     size: Callable[..., Size]
     build: Callable[..., Pattern]
     stencil: float | None = None
+    own_values: tuple[str, str] | None = None
 
     def text(self, values: Mapping[str, Any]) -> str:
         """The canonical text: every parameter, in fixed order."""
@@ -90,6 +93,7 @@ def recipe(
     size: Callable[..., Size],
     values: str = "random",
     stencil: float | None = None,
+    own_values: tuple[str, str] | None = None,
 ) -> Callable[[Callable[..., Pattern]], Callable[..., Pattern]]:
     """Register the decorated function as a recipe and return it unchanged.
 
@@ -101,13 +105,17 @@ def recipe(
     ----------
     about : one line for the lists; the function's docstring, unless it has its own.
     short : template of the matrix's name: "rmat{scale}".
-    values : default of the parameter ``values``.
+    values : default of the parameter ``values``, unless there are `own_values`.
     stencil : the diagonal that ``values=stencil`` gives, with -1 elsewhere; None: not a choice.
+    own_values : the name of another choice, the default, and what it gives: :attr:`Pattern.values`.
     """
     choices = ("random", "integers", "ones", "none", *(("stencil",) if stencil is not None else ()))
+    choices = choices if own_values is None else (*choices, own_values[0])
     kinds = "uniform in [0, 1), whole in 1 to 255, stored ones, or none (a pattern)"
     if stencil is not None:
         kinds += f"; stencil: {stencil:g} and -1"
+    if own_values is not None:
+        values, kinds = own_values[0], f"{kinds}; {own_values[0]}: {own_values[1]}"
     every = {
         **parameters,
         "values": Parameter(values, kinds, choices),
@@ -116,7 +124,7 @@ def recipe(
 
     def enter(build: Callable[..., Pattern]) -> Callable[..., Pattern]:
         build.__doc__ = build.__doc__ or f"The pattern of `{name}`: {about}."
-        _RECIPES.enter(name, Recipe(name, about, MappingProxyType(every), short, size, build, stencil))
+        _RECIPES.enter(name, Recipe(name, about, MappingProxyType(every), short, size, build, stencil, own_values))
         return build
 
     return enter
@@ -213,8 +221,10 @@ def make(text: str, progress: Progress | None = None) -> Matrix:
         case "stencil":
             assert recipe.stencil is not None
             array = stencil_values(csr, recipe.stencil)
-        case _:
+        case "none":
             array = None
+        case _:
+            array = pattern.values
     say("hashing", None)
     return Matrix(
         name=recipe.short_name(values),
@@ -222,7 +232,11 @@ def make(text: str, progress: Progress | None = None) -> Matrix:
         source=Source("recipe", canonical, "recipe"),
         symmetry="symmetric" if symmetric else "general",
         weighted=weighted,
-        policies=Policies(duplicates="first", duplicates_found=pattern.merged, self_loops=diagonal_entries(csr)),
+        policies=Policies(
+            duplicates="first" if array is None or array is not pattern.values else "sum",
+            duplicates_found=pattern.merged,
+            self_loops=diagonal_entries(csr),
+        ),
     )
 
 

@@ -204,9 +204,10 @@ def _csc(p: Packed, lengths: Ints) -> tuple[Walk, ...]:
 
 
 def _coo(p: Packed, lengths: Ints) -> tuple[Walk, ...]:
-    steps = np.ones(-(-p.nnz // WARP), np.int64)
-    plain = _walk("thread per entry", p.nnz, steps, atomics=p.nnz)
-    return plain, _walk("sums of warps", p.nnz, steps, atomics=_summed(p.row))
+    entries = len(p.row)
+    steps = np.ones(-(-entries // WARP), np.int64)
+    plain = _walk("thread per entry", entries, steps, atomics=entries)
+    return plain, _walk("sums of warps", entries, steps, atomics=_summed(p.row))
 
 
 def _ell(p: Packed, lengths: Ints) -> tuple[Walk, ...]:

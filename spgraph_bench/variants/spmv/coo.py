@@ -33,10 +33,11 @@ STEPS = {
 )
 def coo_atomic(job: Job) -> Launch:
     a, arrays, y, block = job.packed, job.arrays, job.buffers["y"], job.params["block"]
+    entries = len(a.row)
     add = job.kernel("coo_atomic").bind(
-        blocks_for(a.nnz, block),
+        blocks_for(entries, block),
         block,
-        a.offsets.type(a.nnz),
+        a.offsets.type(entries),
         arrays["row"],
         arrays["col"],
         arrays["val"],
@@ -49,6 +50,18 @@ def coo_atomic(job: Job) -> Launch:
         add()
 
     return job.launch(run, operations=2)
+
+
+@variant(
+    "spmv",
+    "coo-unsorted",
+    format="coo-unsorted",
+    source="spmv/coo_atomic.cu",
+    tunables=BLOCK,
+    about="a thread per entry of an assembly, unsorted and with duplicates, atomicAdd into y",
+)
+def coo_unsorted(job: Job) -> Launch:
+    return coo_atomic(job)
 
 
 def decide_batch(job: Job, columns: str) -> None:

@@ -1,0 +1,91 @@
+"""COO as an assembly leaves it: entries in the order of elements, each position more than once."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spgraph_bench.formats.base import Array, Format, Packed, Replace, register
+from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, value_type
+from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import MatrixStats
+
+__all__ = ["COOUnsorted"]
+
+
+@register
+class COOUnsorted(Format):
+    """Coordinates before duplicates are summed, in the order of a loop over elements.
+
+    ``row``, ``col``: int32 ``[2 nnz]``; ``val``: value type ``[2 nnz]``. Element k is all that row k and column k have
+    in common with the rest of the matrix: it adds half of each entry of row k, then half of each entry of column k
+    (of the diagonal both). So A[i, j] is the sum of two entries, one of element i and one of element j. Invariants:
+    elements follow each other from 0 on; the two halves of a value add up to it exactly, in its type. Kernels must
+    take any order, and any number of entries at one position.
+    """
+
+    name = "coo-unsorted"
+    title = "coordinates as finite elements are assembled: in any order, duplicates not summed"
+    wins = (
+        "Wins where the matrix changes with every product: elements append their entries, nothing is sorted or summed. "
+        "Loses against COO by its duplicates: each costs its bytes and an atomic."
+    )
+    order = 11
+
+    @quiet_overflow
+    def pack(
+        self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
+    ) -> Packed:
+        value = value_type(dtype)
+        row = np.repeat(np.arange(csr.rows, dtype=np.int32), csr.row_lengths())
+        order = np.argsort(np.concatenate((row, csr.col_idx)), kind="stable")
+        first, second = _halves(csr.value_array(value))
+        arrays = {
+            "row": np.concatenate((row, row))[order],
+            "col": np.concatenate((csr.col_idx, csr.col_idx))[order],
+            "val": np.concatenate((first, second))[order],
+        }
+        return Packed(
+            self.name,
+            csr.rows,
+            csr.cols,
+            csr.nnz,
+            value,
+            MappingProxyType(arrays),
+            pattern=csr.values is None,
+            compulsory_bytes=2 * csr.nnz * (8 + value.itemsize),
+            offsets=offset_type(offsets, 2 * csr.nnz),
+        )
+
+    def unpack(self, packed: Packed) -> CSR:
+        """The assembly: entries are sorted and those of one position summed."""
+        first, second = _pairs(packed)
+        values = None if packed.pattern else packed.val[first] + packed.val[second]
+        return csr_from_entries(packed.rows, packed.cols, packed.row[first], packed.col[first], values)
+
+    def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
+        return 2 * stats.nnz * (8 + value_bytes)
+
+    def replaced(self, packed: Packed, array: Array, replace: Replace) -> Array:
+        """Whole values are replaced, and split in whole numbers if they are whole."""
+        first, second = _pairs(packed)
+        values = replace(array[first] + array[second])
+        out = np.empty_like(array)
+        out[first] = np.floor(values / 2)
+        out[second] = values - out[first]
+        return out
+
+
+def _halves(values: npt.NDArray[np.floating[Any]]) -> tuple[Array, Array]:
+    """Two arrays that add up to `values` exactly. An odd multiple of the least number has no half: one gets more."""
+    half = values / 2
+    return half, np.subtract(values, half, out=values.copy(), where=np.isfinite(values))
+
+
+def _pairs(packed: Packed) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where the two entries of each position are, int64 ``[nnz]`` each; positions by row, then column."""
+    order = np.lexsort((packed.col, packed.row))
+    return order[::2], order[1::2]
