@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 from spgraph_bench.problems.exact import MOST, Draw, Ranges, choose_ranges, key_of, row_sums, small_x
-from spgraph_bench.problems.summation import BOUND_FACTOR, TENSOR_CORE_FACTOR, judge
+from spgraph_bench.problems.summation import BOUND_FACTOR, TENSOR_CORE_FACTOR, Judged, judge
 from spgraph_bench.stats import row_ranges
 
 __all__ = ["SpMM", "sum_type"]
@@ -36,6 +36,26 @@ def sum_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Type of Y and of the sums: float32 for half-precision values, else the values' own."""
     kind = np.dtype(dtype)
     return np.dtype(np.float32) if kind == np.dtype(np.float16) else kind
+
+
+class _Worst(NamedTuple):
+    """An entry with the largest error over its bound. One that was written says more than one that was not."""
+
+    written: bool
+    ratio: float
+    row: int
+    column: int
+    bound: float
+
+
+def _worst(judged: Judged, first: int) -> _Worst:
+    """The worst of the entries `judged`, of rows from `first` on."""
+    written = judged.wrong & ~judged.unwritten
+    any_written = bool(written.any())
+    ratio = np.where(written, judged.ratio, -1.0) if any_written else judged.ratio
+    place = int(np.argmax(ratio))
+    row, column = divmod(place, ratio.shape[1])
+    return _Worst(any_written, float(ratio.flat[place]), first + row, column, float(judged.bound.flat[place]))
 
 
 class SpMM(Problem):
@@ -154,28 +174,17 @@ class SpMM(Problem):
         factor = TENSOR_CORE_FACTOR if dtype == np.dtype(np.float16) else BOUND_FACTOR
         wrong = unwritten = 0
         in_columns = np.zeros(k, np.int64)
-        worst: tuple[float, int, int, float] | None = None
-        worst_written = False
+        worst: _Worst | None = None
         step = max(1, _TERMS // k)
         for first in range(0, rows, step):
             part = slice(first, first + step)
             judged = judge(y[part], r[part], absax[part], lengths[part, None], factor, kind)
-            written = judged.wrong & ~judged.unwritten
             wrong += int(judged.wrong.sum())
             unwritten += int(judged.unwritten.sum())
             in_columns += judged.wrong.sum(axis=0)
-            # The worst entry that was written says more than one that was not.
-            is_written = bool(written.any())
-            ratio = np.where(written, judged.ratio, -1.0) if is_written else judged.ratio
-            worst_place = int(np.argmax(ratio))
-            candidate = (
-                float(ratio.flat[worst_place]),
-                first + worst_place // k,
-                worst_place % k,
-                float(judged.bound.flat[worst_place]),
-            )
-            if worst is None or (is_written, candidate[0]) > (worst_written, worst[0]):
-                worst, worst_written = candidate, is_written
+            candidate = _worst(judged, first)
+            if worst is None or candidate[:2] > worst[:2]:
+                worst = candidate
         details: dict[str, Any] = {
             "wrong_entries": wrong,
             "unwritten_entries": unwritten,
@@ -183,24 +192,24 @@ class SpMM(Problem):
         }
         if worst is None:
             return CheckResult(True, "", details)
-        ratio_of_worst, row, column, bound = worst
+        row, column = worst.row, worst.column
         details |= {
             "worst_row": row,
             "worst_column": column,
             "worst_row_length": int(lengths[row]),
-            "max_error_ratio": ratio_of_worst if np.isfinite(ratio_of_worst) else None,
+            "max_error_ratio": worst.ratio if np.isfinite(worst.ratio) else None,
         }
         if not wrong:
             return CheckResult(True, "", details)
         where = f"row {row:,}, column {column} ({lengths[row]:,} nonzeros)"
         of = f"of {rows * k:,} entries"
-        if not worst_written:
+        if not worst.written:
             return CheckResult(False, f"{unwritten:,} {of} never written, the first is {where}", details)
         error = abs(float(y[row, column]) - float(r[row, column]))
         message = (
             f"{wrong:,} {of} wrong, in {details['wrong_columns']} of {k} columns, the worst is {where}: "
             f"y = {y[row, column]:.9g}, expected {r[row, column]:.9g}, error {error:.3g} exceeds its bound "
-            f"{bound:.3g}"
+            f"{worst.bound:.3g}"
         )
         return CheckResult(False, message + (f"; {unwritten:,} never written" if unwritten else ""), details)
 

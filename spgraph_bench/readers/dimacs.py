@@ -45,7 +45,7 @@ class _Kind:
     word: str
     width: int
     """Fields, the letter among them: 4 with a weight."""
-    left_out: bytes
+    skipped: bytes
     """Letters of lines that are skipped."""
 
 
@@ -200,7 +200,7 @@ def _arc_lines(block: Block, vertices: int, how: _Kind) -> Ints:
         first = np.cumsum(counts) - counts
         first, counts = first[counts > 0], counts[counts > 0]
     kind = block.first_bytes(first)
-    arc = ~np.isin(kind, np.frombuffer(how.left_out, np.uint8))
+    arc = ~np.isin(kind, np.frombuffer(how.skipped, np.uint8))
     first, counts, kind = first[arc], counts[arc], kind[arc]
     wrong = (counts != width) | (kind != how.letter[0]) | (block.end[first] - block.start[first] != 1)
     if not wrong.any():

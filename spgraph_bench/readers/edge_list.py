@@ -5,10 +5,8 @@ or commas; "#", "%" and "//" begin comments. Beyond that files differ, and the r
 a size line ("n", "n m", "n n m"), a last line "-1", the index base, the headers of KONECT and SNAP, which say
 whether edges are directed. What it found is in the findings.
 
-KONECT's header is ``% FORMAT WEIGHTS`` and ``% EDGES ROWS COLUMNS`` (konect.cc, "Handbook of Network
-Analysis"): format sym (undirected), asym (directed) or bip (bipartite: two sets of ids, a rectangular
-matrix). An undirected edge is one edge whichever way it is written: written both ways with the same weight it
-counts once, written again the same way it is a duplicate like any other.
+An undirected edge is one edge whichever way it is written: written both ways with the same weight it counts
+once, written again the same way it is a duplicate like any other.
 
 Measured on two cores (scripts/bench_readers.py --edge-lists; edges in no order): 113 MB without weights to
 canonical CSR in 0.6 s and 1.8 times the file's memory, with ``symmetrize`` in 0.8 s and 1.8 times, 1.2 s and
@@ -20,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -38,6 +36,7 @@ from spgraph_bench.readers.common import (
     line_number,
     reader,
 )
+from spgraph_bench.readers.edge_head import COMMENT, FIELD, DataLine, Head, has_banner, scan_head
 from spgraph_bench.readers.edge_table import (
     MAX_VERTICES,
     Table,
@@ -51,104 +50,19 @@ from spgraph_bench.readers.edge_table import (
     read_table,
     require_rows,
 )
-from spgraph_bench.readers.tokens import Text, parse_integer, parse_number, shorten, with_line_feeds
+from spgraph_bench.readers.tokens import parse_integer, parse_number, shorten, with_line_feeds
 
-__all__ = ["DataLine", "Head", "interpret", "scan_head", "sniff", "weight_column"]
+__all__ = ["interpret", "sniff", "weight_column"]
 
 _SUFFIXES = (".txt", ".edges", ".edgelist", ".el", ".wel", ".csv", ".tsv", ".snap", ".konect", ".ncol", ".net")
-_COMMENT = (b"#", b"%", b"//")
-_FIELD = re.compile(rb"[^\s,;]+")
-_KONECT = re.compile(rb"%\s*(sym|asym|bip|undirected|directed)\b\s*([a-z]*)", re.IGNORECASE)
-_KONECT_SIZES = re.compile(rb"%\s*(\d{1,18})(?:\s+(\d{1,18}))?(?:\s+(\d{1,18}))?\s*")
-_SNAP = re.compile(rb"#\s*(undirected|directed) graph", re.IGNORECASE)
-_SNAP_NODES = re.compile(rb"#.*\bnodes:\s*(\d{1,18})\b", re.IGNORECASE)
 _TIME = re.compile(rb"['\"]?(unix_?)?(time|timestamp|time_?stamp|date|datetime|ts|t)['\"]?", re.IGNORECASE)
 _DICT = re.compile(rb"\{([^{}\r\n]*)\}")
 _DICT_WEIGHT = re.compile(rb"['\"]weight['\"]\s*:\s*([^,\s]+)")
-_SNAP_EDGES = re.compile(rb"#.*\bedges:\s*(\d{1,18})\b", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class DataLine:
-    """A line that is neither empty nor a comment: 1-based number, first byte, fields."""
-
-    number: int
-    offset: int
-    fields: list[bytes]
-
-    def integers(self) -> list[int] | None:
-        """The fields as non-negative integers, None if one is something else."""
-        values = [parse_integer(f) for f in self.fields]
-        return None if any(v is None or v < 0 for v in values) else [v for v in values if v is not None]
-
-
-@dataclass
-class Head:
-    """What is in front of the edges, and the first data lines (at most three)."""
-
-    lines: list[DataLine] = field(default_factory=list)
-    directed: bool | None = None
-    """What a header of KONECT or SNAP says."""
-    konect: tuple[str, str] | None = None
-    """KONECT's format and weights: ("sym", "unweighted")."""
-    nodes: tuple[int, int] | None = None
-    """Vertices that a header of SNAP promises, and its line."""
-    edges: tuple[int, int] | None = None
-    """Edges that a header promises, and its line."""
-    sides: tuple[int, int] | None = None
-    """KONECT's numbers of row and column vertices."""
-    banner: bool = False
-    """The first line is Matrix Market's."""
-
-    def comment(self, text: bytes, number: int) -> None:
-        """Take what comment `text` (line `number`, from 1) says about the graph."""
-        if number == 1 and _has_banner(text):
-            self.banner, self.directed = True, False if text.lower().endswith(b" symmetric") else None
-        elif match := _KONECT.match(text):
-            kind, weights = match[1].decode().lower(), match[2].decode().lower()
-            self.directed = kind in ("asym", "directed")
-            if not kind.endswith("directed"):
-                self.konect = (kind, weights)
-        elif self.konect and self.edges is None and (match := _KONECT_SIZES.fullmatch(text)):
-            self.edges = (int(match[1]), number)
-            self.sides = (int(match[2] or 0), int(match[3] or match[2] or 0))
-        elif match := _SNAP.match(text):
-            self.directed = match[1].lower() == b"directed"
-        else:
-            if match := _SNAP_EDGES.match(text):
-                self.edges = (int(match[1]), number)
-            if match := _SNAP_NODES.match(text):
-                self.nodes = (int(match[1]), number)
-
-
-def scan_head(content: Text, stop: int, wanted: int = 3) -> Head:
-    """The header comments and the first `wanted` data lines of ``content[:stop]``."""
-    head, offset, number = Head(), 0, 0
-    while offset < stop and len(head.lines) < wanted:
-        end = content.find(b"\n", offset, stop)
-        end = stop if end < 0 else end
-        text, number = content[offset:end].strip(), number + 1
-        if text.startswith(_COMMENT):
-            if not head.lines:
-                head.comment(text[:1000], number)
-        elif text:
-            fields = _FIELD.findall(text)
-            for i, token in enumerate(fields):
-                if token.startswith(_COMMENT):
-                    del fields[i:]
-                    break
-            head.lines.append(DataLine(number, offset, fields))
-        offset = end + 1
-    return head
-
-
-def _has_banner(head: bytes) -> bool:
-    return head.lstrip()[:14].lower() == b"%%matrixmarket"
 
 
 def sniff(head: bytes, name: str) -> int:
     """Two to four columns, the first two integers; more sure if the name or a header says so."""
-    if _has_banner(head) or b"\0" in head:
+    if has_banner(head) or b"\0" in head:
         return NO
     named = name.endswith(_SUFFIXES) or name.startswith("out.")
     whole = head if len(head) < 65536 else head[: head.rfind(b"\n") + 1]
@@ -214,7 +128,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         if not options.relabel:
             raise
         table, names = read_named(data, _data_lines(data, lines[0], end), columns, weight)
-        _leave_out_times(table, head, options, times, findings)
+        _omit_times(table, head, options, times, findings)
         return interpret(data, options, table, head, None, findings, names)
     if size is None:
         size = _size_among_edges(table, lines[0], columns, findings)
@@ -226,7 +140,7 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
         )
     if size is not None:
         _check_count(data, table, size, findings)
-    _leave_out_times(table, head, options, times, findings)
+    _omit_times(table, head, options, times, findings)
     return interpret(data, options, table, head, size, findings)
 
 
@@ -339,7 +253,7 @@ def weight_column(data: Input, options: ReadOptions, columns: int) -> int | None
     return options.weight_column - 1
 
 
-def _leave_out_times(table: Table, head: Head, options: ReadOptions, titled: bool, findings: list[Finding]) -> None:
+def _omit_times(table: Table, head: Head, options: ReadOptions, titled: bool, findings: list[Finding]) -> None:
     """Take times off `table`: they are not meant as weights. Tell of what may be times."""
     weights = table.weights
     if options.weight_column is not None or weights is None or (head.konect and not titled):
@@ -368,9 +282,9 @@ def _data_lines(data: Input, first: DataLine, end: int) -> Iterator[tuple[int, l
     """(1-based number, fields) of the lines from `first` on that are neither empty nor comments."""
     number = first.number
     for line in data.data[first.offset : end].split(b"\n"):
-        fields = _FIELD.findall(line)
+        fields = FIELD.findall(line)
         for position, token in enumerate(fields):
-            if token.startswith(_COMMENT):
+            if token.startswith(COMMENT):
                 del fields[position:]
                 break
         if fields:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spgraph_bench.readers.common import LIKELY, NO, Input, Progress, RawEntries, ReadOptions, reader
-from spgraph_bench.readers.edge_list import Head, interpret, scan_head, weight_column
+from spgraph_bench.readers.edge_head import Head, scan_head
+from spgraph_bench.readers.edge_list import interpret, weight_column
 from spgraph_bench.readers.edge_table import MAX_VERTICES, read_table
 from spgraph_bench.readers.tokens import with_line_feeds
 

@@ -65,13 +65,9 @@ def sniff(head: bytes, name: str) -> int:
     return LIKELY if name.endswith(_SUFFIXES) and b"\0" not in head else NO
 
 
-@reader(NAME, title="Rutherford-Boeing", suffixes=_SUFFIXES, sniff=sniff)
-def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
-    """Entries of a Rutherford-Boeing (Harwell-Boeing) file; InputError with the line for anything wrong."""
-    lines = data.data[:].rstrip().split(b"\n")
-    if len(lines) < 4:
-        raise data.error("the header of four lines is cut off", remedy="fetch the file again")
-    matched = _TYPE.match(lines[2])
+def _matrix_type(data: Input, line: bytes, options: ReadOptions) -> tuple[str, str, int]:
+    """Of the third line: the kind of values ("r", "c", "i", "p"), the symmetry, and where its numbers begin."""
+    matched = _TYPE.match(line)
     if matched is None:
         raise data.error(
             "no Rutherford-Boeing matrix type, such as RSA, begins the third line",
@@ -92,8 +88,18 @@ def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
             line=3,
             remedy="choose what to take: --part real|imag|abs",
         )
+    return kind, shape, matched.end()
+
+
+@reader(NAME, title="Rutherford-Boeing", suffixes=_SUFFIXES, sniff=sniff)
+def parse(data: Input, options: ReadOptions, progress: Progress) -> RawEntries:
+    """Entries of a Rutherford-Boeing (Harwell-Boeing) file; InputError with the line for anything wrong."""
+    lines = data.data[:].rstrip().split(b"\n")
+    if len(lines) < 4:
+        raise data.error("the header of four lines is cut off", remedy="fetch the file again")
+    kind, shape, end = _matrix_type(data, lines[2], options)
     cards = _integers(data, lines, 2, 0, 4)
-    rows, cols, count = _integers(data, lines, 3, matched.end(), 3)[:3]
+    rows, cols, count = _integers(data, lines, 3, end, 3)[:3]
     if min(rows, cols, count) < 0:
         raise data.error("a negative size", line=3, remedy="fetch the file again")
     formats = _formats(data, lines[3], 2 if kind == "p" else 3)

@@ -336,6 +336,27 @@ class Chunks:
         self.tables = [array.astype(np.int32) for array in (tile_begin, row[:-1], leader[:-1], pieces[:-1], pieces[1:])]
 
 
+def _hub_shape(job: Job, n: int) -> tuple[int, int, int]:
+    """Threads of a block, bytes of their rings in shared memory, and how many values of x are there beside them."""
+    p, gpu, size = job.params, job.device.info().gpu, job.dtype.itemsize
+    block = int(p["block"]) or (64 if job.device.kind == "host" else 1024)
+    while not p["block"] and block > 64 and 2 * block // 32 * _RING_BYTES * size > gpu.shared_per_block:
+        block //= 2  # rings take half of what a block may have, at most
+    rings = block // 32 * _RING_BYTES * size
+    room = gpu.shared_per_block - 1024 - rings
+    if room < size:
+        raise SkipError(
+            f"the rings of {block:,} threads take {rings:,} bytes of shared memory, a block of this GPU has "
+            f"{gpu.shared_per_block:,}",
+            remedy=f"block={block // 2}",
+        )
+    fitting = min(room, max(room // 2, gpu.shared_per_sm - _FOR_L1 - rings))
+    hubs = min(n, fitting // size if p["hubs"] == -1 else int(p["hubs"]))
+    if hubs * size > room:
+        raise SkipError(f"{hubs:,} values do not fit into shared memory", remedy=f"hubs={room // size}")
+    return block, rings, hubs
+
+
 @variant(
     "pagerank",
     "pull-hubs",
@@ -350,23 +371,7 @@ def pull_hubs(job: Job) -> Launch:
         raise SkipError("pull-hubs does not use weights", remedy="--mode pull uses weights")
     power, a, p, device = _Power(job), job.packed, job.params, job.device
     begin = time.perf_counter()
-    host = device.kind == "host"
-    block = int(p["block"]) or (64 if host else 1024)
-    gpu, size = device.info().gpu, job.dtype.itemsize
-    while not p["block"] and block > 64 and 2 * block // 32 * _RING_BYTES * size > gpu.shared_per_block:
-        block //= 2  # rings take half of what a block may have, at most
-    rings = block // 32 * _RING_BYTES * size
-    room = gpu.shared_per_block - 1024 - rings
-    if room < size:
-        raise SkipError(
-            f"the rings of {block:,} threads take {rings:,} bytes of shared memory, a block of this GPU has "
-            f"{gpu.shared_per_block:,}",
-            remedy=f"block={block // 2}",
-        )
-    fitting = min(room, max(room // 2, gpu.shared_per_sm - _FOR_L1 - rings))
-    hubs = min(power.n, fitting // job.dtype.itemsize if p["hubs"] == -1 else int(p["hubs"]))
-    if hubs * job.dtype.itemsize > room:
-        raise SkipError(f"{hubs:,} values do not fit into shared memory", remedy=f"hubs={room // job.dtype.itemsize}")
+    block, rings, hubs = _hub_shape(job, power.n)
     warps = block // 32 * device.info().multiprocessors
     chunks = Chunks(a.col_ptr, warps * int(p["chunks"]), int(p["row_cost"]))
     place = None
