@@ -31,7 +31,7 @@ pytest.importorskip("cryptography")
 
 from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.sweep import cluster, remote
-from spgraph_bench.sweep.crew import Crew
+from spgraph_bench.sweep.crew import Crew, find_workers
 from spgraph_bench.sweep.local_cluster import gpu_environments
 from spgraph_bench.sweep.remote import Answer, Group, Probe
 
@@ -91,6 +91,10 @@ class KilledWorker(Exception):  # noqa: N818 (as Dask calls it, and it is known 
     """A worker died with a task."""
 
 
+def _workers(addresses: list[str]) -> Any:
+    return {"workers": {address: {"resources": {"GPU": 1}} for address in addresses}}
+
+
 class _Client:
     """A cluster of two workers. `script` says of each task in turn how it ends."""
 
@@ -103,7 +107,7 @@ class _Client:
         self.there = ["a", "b"]
 
     def scheduler_info(self, n_workers: int) -> Any:
-        return {"workers": {address: {"resources": {"GPU": 1}} for address in self.there}}
+        return _workers(self.there)
 
     def subscribe_topic(self, topic: str, handler: Any) -> None:
         self.handler = handler
@@ -303,6 +307,21 @@ def test_a_task_whose_only_worker_is_gone_is_taken_back(
     swept = _Swept(tmp_path, script)
     assert {record.status for record in swept.go()} == {"ok"}
     assert ("worker b was lost" in " ".join(swept.warnings)) == begun
+
+
+def test_a_worker_that_leaves_before_it_says_what_it_is_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its task is for it alone, so Dask would keep that forever."""
+    client = _Client(lambda group, number: None)
+    looks = iter((["a", "b"], ["b"]))
+    monkeypatch.setattr(client, "scheduler_info", lambda n_workers: _workers(next(looks, ["b"])))
+    monkeypatch.setattr(client, "submit", lambda function, *args, **about: _Future(about["workers"][0], None))
+    monkeypatch.setattr(
+        client, "gather", lambda futures: {a: Probe(a, "", code_hash(), asdict(INFO)) for a in futures}, False
+    )
+    monkeypatch.setattr(_Future, "done", lambda future: future.key == "b")
+    crew = Crew(client, "host", {})  # type: ignore[arg-type]
+    find_workers(crew, 2)
+    assert list(crew.probes) == ["b"]
 
 
 def test_rows_that_join_those_of_an_earlier_session_say_so(tmp_path: Path) -> None:

@@ -33,37 +33,10 @@ def connected(
     others can listen to (`insecure` lets that pass).
     """
     use_dask([])
-    from distributed import Client, Security
+    from distributed import Client
 
-    protocol, _, place = address.rpartition("://")
-    host = place.rpartition(":")[0].strip("[]")
-    if protocol not in ("tls", "tcp", "ucx") or not host:
-        raise UsageError(
-            f"--scheduler {address!r}: not an address", remedy="write tls://HOST:PORT, or tcp://127.0.0.1:PORT"
-        )
-    if protocol != "tls" and host not in ("127.0.0.1", "localhost", "::1") and not insecure:
-        raise UsageError(
-            f"{address} is not encrypted: anyone who can reach it can run programs as you",
-            remedy="use tls:// (docs/cluster.md), or --insecure where the network is your own",
-        )
-    given = [name for name in (tls.ca, tls.cert, tls.key) if name]
-    if given and len(given) < 3:
-        raise UsageError("TLS needs three files", remedy="give --tls-ca, --tls-cert and --tls-key")
-    security = None
-    if given:
-        for name in given:
-            if not os.path.isfile(name):
-                raise UsageError("no such file", place=name, remedy="check the path of the certificate")
-        security = Security(
-            tls_ca_file=tls.ca, tls_client_cert=tls.cert, tls_client_key=tls.key, require_encryption=True
-        )
-
-    elif (
-        protocol == "tls" and Security().get_connection_args("client").get("ssl_context") is None
-    ):  # nor in Dask's config
-        raise UsageError(
-            "tls:// needs certificates", remedy="give --tls-ca, --tls-cert and --tls-key (docs/cluster.md)"
-        )
+    _check_address(address, insecure)
+    security = _security(address, tls)
 
     class Reached(Client):  # type: ignore[misc]
         """A client that is closed where it cannot connect: Dask's own waits for an answer when it is collected."""
@@ -86,3 +59,36 @@ def connected(
         crew = Crew(client, device, session)
         find_workers(crew, 1, warn)
         yield crew
+
+
+def _check_address(address: str, insecure: bool) -> None:
+    """Raises UsageError for what is not an address, or not encrypted where others can listen."""
+    protocol, _, place = address.rpartition("://")
+    host = place.rpartition(":")[0].strip("[]")
+    if protocol not in ("tls", "tcp", "ucx") or not host:
+        raise UsageError(
+            f"--scheduler {address!r}: not an address", remedy="write tls://HOST:PORT, or tcp://127.0.0.1:PORT"
+        )
+    if protocol != "tls" and host not in ("127.0.0.1", "localhost", "::1") and not insecure:
+        raise UsageError(
+            f"{address} is not encrypted: anyone who can reach it can run programs as you",
+            remedy="use tls:// (docs/cluster.md), or --insecure where the network is your own",
+        )
+
+
+def _security(address: str, tls: Tls) -> Any:
+    """The certificates for Dask; None: those of its own config, if any. Raises UsageError where some are missing."""
+    from distributed import Security
+
+    remedy = "give --tls-ca, --tls-cert and --tls-key"
+    files = (tls.ca, tls.cert, tls.key)
+    if not any(files):
+        if address.startswith("tls:") and Security().get_connection_args("client").get("ssl_context") is None:
+            raise UsageError("tls:// needs certificates", remedy=f"{remedy} (docs/cluster.md)")
+        return None
+    if not all(files):
+        raise UsageError("TLS needs three files", remedy=remedy)
+    for name in files:
+        if not os.path.isfile(name):
+            raise UsageError("no such file", place=name, remedy="check the path of the certificate")
+    return Security(tls_ca_file=tls.ca, tls_client_cert=tls.cert, tls_client_key=tls.key, require_encryption=True)

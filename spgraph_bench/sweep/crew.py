@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -87,36 +87,14 @@ def use_dask(deaths: list[str]) -> None:
 
 def find_workers(crew: Crew, wanted: int, warn: Callable[[str], None] = lambda text: None) -> None:
     """Wait for workers that offer the resource, and ask what each is. Raises DeviceError where none can be used."""
-    from spgraph_bench.sweep.remote import probe
-
     until = monotonic() + WORKERS_S
-    while len(addresses := offering(crew.client)) < wanted:
-        if monotonic() > until:
-            if addresses:
-                break
-            raise DeviceError(
-                f"no worker of the cluster offers {RESOURCE}=1",
-                remedy="dask worker ADDRESS --nthreads 1 --resources GPU=1",
-            )
+    while len(addresses := offering(crew.client)) < wanted and monotonic() < until:
         time.sleep(0.05)
-    futures = {
-        address: crew.client.submit(
-            probe, crew.device, dict(crew.session), workers=[address], resources={RESOURCE: 1}, pure=False, retries=0
-        )
-        for address in addresses
-    }
-    until = monotonic() + _BUSY_S
-    while (busy := sum(not future.done() for future in futures.values())) and monotonic() < until:
-        time.sleep(0.05)
-    if busy:
-        warn(f"waiting for {busy} worker{'s' if busy > 1 else ''} that measure{'' if busy > 1 else 's'} something else")
-    try:
-        probes: dict[str, Probe] = crew.client.gather(futures)
-    except Exception as error:  # the worker's Python has no spgraph, or another one
+    if not addresses:
         raise DeviceError(
-            f"the workers cannot run spgraph: {type(error).__name__}: {error}",
-            remedy="install the same spgraph where they run",
-        ) from None
+            f"no worker of the cluster offers {RESOURCE}=1", remedy="dask worker ADDRESS --nthreads 1 --resources GPU=1"
+        )
+    probes = _probe(crew, addresses, warn)
     others = sorted({p.version for p in probes.values() if p.code != code_hash()})
     if others:
         raise DeviceError(
@@ -126,9 +104,38 @@ def find_workers(crew: Crew, wanted: int, warn: Callable[[str], None] = lambda t
     crew.probes = {address: each for address, each in probes.items() if not each.error}
     broken = [f"worker {each.name}: {each.error}" for each in probes.values() if each.error]
     if not crew.probes:
-        raise DeviceError(f"no worker can be used: {broken[0]}", remedy="`spgraph doctor` where the workers run")
+        cause = broken[0] if broken else "all have left"
+        raise DeviceError(f"no worker can be used: {cause}", remedy="`spgraph doctor` where the workers run")
     for text in broken:
         warn(text)
+
+
+def _probe(crew: Crew, addresses: Sequence[str], warn: Callable[[str], None]) -> dict[str, Probe]:
+    """What the workers at `addresses` are, without those that leave meanwhile."""
+    from spgraph_bench.sweep.remote import probe
+
+    futures = {
+        address: crew.client.submit(
+            probe, crew.device, dict(crew.session), workers=[address], resources={RESOURCE: 1}, pure=False, retries=0
+        )
+        for address in addresses
+    }
+    warn_at = monotonic() + _BUSY_S
+    while busy := {address for address, future in futures.items() if not future.done()}:
+        time.sleep(0.05)
+        for gone in busy.difference(offering(crew.client)):
+            del futures[gone]
+        if warn_at and monotonic() > warn_at:
+            warn(f"waiting for workers that are busy with something else: {len(busy)}")
+            warn_at = 0.0
+    try:
+        probes: dict[str, Probe] = crew.client.gather(futures)
+    except Exception as error:  # the worker's Python has no spgraph, or another one
+        raise DeviceError(
+            f"the workers cannot run spgraph: {type(error).__name__}: {error}",
+            remedy="install the same spgraph where they run",
+        ) from None
+    return probes
 
 
 def offering(client: Client) -> list[str]:
