@@ -334,6 +334,12 @@ def test_a_matrix_without_entries(problem: str, rows: int, tmp_path: Path) -> No
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "The matrix has no entries: any variant does.")
 
 
+def test_a_matrix_that_no_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spgraph_bench.gpus.get_gpu", lambda name: replace(H200, name=name, memory_bytes=1000))
+    done = spgraph("advise", "chain:n=1000", "--gpu", "Tiny")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "No variant fits into the memory of the Tiny, 1 kB.")
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -25,6 +25,7 @@ from spgraph_bench.cli.options import (
 from spgraph_bench.cli.running import GRAPH_RECIPE, MATRIX_RECIPE, Request, opened
 from spgraph_bench.cli.terminal import console, note, out, out_json, table, warn
 from spgraph_bench.errors import UsageError
+from spgraph_bench.units import human_bytes
 
 if TYPE_CHECKING:
     from spgraph_bench.advice.graphs import GraphChoice, GraphFacts
@@ -264,7 +265,7 @@ def _show(
         warn(f"{record.variant} is {record.status}: {record.reason}")
     if measured_on and answer is not None and not answer.measured_on:
         warn("nothing could be measured: this is predicted")
-    lines = ["The matrix has no entries: any variant does."] if answer is None else sentences(answer)
+    lines = _without_answer(case, predicted) if answer is None else sentences(answer)
     hints = _hints(predicted, answer, left)
     if as_json:
         out_json(_as_json(case, predicted, answer, records, lines, hints))
@@ -277,6 +278,13 @@ def _show(
     for hint in hints:
         note(hint)
     return int(bool(bad))
+
+
+def _without_answer(case: _Case, predicted: _Predicted) -> list[str]:
+    """What is said where there is nothing to choose from."""
+    if case.matrix.csr.nnz == 0:
+        return ["The matrix has no entries: any variant does."]
+    return [f"No variant fits into the memory of the {predicted.gpu.name}, {human_bytes(predicted.gpu.memory_bytes)}."]
 
 
 def _answer(case: _Case, predicted: _Predicted, records: Sequence[Record], measured_on: str) -> Answer | None:
@@ -320,7 +328,6 @@ def _show_table(predicted: _Predicted, records: Sequence[Record]) -> None:
     from rich.text import Text
 
     from spgraph_bench.report.text import milliseconds, significant
-    from spgraph_bench.units import human_bytes
 
     rows = _rows(predicted, records)
     shown = [row for i, row in enumerate(rows) if i < _SHOWN or row["measured_ms"] is not None]
