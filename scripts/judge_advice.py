@@ -99,8 +99,7 @@ def observed(paths: Iterable[Path], problems: Sequence[str] = ("spmv", "bfs", "p
 
 
 def _plain(record: Record) -> bool:
-    own = record.where == "gpu" and not record.library and record.variant not in NOT_PREDICTED
-    return own and record.status == "ok"
+    return record.where == "gpu" and not record.library and record.status == "ok"
 
 
 def _order(record: Record) -> str:
@@ -193,10 +192,24 @@ def _fit(counted: Sequence[tuple[Terms, float]], center: Vector, spread: Vector)
 
     def off(logs: Vector) -> Vector:
         cost = _cost(logs)
-        times = [np.log(predicted_us(cost, t)[0] / (ms * 1e3)) / SCATTER for t, ms in counted]
-        return np.concatenate((times, (logs - center) / spread))
+        return np.array([np.log(predicted_us(cost, t)[0] / (ms * 1e3)) / SCATTER for t, ms in counted])
 
-    return np.asarray(least_squares(off, center, loss="soft_l1").x)
+    return _nearest(off, center, spread)
+
+
+def _nearest(off: Callable[[Vector], Vector], center: Vector, spread: Vector) -> Vector:
+    """Where the residuals `off` and the distance from `center` are least; large residuals count less (soft l1)."""
+
+    def all_off(logs: Vector) -> Vector:
+        return np.concatenate((off(logs), (logs - center) / spread))
+
+    def loss(squares: Vector) -> Vector:
+        rho = np.vstack((squares, np.ones_like(squares), np.zeros_like(squares)))
+        measured = 1 + squares[: len(squares) - len(center)]
+        rho[:, : len(measured)] = 2 * (np.sqrt(measured) - 1), measured**-0.5, -0.5 * measured**-1.5
+        return rho
+
+    return np.asarray(least_squares(all_off, center, loss=loss).x)
 
 
 def fit(
@@ -209,7 +222,9 @@ def fit(
     come with spgraph if there are no records of it."""
     by_variant: dict[str, list[Observed]] = defaultdict(list)
     for o in records:
-        if o.problem == "spmv" and o.sha in facts and not facts[o.sha].formats[o.format][o.size].refused:
+        if o.problem != "spmv" or o.sha not in facts or o.variant in NOT_PREDICTED:
+            continue
+        if not facts[o.sha].formats[o.format][o.size].refused:
             by_variant[o.variant].append(o)
     spread, logs = np.array([getattr(SPREAD, name) for name in FIELDS]), {}
     spmv: dict[str, dict[int, Cost]] = {}
@@ -263,10 +278,9 @@ def fit_searches(records: Sequence[Observed], facts: Mapping[str, graphs.GraphFa
     def fitted(counted: Sequence[tuple[graphs.GraphFacts, float]]) -> Search:
         def off(logs: Vector) -> Vector:
             made = cost(logs)
-            times = [np.log(graphs.search_us(made, f, 1.0) / (ms * 1e3)) / SCATTER for f, ms in counted]
-            return np.concatenate((times, (logs - center) / SEARCH_SPREAD))
+            return np.array([np.log(graphs.search_us(made, f, 1.0) / (ms * 1e3)) / SCATTER for f, ms in counted])
 
-        return cost(np.asarray(least_squares(off, center, loss="soft_l1").x))
+        return cost(_nearest(off, center, np.full(len(center), SEARCH_SPREAD)))
 
     return {name: fitted(by[name]) for name in (*MODES, NARROW) if by[name]}
 

@@ -41,6 +41,7 @@ def _facts(**changes: Any) -> Facts:
         uneven=1.0,
         one_value=False,
         sectors={4: 0.5, 8: 0.75},
+        hyb_slots={4: 10, 8: 10},
         formats=formats,
     )
     return replace(made, **changes)
@@ -71,6 +72,7 @@ def test_facts_survive_a_file() -> None:
     assert restored.formats["dia"][4].refused == "refused"
     assert facts.formats["dia"][4].refused not in (None, "refused")
     assert restored.nnz == facts.nnz
+    assert restored.hyb_slots == facts.hyb_slots
     assert restored.uneven == pytest.approx(facts.uneven, rel=1e-5)
     assert restored.to_json() == facts.to_json()
 
@@ -112,10 +114,21 @@ def test_a_product_is_what_is_read_at_the_memorys_bandwidth() -> None:
 def test_the_longest_row_is_waited_for() -> None:
     cost = Cost(base=5, bytes=1, gathers=0, entries=0, rows=0, chain=0.1)
     facts = _facts(row_max=100_000)
-    thread = spmv.predicted_us(cost, spmv.terms("csr-scalar", "csr", 4, facts, H200))
+    thread = spmv.predicted_us(cost, spmv.terms("jds", "csr", 4, facts, H200))
     warp = spmv.predicted_us(cost, spmv.terms("csr-vector", "csr", 4, facts, H200))
     assert thread == (pytest.approx(10_000, rel=1e-3), "longest row")
     assert warp[0] == pytest.approx(10_000 / 32, rel=0.1)
+
+
+def test_steps_of_a_row() -> None:
+    """csr-subwarp: four entries a thread, eight threads for rows of 10 in float64 and, two times four, four in float32;
+    HYB: slots, and another launch for a rest; DIA: diagonals."""
+    facts = _facts(row_max=3200, hyb_slots={4: 20, 8: 10}, nnz=1_500_000)
+    assert spmv.terms("csr-subwarp", "csr", 8, facts, H200).chain == 3200 / 4 / 8
+    assert spmv.terms("csr-subwarp", "csr", 4, facts, H200).chain == 3200 / 4 / 4
+    assert spmv.terms("hyb", "csr", 4, facts, H200).chain == 20 / 40 + 1
+    assert spmv.terms("hyb", "csr", 4, replace(facts, row_max=20), H200).chain == 20 / 40
+    assert spmv.terms("dia", "dia", 4, facts, H200).chain == 8_000_000 / 4 / 100_000
 
 
 def test_gathers_of_a_large_x_come_from_memory() -> None:
@@ -181,10 +194,18 @@ def test_only_csr_needs_no_other_format() -> None:
     assert choice.best.format == "csr"
 
 
-def test_hubs_are_no_place_for_a_thread_per_row() -> None:
-    facts = facts_of(make("arrow:n=100000").csr, {"csr", "sell", "hyb"})
-    times = {p.variant: p.ms for p in spmv.predict(facts, H200, 4, {"csr-scalar": "csr", "csr-merge": "csr"})}
-    assert times["csr-scalar"] > 10 * times["csr-merge"]  # type: ignore[operator]
+def test_hubs_are_no_place_for_a_few_threads_per_row() -> None:
+    facts = facts_of(make("arrow:n=100000").csr, {"csr"})
+    times = {p.variant: p.ms for p in spmv.predict(facts, H200, 4, {"csr-subwarp": "csr", "csr-merge": "csr"})}
+    assert times["csr-subwarp"] > 10 * times["csr-merge"]  # type: ignore[operator]
+
+
+def test_a_dense_matrix_is_not_stored_by_diagonals() -> None:
+    """599 diagonals, one after the other in each thread."""
+    facts = facts_of(make("dense:rows=300,cols=300").csr, {"csr", "dia", "hyb", "ell"})
+    choice = spmv.choose(facts, H200, 8, {"csr-vector": "csr", "dia-jit": "dia", "hyb": "hyb", "ell": "ell"})
+    assert choice is not None
+    assert choice.best.variant == "csr-vector"
 
 
 @pytest.mark.parametrize(
@@ -510,6 +531,16 @@ def test_split_judges_on_other_matrices_than_it_fits_on(capsys: pytest.CaptureFi
     path = str(RECORDS / "spmv-bcsstk13.jsonl")
     assert script.main(["split", path, path]) == 2
     assert "1 matrices are in both sets" in capsys.readouterr().err
+
+
+def test_the_example_of_the_page_is_what_is_printed() -> None:
+    page = (ROOT / "docs" / "advice.md").read_text(encoding="utf-8")
+    shown, _, rest = page.partition("$ spgraph advise poisson2d:n=1000 --gpu H200\n")[2].partition("...\n```")
+    done = spgraph("advise", "poisson2d:n=1000", "--gpu", "H200")
+    printed = "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+    assert shown
+    assert rest
+    assert printed.startswith(shown)
 
 
 @pytest.mark.slow

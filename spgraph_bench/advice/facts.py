@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from spgraph_bench.formats import formats
 from spgraph_bench.formats.common import one_value
+from spgraph_bench.formats.hyb import choose_slots
 from spgraph_bench.gpus import GPU, H200
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_blocks, row_stats, sample_blocks
@@ -58,6 +59,8 @@ class Facts:
     sectors: Mapping[int, float]
     """Bytes of a value (4, 8) -> sectors of x that an entry moves into L1, on average: distinct sectors among 4,096
     neighbouring entries."""
+    hyb_slots: Mapping[int, int]
+    """Bytes of a value -> slots of a row in the ELL part of HYB."""
     formats: Mapping[str, Mapping[int, Stored]]
     """Format -> bytes of a value -> what it stores."""
 
@@ -87,7 +90,8 @@ class Facts:
             for name, sizes in fields["formats"].items()
         }
         sectors = {int(size): float(each) for size, each in fields["sectors"].items()}
-        return cls(**{**fields, "formats": stored, "sectors": sectors})
+        slots = {int(size): int(each) for size, each in fields["hyb_slots"].items()}
+        return cls(**{**fields, "formats": stored, "sectors": sectors, "hyb_slots": slots})
 
 
 def short(data: Any) -> Any:
@@ -131,6 +135,7 @@ def facts_of(
         uneven=_uneven(csr, stats),
         one_value=one_value(csr) is not None,
         sectors={size: sectors_of(csr, size) for size in (4, 8)},
+        hyb_slots={size: choose_slots(stats, "auto", size) for size in (4, 8)},
         formats=stored,
     )
 

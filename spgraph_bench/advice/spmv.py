@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from spgraph_bench.advice.costs import Cost, Costs, fitted
 from spgraph_bench.advice.facts import Facts
 from spgraph_bench.gpus import GPU, H200
+from spgraph_bench.variants import get_variant
+from spgraph_bench.variants.spmv.csr import subwarp_shape
 
 __all__ = [
     "MARGIN",
@@ -48,6 +50,7 @@ NOT_PREDICTED = {
     "coo-unsorted": "coo-atomic with twice the entries",
     "hyb-atomic": "atomics that meet on one row are not counted; hyb spends fewer",
     "ell-rows": "it is a contrast: ell with the same bytes, in an order that is read worse",
+    "csr-scalar": "its threads read lines of their own, which is not counted; csr-subwarp was never over 1 % slower",
 }
 """Own variants without constants, and why."""
 _SOLD = 0.94
@@ -64,7 +67,6 @@ UPLOAD = 7.5e6
 
 _WARP = 32
 _LANES = {
-    "csr-scalar": 1,
     "csr-vector": _WARP,
     "ell": 1,
     "sell": 1,
@@ -79,7 +81,10 @@ _LANES = {
 """Threads that share a row; a step of coo-atomic is an atomic on one address."""
 _TILED = {"csr-adaptive", "csr-16", "pattern-csr", "pattern-csr-16"}
 """Tiles of entries and rows; a row longer than half a tile is cut, and its pieces are added by the last block."""
-_TAILED = {"hyb": "ell", "pattern-hyb": "pattern-ell"}
+_DIAGONALS = {"dia", "pattern-dia"}
+_STEPS_OF_A_LAUNCH = 40
+"""Steps of a row in ELL that take as long as another launch."""
+_TAILED = {"hyb", "pattern-hyb"}
 """ELL and a rest in COO: with a rest there is another launch."""
 _FREE_OF_GATHERS = {"binned", "binned-fused"}
 """Their gathers are from shared memory."""
@@ -139,7 +144,7 @@ def terms(variant: str, format: str, value_bytes: int, facts: Facts, gpu: GPU) -
         gathers=moved / gpu.multiprocessors / 1e3,
         entries=facts.nnz / 1e6 / speed,
         rows=facts.rows / 1e6 / speed,
-        chain=_chain(variant, value_bytes, facts),
+        chain=_chain(variant, format, value_bytes, facts, gpu),
         far_us=missed * moved * _LINE_BYTES / rate,
     )
 
@@ -152,18 +157,21 @@ def bandwidth(gpu: GPU) -> float:
     return _SOLD * gpu.bandwidth * 1e3
 
 
-def _chain(variant: str, value_bytes: int, facts: Facts) -> float:
-    if variant == "csr-subwarp":  # a thread reads four entries at a time; as many threads as a mean row needs
-        threads = 1 << math.ceil(math.log2(max((facts.row_mean + 3) / 4, 1)))
-        return facts.row_max / (4 * min(_WARP, max(2, threads)))
+def _chain(variant: str, format: str, value_bytes: int, facts: Facts, gpu: GPU) -> float:
+    if variant == "csr-subwarp":  # a thread reads four entries at a time
+        plain = {name: parameter.default for name, parameter in get_variant("spmv", variant).tunables.items()}
+        shape = subwarp_shape(plain, facts.rows, facts.nnz, value_bytes, gpu.multiprocessors)
+        return facts.row_max / (4 * shape["threads"])
     if variant in _LANES:
         return facts.row_max / _LANES[variant]
     if variant in _TILED:
         return float(facts.row_max > 4096 // value_bytes)  # half a tile of 8 kB
-    if variant in _TAILED and _TAILED[variant] in facts.formats:
-        whole = facts.formats[_TAILED[variant]][value_bytes]
-        form = facts.formats["pattern-hyb" if variant == "pattern-hyb" else "hyb"][value_bytes]
-        return float(form.bytes < whole.bytes)
+    if format in _DIAGONALS:  # a row has a slot on each diagonal
+        slots = facts.formats[format][value_bytes].bytes / max(facts.rows, 1)
+        return slots / value_bytes if format == "dia" else 8 * slots
+    if variant in _TAILED:
+        slots = facts.hyb_slots[value_bytes]
+        return slots / _STEPS_OF_A_LAUNCH + (slots < facts.row_max)
     return 0.0
 
 
@@ -207,8 +215,7 @@ def _one(name: str, form: str, facts: Facts, gpu: GPU, value_bytes: int, costs: 
     if name not in costs.spmv or form not in facts.formats:
         return Prediction(name, form, None, 0.0, 0, refused="no costs of it are known")
     stored = facts.formats[form][value_bytes]
-    why = stored.refused or _refused(name, form, facts, gpu, value_bytes, stored.bytes)
-    if why:
+    if why := _refused(name, form, facts, gpu, value_bytes):
         return Prediction(name, form, None, 0.0, stored.bytes, refused=why)
     us, limit = predicted_us(costs.spmv[name][value_bytes], terms(name, form, value_bytes, facts, gpu))
     if limit == "longest row" and name in _TAILED:
@@ -216,10 +223,14 @@ def _one(name: str, form: str, facts: Facts, gpu: GPU, value_bytes: int, costs: 
     return Prediction(name, form, us / 1e3, setup_ms(costs, name, stored.bytes, facts.nnz), stored.bytes, limit)
 
 
-def _refused(name: str, form: str, facts: Facts, gpu: GPU, value_bytes: int, stored: int) -> str | None:
+def _refused(name: str, form: str, facts: Facts, gpu: GPU, value_bytes: int) -> str | None:
+    """Why the variant `name`, whose format is one of `facts`, is not a candidate; None if it is."""
+    stored = facts.formats[form][value_bytes]
+    if stored.refused:
+        return stored.refused
     if form.startswith("pattern-") and not facts.one_value:
         return "values differ"
-    if stored + (facts.rows + facts.cols) * value_bytes > gpu.memory_bytes:
+    if stored.bytes + (facts.rows + facts.cols) * value_bytes > gpu.memory_bytes:
         return "more than the memory of the GPU"
     tiles = gpu.multiprocessors * _TILE * gpu.shared_per_block
     if name == "binned-fused" and facts.cols * value_bytes > tiles:
