@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spgraph_bench import recipes, stats, structure, threads
+from spgraph_bench import recipes, stats, structure
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import diagonal_entries, length_stats, row_blocks, row_ranges, row_stats
-from spgraph_bench.structure import BLOCK_FILL, BlockFill, Structure, analyse, analysis, block_lengths, compiled
+from spgraph_bench.structure import BLOCK_FILL, BlockFill, Structure, analyse, analysis
 
 Cells = dict[tuple[int, int], float]
 VALUES = [0.0, -0.0, 1.0, -1.0, 2.5, math.inf, -math.inf, math.nan]
@@ -132,32 +132,6 @@ def test_structure_by_definition(case: tuple[int, int, Cells, bool]) -> None:
     columns = analyse(csr).columns
     assert np.repeat(columns.lengths, columns.counts).tolist() == sorted(in_degree)
     assert diagonal_entries(csr) == expected["diagonals"]["main"]
-
-
-@given(_matrices())
-@settings(deadline=None)
-def test_compiled_code_counts_the_same(case: tuple[int, int, Cells, bool]) -> None:
-    csr = _csr(*case)
-    by_numpy = repr(analyse(csr))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threads, "WORTH_ENTRIES", 0)
-        for module in (compiled, threads):
-            patch.setattr(module, "usable_cores", lambda: 3)
-        if compiled.places(csr) is None:
-            pytest.skip("no C++ compiler")
-        assert repr(analyse(csr)) == by_numpy
-        for side in (16, 32):
-            assert block_lengths(csr, side, side).sum() == len({(r // side, c // side) for r, c in case[2]})
-
-
-def test_counts_of_many_entries_are_added_up() -> None:
-    csr = recipes.make("rmat:scale=12,symmetrize=1").csr
-    by_numpy = _structure(analyse(csr))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threads, "WORTH_ENTRIES", 0)
-        for module in (compiled, threads):
-            patch.setattr(module, "usable_cores", lambda: 4)
-        assert _structure(analyse(csr)) == by_numpy
 
 
 def test_structure_does_not_depend_on_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from spgraph_bench.gpus import GPU
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats
+from spgraph_bench.structure.compiled import column_counts
 from spgraph_bench.units import human_bytes
 
 __all__ = ["BinnedChunks"]
@@ -293,7 +294,7 @@ def _cut_columns(csr: CSR, tiles: int, widest: int) -> npt.NDArray[np.int64]:
     """
     if csr.cols == 0:
         return np.zeros(2, np.int64)
-    counts = compiled.column_counts(csr)
+    counts = column_counts(csr)
     if counts is None:
         counts = np.bincount(csr.col_idx, minlength=csr.cols)
     below = np.concatenate(([0], np.cumsum(counts, dtype=np.float64)))

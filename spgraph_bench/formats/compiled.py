@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from spgraph_bench import threads
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
-from spgraph_bench.structure.compiled import block_rows
+from spgraph_bench.structure.compiled import block_rows, places_of_columns
 from spgraph_bench.threads import Ints, call, cuts, matrix_of, over, rows_and_entries, worth_it
 from spgraph_bench.toolchain.library import address_of, compiled_library, in_threads
 
@@ -35,7 +34,6 @@ __all__ = [
     "by_length",
     "chunked",
     "chunked_buckets",
-    "column_counts",
     "jagged",
     "sliced_blocks",
     "slices",
@@ -181,48 +179,15 @@ def sliced_blocks(
     return col, wide_val, rest_val
 
 
-def column_counts(csr: CSR) -> Ints | None:
-    """Entries of each column, int64 ``[cols]``, or None."""
-    counts = _counts_of_parts(csr, [0, csr.nnz])
-    return None if counts is None else counts.sum(axis=0)
-
-
-def _counts_of_parts(csr: CSR, cuts: Sequence[int]) -> Ints | None:
-    """Entries of each column in each part of all entries: int64 ``[parts][cols]``."""
-    library = _usable(csr)
-    if library is None:
-        return None
-    counts = np.zeros((len(cuts) - 1, csr.cols), np.int64)
-    in_threads(
-        lambda part: call(library.spg_count_columns, csr.col_idx, cuts[part], cuts[part + 1], counts[part]),
-        len(cuts) - 1,
-    )
-    return counts
-
-
 def by_column(csr: CSR, dtype: np.dtype[Any]) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[Any]] | None:
-    """CSC's offsets, int64 ``[cols + 1]``, rows and values, ``[nnz]``; or None.
-
-    Each thread counts the columns of its rows, and so knows where its entries go among those of the others.
-    """
-    library = _usable(csr, dtype)
-    if library is None:
+    """CSC's offsets, int64 ``[cols + 1]``, rows and values, ``[nnz]``; or None."""
+    library, columns = _usable(csr, dtype), places_of_columns(csr)
+    if library is None or columns is None:
         return None
-    threads = max(1, min(usable_cores(), csr.nnz // (4 * max(1, csr.cols))))  # counters take less room than entries
-    rows = np.searchsorted(csr.row_ptr, [csr.nnz * k // threads for k in range(threads + 1)])
-    rows[0], rows[-1] = 0, csr.rows
-    next_of = _counts_of_parts(csr, [int(csr.row_ptr[r]) for r in rows])
-    assert next_of is not None
-    ptr = np.zeros(csr.cols + 1, np.int64)
-    np.cumsum(next_of.sum(axis=0), out=ptr[1:])
-    start = ptr[:-1].copy()
-    for counts in next_of:
-        counts[:], start = start, start + counts
+    ptr, parts = columns
     function, matrix = library[f"spg_csc_{_TYPES[dtype]}"], matrix_of(csr)
     row, val = np.empty(csr.nnz, np.int32), np.empty(csr.nnz, dtype)
-    in_threads(
-        lambda part: call(function, matrix, int(rows[part]), int(rows[part + 1]), next_of[part], row, val), threads
-    )
+    in_threads(lambda part: call(function, matrix, *parts[part], row, val), len(parts))
     return ptr, row, val
 
 

@@ -322,12 +322,6 @@ void sliced(const blocks& b, int64_t first, int64_t last, const Value* block_val
 
 }  // namespace
 
-// How often each column occurs among entries [first, last).
-SPG_EXPORT void spg_count_columns(const int32_t* col_idx, int64_t first, int64_t last, int64_t* counts)
-{
-    for (int64_t entry = first; entry < last; ++entry) ++counts[col_idx[entry]];
-}
-
 // Places [first, last) of rows by length, longest first, rows of one length in their order, in windows of `sigma` rows;
 // and the longest row of each slice of 32. `scratch`: 5 sigma + 2. first is a multiple of sigma and of 32.
 SPG_EXPORT void spg_order(const int64_t* lengths, int64_t first, int64_t last, int64_t sigma, uint64_t* scratch,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +15,7 @@ from spgraph_bench.formats.common import csr_from_entries, offset_type, one_valu
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.stats import MatrixStats, row_ranges
+from spgraph_bench.structure import transposed
 
 __all__ = ["Adjacency", "PatternCOO", "PatternCSR", "transpose"]
 
@@ -30,25 +32,14 @@ _REORDER = MappingProxyType(
 )
 
 
-def _turned(csr: CSR) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Row offsets and columns of the transposed pattern, sorted even where `csr`'s rows are not: linear."""
-    import scipy.sparse as sp
-
-    ones = np.ones(csr.nnz, np.int8)
-    # scipy widens both index arrays to the wider of the two; 32 bits halve its time and memory.
-    row_ptr = csr.row_ptr.astype(np.int32) if csr.nnz < 2**31 else csr.row_ptr
-    turned = sp.csr_array((ones, csr.col_idx, row_ptr), shape=csr.shape).tocsc()
-    return turned.indptr.astype(np.int64, copy=False), turned.indices.astype(np.int32, copy=False)
-
-
 def transpose(csr: CSR) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """Row offsets and columns of the transposed pattern, sorted; `csr`'s own arrays if they are the same."""
     if csr.symmetric and csr.rows == csr.cols:
         return csr.row_ptr, csr.col_idx
-    col_ptr, row = _turned(csr)
-    if np.array_equal(col_ptr, csr.row_ptr) and np.array_equal(row, csr.col_idx):
+    turned = transposed(dataclasses.replace(csr, values=None))
+    if np.array_equal(turned.row_ptr, csr.row_ptr) and np.array_equal(turned.col_idx, csr.col_idx):
         return csr.row_ptr, csr.col_idx
-    return col_ptr, row
+    return turned.row_ptr, turned.col_idx
 
 
 def _relabelled(csr: CSR) -> tuple[CSR, Arrays]:
@@ -68,9 +59,10 @@ def _relabelled(csr: CSR) -> tuple[CSR, Arrays]:
         entries = ranges(starts[first:last], lengths[first:last])
         col[row_ptr[first] : row_ptr[last]] = new_id[csr.col_idx[entries]]
     # Rows are in order now, their columns not. Turning a matrix sorts it; one that is symmetric is then done.
+    new = CSR(csr.rows, csr.cols, row_ptr, col, None)
     for _ in range(1 if csr.symmetric else 2):
-        row_ptr, col = _turned(CSR(csr.rows, csr.cols, row_ptr, col, None))
-    return CSR(csr.rows, csr.cols, row_ptr, col, None, csr.symmetric), {"new_id": new_id, "old_id": old_id}
+        new = transposed(new)
+    return dataclasses.replace(new, symmetric=csr.symmetric), {"new_id": new_id, "old_id": old_id}
 
 
 class _Graph(Format):

@@ -20,6 +20,7 @@ from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import Problem
 from spgraph_bench.stats import row_blocks, row_ranges
+from spgraph_bench.structure import compiled
 
 __all__ = [
     "ORACLE_EDGES",
@@ -133,16 +134,23 @@ def check_square(csr: CSR) -> None:
 
 
 def pattern_is_symmetric(matrix: Matrix) -> bool:
-    """Whether every edge has its reverse: as declared, or else checked by transposing the matrix."""
+    """Whether every edge has its reverse: as declared, or else looked up."""
     csr = matrix.csr
     if csr.rows != csr.cols:
         return False
-    return matrix.symmetry != "general" or transpose(csr)[1] is csr.col_idx
+    if matrix.symmetry != "general":
+        return True
+    if (counts := compiled.mirrored(csr)) is not None:
+        off, mirrored, *_ = counts
+        return bool(off == mirrored)
+    return transpose(csr)[1] is csr.col_idx
 
 
 def proper_degrees(csr: CSR) -> npt.NDArray[np.int64]:
     """Out-edges of each vertex, self-loops omitted, int64 ``[rows]``."""
     degrees = csr.row_lengths()
+    if (loops := compiled.loops(csr)) is not None:
+        return degrees - loops
     for block in row_blocks(csr, _EDGES_AT_ONCE):
         row = block.row_ids()
         degrees[row[row == block.cols]] -= 1  # an edge occurs once
@@ -181,16 +189,13 @@ def plain_levels(csr: CSR, source: int) -> Levels:
 
 def _largest_component(csr: CSR) -> npt.NDArray[np.bool_]:
     """Vertices of the largest component (weakly connected, where edges have a direction)."""
-    if csr.symmetric:
-        # Nearly always the component of the vertex with most edges, and a majority cannot be beaten.
-        reached = plain_levels(csr, int(np.argmax(csr.row_lengths()))) >= 0
-        if 2 * int(reached.sum()) > csr.rows:
-            return reached
-    import scipy.sparse as sp
-    from scipy.sparse.csgraph import connected_components
+    label: npt.NDArray[Any] | None = compiled.components(csr)
+    if label is None:
+        import scipy.sparse as sp
+        from scipy.sparse.csgraph import connected_components
 
-    graph = sp.csr_array((np.ones(csr.nnz, np.int8), csr.col_idx, csr.row_ptr), shape=csr.shape)
-    _, label = connected_components(graph, directed=not csr.symmetric, connection="weak")
+        graph = sp.csr_array((np.ones(csr.nnz, np.int8), csr.col_idx, csr.row_ptr), shape=csr.shape)
+        _, label = connected_components(graph, directed=not csr.symmetric, connection="weak")
     largest: npt.NDArray[np.bool_] = label == np.argmax(np.bincount(label))
     return largest
 

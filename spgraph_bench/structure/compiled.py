@@ -1,7 +1,7 @@
-"""Counting in compiled code and on all cores, where there is a C++ compiler.
+"""Counting, transposing and components in compiled code and on all cores, where there is a C++ compiler.
 
 ``count.cpp`` is compiled once, into the cache. A function here returns None where the matrix is small, or where
-there is no compiler; then numpy counts, which is also the plainer text.
+there is no compiler; then numpy or scipy does it, which is also the plainer text.
 """
 
 from __future__ import annotations
@@ -9,16 +9,28 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.matrix import CSR
 from spgraph_bench.threads import Ints, call, cuts, matrix_of, over, rows_and_entries, worth_it
-from spgraph_bench.toolchain.library import compiled_library
+from spgraph_bench.toolchain.library import compiled_library, in_threads
 
-__all__ = ["block_lengths", "block_rows", "mirrored", "places"]
+__all__ = [
+    "block_lengths",
+    "block_rows",
+    "column_counts",
+    "components",
+    "loops",
+    "mirrored",
+    "places",
+    "places_of_columns",
+    "transposed",
+]
 
 
 @functools.cache
@@ -91,3 +103,82 @@ def mirrored(csr: CSR) -> Ints | None:
     )
     above, below, *pairs = counts.sum(axis=0)
     return np.array([above + below, *(2 * pair for pair in pairs)])
+
+
+def column_counts(csr: CSR) -> Ints | None:
+    """Entries of each column, ``[cols]``, or None."""
+    library = _usable(csr)
+    return None if library is None else _counts_of_parts(library, csr, [0, csr.nnz]).sum(axis=0)
+
+
+def _counts_of_parts(library: ctypes.CDLL, csr: CSR, cuts: Sequence[int]) -> Ints:
+    """Entries of each column in each part of all entries: ``[parts][cols]``."""
+    counts = np.zeros((len(cuts) - 1, csr.cols), np.int64)
+    in_threads(
+        lambda part: call(library.spg_count_columns, csr.col_idx, cuts[part], cuts[part + 1], counts[part]),
+        len(cuts) - 1,
+    )
+    return counts
+
+
+def places_of_columns(csr: CSR) -> tuple[Ints, list[tuple[int, int, Ints]]] | None:
+    """The offsets of the transpose, ``[cols + 1]``; and ranges of rows, a thread's each, with the places in it where
+    their entries of each column begin, ``[cols]``. Or None.
+
+    Each thread counts the columns of its rows, and so knows where its entries go among those of the others.
+    """
+    library = _usable(csr)
+    if library is None:
+        return None
+    threads = max(1, min(usable_cores(), csr.nnz // (4 * max(1, csr.cols))))  # counters take less room than entries
+    rows = np.searchsorted(csr.row_ptr, [csr.nnz * k // threads for k in range(threads + 1)])
+    rows[0], rows[-1] = 0, csr.rows
+    places = _counts_of_parts(library, csr, [int(csr.row_ptr[r]) for r in rows])
+    ptr = np.zeros(csr.cols + 1, np.int64)
+    np.cumsum(places.sum(axis=0), out=ptr[1:])
+    start = ptr[:-1].copy()
+    for counts in places:
+        counts[:], start = start, start + counts
+    return ptr, [(int(rows[part]), int(rows[part + 1]), places[part]) for part in range(threads)]
+
+
+def transposed(csr: CSR) -> CSR | None:
+    """The transpose, or None."""
+    library, columns = _usable(csr), places_of_columns(csr)
+    if library is None or columns is None:
+        return None
+    ptr, parts = columns
+    matrix, row = matrix_of(csr), np.empty(csr.nnz, np.int32)
+    values = None if csr.values is None else np.empty(csr.nnz)
+    in_threads(lambda part: call(library.spg_transpose, matrix, *parts[part], row, values), len(parts))
+    return CSR(csr.cols, csr.rows, ptr, row, values)
+
+
+def loops(csr: CSR) -> npt.NDArray[np.bool_] | None:
+    """Whether each row has an entry on the diagonal, ``[rows]``, or None."""
+    library = _usable(csr)
+    if library is None:
+        return None
+    matrix, result = matrix_of(csr), np.empty(csr.rows, np.bool_)
+    over(
+        cuts(np.arange(csr.rows + 1)), lambda thread, first, last: call(library.spg_loops, matrix, first, last, result)
+    )
+    return result
+
+
+def components(csr: CSR) -> npt.NDArray[np.int32] | None:
+    """Of each vertex of a square matrix the least vertex of its (weakly) connected component, ``[rows]``, or None.
+
+    A union of disjoint sets (Rem's, with halved paths), by all threads together.
+    """
+    library = _usable(csr)
+    if library is None:
+        return None
+    matrix, parent = matrix_of(csr), np.arange(csr.rows, dtype=np.int32)
+    symmetric = int(csr.symmetric is True)
+    over(
+        cuts(rows_and_entries(csr)),
+        lambda thread, first, last: call(library.spg_join, matrix, first, last, symmetric, parent),
+    )
+    over(cuts(np.arange(csr.rows + 1)), lambda thread, first, last: call(library.spg_roots, first, last, parent))
+    return parent

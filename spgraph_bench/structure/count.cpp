@@ -1,4 +1,4 @@
-// What is counted of every entry of a CSR matrix: see compiled.py.
+// What is done with every entry of a CSR matrix but to convert it: see compiled.py.
 //
 // Each function does a range of rows. Columns rise within a row.
 
@@ -6,12 +6,31 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <utility>
 
 #include "../csr.hpp"
 
 using std::int32_t;
 using std::int64_t;
 using std::uint32_t;
+using std::uint8_t;
+
+namespace {
+
+// The root of v's tree. Every other vertex on the way gets its parent's parent as parent: whatever other threads do, that
+// remains an ancestor.
+int32_t root_of(int32_t* parent, int32_t v)
+{
+    for (;;) {
+        const int32_t above = __atomic_load_n(parent + v, __ATOMIC_RELAXED);
+        if (above == v) return v;
+        const int32_t next = __atomic_load_n(parent + above, __ATOMIC_RELAXED);
+        if (next != above) __atomic_store_n(parent + v, next, __ATOMIC_RELAXED);
+        v = above;
+    }
+}
+
+}  // namespace
 
 // Adds the entries of rows [first, last) to those of each column, and of each diagonal (index: column - row + rows -
 // 1), and their distances from the diagonal to `distance`.
@@ -75,4 +94,63 @@ SPG_EXPORT void spg_mirrored(const matrix* a, int64_t first, int64_t last, int64
     }
     const int64_t sums[] = {above, below, mirrored, equal, opposite};
     for (int k = 0; k < 5; ++k) counts[k] += sums[k];
+}
+
+// How often each column occurs among entries [first, last).
+SPG_EXPORT void spg_count_columns(const int32_t* col_idx, int64_t first, int64_t last, int64_t* counts)
+{
+    for (int64_t entry = first; entry < last; ++entry) ++counts[col_idx[entry]];
+}
+
+// The transpose of rows [first, last): rows of each column's entries, rising, and values. `next`: where the next entry of
+// each column goes.
+SPG_EXPORT void spg_transpose(const matrix* a, int64_t first, int64_t last, int64_t* next, int32_t* row_idx, double* values)
+{
+    for (int64_t row = first; row < last; ++row) {
+        for (int64_t entry = a->row_ptr[row]; entry < a->row_ptr[row + 1]; ++entry) {
+            const int64_t place = next[a->col_idx[entry]]++;
+            row_idx[place] = static_cast<int32_t>(row);
+            if (values) values[place] = a->values[entry];
+        }
+    }
+}
+
+// Whether each of rows [first, last) has an entry on the diagonal.
+SPG_EXPORT void spg_loops(const matrix* a, int64_t first, int64_t last, uint8_t* loop)
+{
+    for (int64_t row = first; row < last; ++row) {
+        loop[row] = std::binary_search(a->col_idx + a->row_ptr[row], a->col_idx + a->row_ptr[row + 1],
+                                       static_cast<int32_t>(row));
+    }
+}
+
+// Joins the trees of both ends of the edges of rows [first, last); of a symmetric graph every edge once is enough. A root
+// is the least vertex of its tree. Threads do it together, each with other rows.
+SPG_EXPORT void spg_join(const matrix* a, int64_t first, int64_t last, int64_t symmetric, int32_t* parent)
+{
+    for (int64_t row = first; row < last; ++row) {
+        for (int64_t entry = a->row_ptr[row]; entry < a->row_ptr[row + 1]; ++entry) {
+            if (symmetric && a->col_idx[entry] > row) break;
+            int32_t upper = static_cast<int32_t>(row), lower = a->col_idx[entry];
+            for (;;) {
+                upper = root_of(parent, upper);
+                lower = root_of(parent, lower);
+                if (upper == lower) break;
+                if (upper < lower) std::swap(upper, lower);
+                int32_t expected = upper;  // still a root?
+                if (__atomic_compare_exchange_n(parent + upper, &expected, lower, false, __ATOMIC_RELAXED,
+                                                __ATOMIC_RELAXED)) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+// Each of vertices [first, last) gets its root as parent.
+SPG_EXPORT void spg_roots(int64_t first, int64_t last, int32_t* parent)
+{
+    for (int64_t v = first; v < last; ++v) {
+        __atomic_store_n(parent + v, root_of(parent, static_cast<int32_t>(v)), __ATOMIC_RELAXED);
+    }
 }
