@@ -15,13 +15,16 @@ import pytest
 
 from spgraph_bench.cli.main import run
 from spgraph_bench.errors import DeviceError, InputError, UsageError
+from spgraph_bench.formats import get_format
+from spgraph_bench.gpus import H200, get_gpu
 from spgraph_bench.paths import configs_dir
+from spgraph_bench.recipes import make
 from spgraph_bench.recipes.ranges import expand
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records, to_json_lines
 from spgraph_bench.sweep import station
 from spgraph_bench.sweep.config import config_names, read_config
-from spgraph_bench.sweep.estimate import TimeLeft, quick_estimate, schedule
+from spgraph_bench.sweep.estimate import TimeLeft, estimate, quick_estimate, schedule
 from spgraph_bench.sweep.inputs import Input
 from spgraph_bench.sweep.journal import Journal
 from spgraph_bench.sweep.plan import Plan, make_plan
@@ -151,6 +154,19 @@ def test_time_left_follows_what_blocks_took_and_work_is_shared(tmp_path: Path) -
     assert timer.seconds == pytest.approx(3 * sum(each.seconds for each in estimates[1:]))
     assert schedule(estimates, 2) < 0.6 * schedule(estimates, 1)
     assert schedule(estimates, 8) == pytest.approx(max(each.seconds for each in estimates))
+
+
+def test_a_block_is_estimated_for_the_gpu(tmp_path: Path) -> None:
+    text = 'problem = "spmv"\nmatrix = "uniform:n=40000,degree=8"\nvariant = "binned"\nforce-format = true\n'
+    [block] = _plan(tmp_path, f"[[run]]\n{text}", "cuda").blocks
+    matrix, form = make("uniform:n=40000,degree=8"), get_format("binned")
+    needs = []
+    for gpu in (get_gpu("T4"), H200):
+        made = estimate(block, matrix, "cuda", 1 << 34, gpu=gpu)
+        packed = form.on(gpu).pack(matrix.csr)
+        assert made.device_bytes == packed.stored_bytes + 2 * 4 * 40_000
+        needs.append(made.device_bytes)
+    assert needs[0] != needs[1]
 
 
 # ---- the file

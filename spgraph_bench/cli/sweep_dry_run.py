@@ -31,7 +31,8 @@ def dry_run(request: SweepRequest) -> int:
     kind = device.partition(":")[0]
     estimates: list[rules.Estimate] = []
     with Station(device, **request.station) as station, Lines() as lines:
-        memory = station.info().memory_bytes if kind == "cuda" else None
+        info = station.info()
+        memory = info.memory_bytes if kind == "cuda" else None
         missing: dict[str, dict[str, str]] = {}
         for block in plan.blocks:
             if block.problem not in missing:
@@ -42,7 +43,7 @@ def dry_run(request: SweepRequest) -> int:
                 continue
             try:
                 matrix = station.matrix(block, lines.doing)
-                estimates.append(rules.estimate(block, matrix, kind, memory, missing[block.problem]))
+                estimates.append(rules.estimate(block, matrix, kind, memory, missing[block.problem], info.gpu))
             except SpgraphError as error:
                 estimates.append(
                     rules.failed_estimate(block, f"{error.place}: {error.cause}" if error.place else error.cause)

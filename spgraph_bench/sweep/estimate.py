@@ -14,6 +14,7 @@ import numpy as np
 
 from spgraph_bench import recipes
 from spgraph_bench.formats import get_format
+from spgraph_bench.gpus import GPU, H200
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.memory import available_memory
 from spgraph_bench.problems import get_problem
@@ -103,6 +104,7 @@ def estimate(
     device_kind: str,
     device_memory: int | None = None,
     missing: Mapping[str, str] | None = None,
+    gpu: GPU = H200,
 ) -> Estimate:
     """From the matrix itself: which cells its formats refuse (with their reasons), and the bytes of the others.
 
@@ -110,6 +112,7 @@ def estimate(
     ----------
     device_memory : bytes of the device; None: those that are available here.
     missing : variants that cannot run on the device at all, with the reason.
+    gpu : what formats are sized for.
     """
     csr, problem = matrix.csr, get_problem(block.problem)
     shape = _Shape(csr.rows, csr.cols, csr.nnz)
@@ -125,13 +128,13 @@ def estimate(
         if cell.dtype not in variant.dtypes:
             why = f"no {cell.dtype}"
         elif why is None and problem.needs_matrix and variant.where == "gpu":
-            why = unfit(variant, cell.dtype, csr, stats, task, memory - _dense(block, shape, cell.dtype))
+            why = unfit(variant, cell.dtype, csr, stats, task, memory - _dense(block, shape, cell.dtype), gpu)
         if why:
             refused.setdefault(why, []).append(cell.key)
             continue
         stored[cell.key] = _dense(block, shape, cell.dtype)
         if problem.needs_matrix and variant.where == "gpu":
-            form = get_format(variant.format)
+            form = get_format(variant.format).on(gpu)
             params = {k: v for k, v in block.params.items() if k in form.tunables}
             size = np.dtype(cell.dtype).itemsize
             stored[cell.key] += form.predict_bytes(stats, size, np.dtype(offsets).itemsize, **params)
