@@ -407,6 +407,13 @@ def test_a_block_stream_keeps_its_order(device: HostDevice) -> None:
     assert device.download(log)[:21].tolist() == [20, *range(20)]
 
 
+def test_a_named_stream_keeps_its_order_and_belongs_to_its_grid(device: HostDevice) -> None:
+    log, errors = zeros(device, 32), zeros(device, 7)
+    kernel(device, "children", "streams")(1, 1, log, errors)
+    assert device.download(log)[:21].tolist() == [20, *range(20)]
+    assert device.download(errors).tolist() == [1, 1, 0, 0, 400, 400, 400]  # invalid value, invalid resource handle
+
+
 def test_long_tail_chains_and_trees(device: HostDevice) -> None:
     count = zeros(device, 1)
     kernel(device, "children", "chain")(1, 1, count, I32(20000))

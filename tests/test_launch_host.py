@@ -34,7 +34,7 @@ ORDERS = range(1, 21)
 INT32 = np.dtype(np.int32)
 
 
-def _mechanism(device: Device, mechanism: Variant, launches: int = 300, items: int = 700) -> Prepared:
+def _mechanism(device: Device, mechanism: Variant, launches: int = 300, items: int = 700, **params: Any) -> Prepared:
     if mechanism.missing and (reason := mechanism.missing(device)):
         pytest.skip(reason)
     problem = get_problem("launch", {"launches": launches, "items": items})
@@ -46,6 +46,7 @@ def _mechanism(device: Device, mechanism: Variant, launches: int = 300, items: i
             get_format("none").pack(EMPTY),
             inputs,
             problem.output_arrays(matrix(EMPTY), np.dtype(np.float32)),
+            params,
         )
     except SkipError as reason:
         pytest.skip(str(reason))
@@ -80,7 +81,9 @@ def test_children_count_exactly_in_any_order(mechanism: Variant) -> None:
         device.close()
 
 
-@pytest.mark.parametrize("name", ["fire-and-forget", "fire-and-forget-one", "default-stream", "tail"])
+@pytest.mark.parametrize(
+    "name", ["fire-and-forget", "fire-and-forget-one", "default-stream", "child-streams", "nested", "tail"]
+)
 def test_every_launch_is_counted(device: Device, name: str) -> None:
     prepared = _mechanism(device, get_variant("launch", name), 100, 0)
     prepared.launch.select(2)  # 100 tasks
@@ -92,6 +95,25 @@ def test_every_launch_is_counted(device: Device, name: str) -> None:
     assert children.words() == {"launched": 100 - (name == "tail"), "refused": 0, "failed": 0}
     counted = device.counters()
     assert counted is None or counted["child_launches"] == children.launched
+
+
+@pytest.mark.parametrize("depth", [1, 7, 24])
+def test_nested_tasks_wait_one_to_a_chain(depth: int) -> None:
+    """50 tasks in chains of so many levels: a place in the pool for each chain is enough, and one less is not."""
+    chains = -(-50 // depth)
+    for places in (chains, chains - 1):
+        device: Any = open_device("host")
+        device.set_limit("pending_launches", places)
+        prepared = _mechanism(device, get_variant("launch", "nested"), 50, 0, depth=depth)
+        prepared.launch.select(prepared.launch.cases - 1)
+        prepared.launch.reset()
+        prepared.launch.run()
+        device.synchronize()
+        children = children_of(prepared.job)
+        assert children is not None
+        assert (children.refused > 0) == (places < chains)
+        assert (prepared.launch.output()[0] == 50) == (places == chains)
+        device.close()
 
 
 def test_the_check_of_counts_can_fail() -> None:

@@ -26,6 +26,7 @@
 #include <deque>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -61,6 +62,7 @@ constexpr unsigned kPriorities = 1 << 30;
 
 // CUDA's numbers
 constexpr int kInvalidConfiguration = 9, kLaunchFailure = 719, kTooLarge = 720, kPendingExceeded = 69;
+constexpr int kInvalidValue = 1, kInvalidHandle = 400;
 constexpr int kMemoryAllocation = 2;
 
 struct Grid;
@@ -181,6 +183,7 @@ struct Grid {
     Grid* successor = nullptr;  // next in the same device-side stream
     std::pair<unsigned long long, const void*> stream{0, nullptr};
     bool in_stream = false;
+    std::set<const void*> own_streams;  // that its threads have made and not destroyed
 #ifdef SPG_HOOKS
     race::Known known, after;  // what it knew when it began or last met, and what its children did
     race::Time met;
@@ -204,7 +207,9 @@ std::vector<Block*> fresh;  // started blocks with threads that have not begun
 std::vector<Block*> live, spare;
 std::deque<Grid*> startable;
 std::vector<Grid*> grids;  // all that are not complete
+// The grid launched last into each: into stream 0 of a block (its serial number), or one that a grid made (0, its handle).
 std::map<std::pair<unsigned long long, const void*>, Grid*> streams;
+size_t streams_made;
 unsigned live_threads;
 unsigned long long serials;
 

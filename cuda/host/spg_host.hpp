@@ -594,18 +594,21 @@ static const cudaStream_t cudaStreamFireAndForget = (cudaStream_t)-1;
 static const cudaStream_t cudaStreamTailLaunch = (cudaStream_t)-2;
 enum cudaError_t {
     cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
     cudaErrorLaunchPendingCountExceeded = 69,
+    cudaErrorInvalidResourceHandle = 400,
 };
 static const unsigned cudaStreamNonBlocking = 1;
-static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned)
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags)
 {
-    static size_t count;
-    *stream = (cudaStream_t)++count;
-    return cudaSuccess;
+    const void* made = nullptr;
+    const int error = spg_stream_create(&made, flags == cudaStreamNonBlocking);
+    *stream = (cudaStream_t)made;
+    return (cudaError_t)error;
 }
-static inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) { return (cudaError_t)spg_stream_destroy(stream); }
 static inline cudaError_t cudaGetLastError() { return (cudaError_t)spg_last_error(1); }
 static inline cudaError_t cudaPeekAtLastError() { return (cudaError_t)spg_last_error(0); }
 #define malloc(bytes) spg_device_malloc(bytes)

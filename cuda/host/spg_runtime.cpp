@@ -303,6 +303,7 @@ EXPORT int spg_launch_child(const char* name, spg_call call, void* kernel, void*
     Thread* t = self();
     Grid* parent = t->block->grid;
     if (bad_shape(grid, block, shared) || !grid.x || !grid.y || !grid.z) return t->error = kInvalidConfiguration;
+    if (order == SPG_STREAM && stream && !parent->own_streams.count(stream)) return t->error = kInvalidHandle;
     if (pending >= device->pending_limit) return t->error = kPendingExceeded;
     Grid* g = new_grid(name, call, kernel, grid, block, shared);
     size_t total = 0;
@@ -335,7 +336,7 @@ EXPORT int spg_launch_child(const char* name, spg_call call, void* kernel, void*
     ++parent->open_children;
     if (order == SPG_STREAM) {
         g->in_stream = true;
-        g->stream = {t->block->serial, stream};
+        g->stream = {stream ? 0 : t->block->serial, stream};
         SPG_TELL(notify::into_stream(g);)
         Grid*& last = streams[g->stream];
         if (last)
@@ -351,6 +352,22 @@ EXPORT int spg_launch_child(const char* name, spg_call call, void* kernel, void*
         dispatch();
     }
     return 0;
+}
+
+// A stream belongs to the grid that made it. What is in it when it is destroyed is still run, in order.
+EXPORT int spg_stream_create(const void** stream, int non_blocking)
+{
+    Thread* t = self();
+    if (!non_blocking) return t->error = kInvalidValue;
+    *stream = (const void*)++streams_made;
+    t->block->grid->own_streams.insert(*stream);
+    return 0;
+}
+
+EXPORT int spg_stream_destroy(const void* stream)
+{
+    Thread* t = self();
+    return t->block->grid->own_streams.erase(stream) ? 0 : t->error = kInvalidHandle;
 }
 
 EXPORT void* spg_device_malloc(size_t bytes)

@@ -23,6 +23,8 @@
 #define spg_trap spg_hooked_trap
 #define spg_nanoseconds spg_hooked_nanoseconds
 #define spg_launch_child spg_hooked_launch_child
+#define spg_stream_create spg_hooked_stream_create
+#define spg_stream_destroy spg_hooked_stream_destroy
 #define spg_last_error spg_hooked_last_error
 #define spg_device_malloc spg_hooked_device_malloc
 #define spg_device_free spg_hooked_device_free
@@ -127,6 +129,8 @@ long long spg_nanoseconds();  // a monotonic clock; reading it yields
 enum spg_order { SPG_STREAM, SPG_FIRE_AND_FORGET, SPG_TAIL };
 int spg_launch_child(const char* name, spg_call call, void* kernel, void** arguments, const size_t* sizes, int count,
                      dim3 grid, dim3 block, size_t shared, spg_order order, const void* stream, spg_site site);
+int spg_stream_create(const void** stream, int non_blocking);
+int spg_stream_destroy(const void* stream);
 int spg_last_error(int clear);
 void* spg_device_malloc(size_t bytes);
 void spg_device_free(void* pointer);

@@ -32,6 +32,28 @@ SPG_KERNEL in_stream(int* log)
         for (int k = 0; k < 20; ++k) SPG_LAUNCH(append, 1, 1, 0, 0)(log, k);
 }
 
+// A stream of a grid is used by its threads only, and until it is destroyed; what is in it is done.
+SPG_KERNEL into(unsigned long long stream, int* error)
+{
+    SPG_LAUNCH(append, 1, 1, 0, (cudaStream_t)stream)(error, 0);
+    *error = cudaGetLastError();
+}
+
+SPG_KERNEL streams(int* log, int* errors)
+{
+    cudaStream_t stream;
+    errors[0] = cudaStreamCreateWithFlags(&stream, 0);
+    errors[1] = cudaGetLastError();
+    errors[2] = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    for (int k = 0; k < 20; ++k) SPG_LAUNCH(append, 1, 1, 0, stream)(log, k);
+    SPG_LAUNCH(into, 1, 1, 0, cudaStreamFireAndForget)((unsigned long long)stream, errors + 6);
+    errors[3] = cudaStreamDestroy(stream);
+    errors[4] = cudaStreamDestroy(stream);
+    cudaGetLastError();
+    SPG_LAUNCH(append, 1, 1, 0, stream)(log, 99);
+    errors[5] = cudaGetLastError();
+}
+
 // Tail launches itself until left is 0.
 SPG_KERNEL chain(int* count, int left)
 {

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from spgraph_bench.device.base import Buffer, Device
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, Limits, Sizes, variant
 from spgraph_bench.variants.grids import needs_cooperative, needs_graphs
 
@@ -275,6 +276,47 @@ def fire_and_forget_one(job: Job) -> Launch:
 )
 def default_stream(job: Job) -> Launch:
     return _children(job, "default_stream")
+
+
+@variant(
+    "launch",
+    "child-streams",
+    format="none",
+    source="launch/child_streams.cu",
+    dtypes=("float32",),
+    limits=_all_tasks,
+    about="each child grid into a stream that is made for it",
+)
+def child_streams(job: Job) -> Launch:
+    return _children(job, "child_streams")
+
+
+@variant(
+    "launch",
+    "nested",
+    format="none",
+    source="launch/nested.cu",
+    dtypes=("float32",),
+    limits=_all_tasks,
+    tunables={"depth": Parameter(24, "levels of nesting: each task is a child of the one before", between=(1, 24))},
+    about="each task launches the next one as its child, chain beside chain",
+)
+def nested(job: Job) -> Launch:
+    parent, children, depth = job.kernel("nested"), job.children(), job.params["depth"]
+
+    def bind(tasks: int, items: int) -> Run:
+        return parent.bind(
+            _threads(-(-tasks // depth)),
+            _BLOCK,
+            np.int32(tasks),
+            np.int32(items),
+            np.int32(_blocks(items)),
+            np.int32(depth),
+            children,
+            job.buffers["result"],
+        )
+
+    return per_case(job, bind)
 
 
 @variant(
