@@ -52,7 +52,7 @@ NOT_PREDICTED = {
     "ell-rows": "it is a contrast: ell with the same bytes, in an order that is read worse",
     "csr-scalar": "its threads read lines of their own, which is not counted; csr-subwarp was never over 1 % slower",
 }
-"""Own variants without constants, and why."""
+"""Own variants without constants, and why. A new one, of which there are no records yet, need not be here."""
 _SOLD = 0.94
 """Bandwidth that can be read, of what is sold: 4.52 of 4.8 TB/s on an H200 (the ceiling of its records)."""
 _L2_OF_X = 0.6
@@ -213,7 +213,7 @@ def predict(
 
 def _one(name: str, form: str, facts: Facts, gpu: GPU, value_bytes: int, costs: Costs) -> Prediction:
     if name not in costs.spmv or form not in facts.formats:
-        return Prediction(name, form, None, 0.0, 0, refused="no costs of it are known")
+        return Prediction(name, form, None, 0.0, 0, refused=NOT_PREDICTED.get(name, "no costs of it are known"))
     stored = facts.formats[form][value_bytes]
     if why := _refused(name, form, facts, gpu, value_bytes):
         return Prediction(name, form, None, 0.0, stored.bytes, refused=why)

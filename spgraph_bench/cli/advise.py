@@ -186,6 +186,7 @@ def _own(problem: str) -> dict[str, Variant]:
 
 def _predict(case: _Case, gpu: GPU) -> _Predicted:
     from spgraph_bench.advice import graphs, spmv
+    from spgraph_bench.advice.costs import fitted
     from spgraph_bench.advice.facts import facts_of
     from spgraph_bench.memory import require_memory
     from spgraph_bench.problems.sources import check_square, pattern_is_symmetric
@@ -196,8 +197,9 @@ def _predict(case: _Case, gpu: GPU) -> _Predicted:
     with progress_on_stderr(f"analysing {case.matrix.name}") as progress:
         progress("counting", None)
         if case.problem == "spmv":
-            own = {name: v.format for name, v in _own("spmv").items() if name not in spmv.NOT_PREDICTED}
-            facts = facts_of(csr, set(own.values()), lambda doing: progress(doing, None), gpu)
+            own = {name: v.format for name, v in _own("spmv").items()}
+            counted = {form for name, form in own.items() if name in fitted().spmv}
+            facts = facts_of(csr, counted, lambda doing: progress(doing, None), gpu)
             return _Predicted(gpu, spmv.choose(facts, gpu, case.value_bytes, own))
         check_square(csr)
         hubs = graphs.hubs_on(gpu) if case.problem == "pagerank" else graphs.HUBS
