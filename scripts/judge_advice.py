@@ -363,7 +363,7 @@ def judge(records: Sequence[Observed], facts: Mapping[str, Facts], chooser: Choo
     return [one for (sha, size), by in cells.items() if len(by) > 1 and (one := _judged(by, facts[sha], size, chooser))]
 
 
-def _judged(by: Mapping[str, Observed], facts: Facts, size: int, chooser: Chooser) -> Judged:
+def _judged(by: Mapping[str, Observed], facts: Facts, size: int, chooser: Chooser) -> Judged | None:
     some = next(iter(by.values()))
     best = min(by.values(), key=lambda o: o.ms)
 
@@ -371,6 +371,8 @@ def _judged(by: Mapping[str, Observed], facts: Facts, size: int, chooser: Choose
         return min((by[n].ms for n in names), default=float("inf")) / fastest.ms - 1
 
     picked = chooser(facts, size, {name: o.format for name, o in by.items()})
+    if picked is None:  # there are no constants of any of them
+        return None
     plain = {name: o for name, o in by.items() if o.format == "csr"}
     in_csr = chooser(facts, size, {name: o.format for name, o in plain.items()}) if len(plain) > 1 else None
     return Judged(
@@ -378,10 +380,10 @@ def _judged(by: Mapping[str, Observed], facts: Facts, size: int, chooser: Choose
         some.name,
         some.shape,
         DTYPES[size],
-        picked[0] if picked else "",
+        picked[0],
         best.variant,
-        regret(picked[:1] if picked else (), best),
-        regret(picked[1] if picked else (), best),
+        regret(picked[:1], best),
+        regret(picked[1], best),
         regret(in_csr[:1], min(plain.values(), key=lambda o: o.ms)) if in_csr else None,
         in_csr[0] if in_csr else "",
         regret([PLAIN], min(plain.values(), key=lambda o: o.ms)) if PLAIN in plain and in_csr else None,
@@ -565,9 +567,10 @@ def _run(given: argparse.Namespace) -> int:
             return 0
         judged = leave_one_out(records, facts)
         modes = judge_modes(records, of_graphs, without_shape(records, of_graphs))
-    if not judged:
-        raise InputError("no records of SpMV whose matrices are counted", remedy="judge_advice.py count RECORDS...")
-    made, made_of_graphs = table(judged), graph_table(modes)
+    if not judged and not modes:
+        why = "no records of two variants whose matrices are counted, and of another recipe than those fitted on"
+        raise InputError(why, remedy="judge_advice.py count RECORDS..., or more records")
+    made, made_of_graphs = table(judged) if judged else "", graph_table(modes)
     print(made, made_of_graphs, details(judged), *mode_details(modes), sep="\n")
     if given.write:
         text = PAGE.read_text(encoding="utf-8")

@@ -500,6 +500,22 @@ def test_the_command_runs_variants_as_bench_does(monkeypatch: pytest.MonkeyPatch
     assert "poisson2d-8: 64 x 64" in done.stdout
 
 
+@pytest.mark.gpu
+@pytest.mark.gpu_alone
+@pytest.mark.parametrize(
+    ("recipe", "problem"),
+    [("poisson2d:n=300", "spmv"), ("rmat:scale=12,symmetrize=1", "bfs"), ("rmat:scale=12,symmetrize=1", "pagerank")],
+)
+def test_a_gpu_is_measured_on(recipe: str, problem: str) -> None:
+    done = spgraph("advise", recipe, "--problem", problem, "--device", "cuda", "--json")
+    assert done.returncode == 0
+    printed = json.loads(done.stdout)
+    assert printed["answer"]["measured_on"]
+    times = {c["variant"]: c["measured_ms"] for c in printed["candidates"] if c["measured_ms"]}
+    assert len(times) > 1
+    assert times[printed["answer"]["take"]["variant"]] <= 1.1 * min(times.values())
+
+
 # ---- the script -------------------------------------------------------------------------------------------
 
 
@@ -529,6 +545,13 @@ def test_a_choice_is_judged_by_the_time_it_takes() -> None:
     assert judged.regret == pytest.approx(0.2)
     assert judged.measured == 0
     assert judged.csr == 0
+
+
+@pytest.mark.parametrize("name", ["bfs-grid-1000", "spmv-cage10"])
+def test_records_of_one_recipe_cannot_be_judged(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    script = _script("judge_advice")
+    assert script.main(["loo", str(RECORDS / f"{name}.jsonl")]) == 2
+    assert "of another recipe than those fitted on" in capsys.readouterr().err
 
 
 def test_split_judges_on_other_matrices_than_it_fits_on(capsys: pytest.CaptureFixture[str]) -> None:

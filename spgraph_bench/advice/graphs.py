@@ -246,8 +246,8 @@ def predict(problem: str, facts: GraphFacts, gpu: GPU, costs: Costs | None = Non
     """
     made = _bfs(facts, gpu, costs or fitted()) if problem == "bfs" else _pagerank(facts, gpu)
     modes = sorted(made, key=lambda mode: mode.ms)
-    usual = next(mode for mode in modes if mode.variant == DEFAULT[problem])
-    if usual.ms <= (1 + MARGIN) * modes[0].ms:
+    usual = next((mode for mode in modes if mode.variant == DEFAULT[problem]), None)
+    if usual is not None and usual.ms <= (1 + MARGIN) * modes[0].ms:
         modes.remove(usual)
         modes.insert(0, usual)
     return modes

@@ -44,7 +44,8 @@ _TEXTS = {
     "spmv": """Multiply a sparse matrix with a vector: y = A x.
 
     x is that of --x, else drawn from --seed. y is checked against a plain product in float64 before anything is
-    timed. Without a file or recipe a built-in recipe is used.
+    timed. The mode auto takes the kernel of plain CSR that is predicted to be the fastest on the matrix (`spgraph
+    advise` looks at other formats too). Without a file or recipe a built-in recipe is used.
 
     \b
       spgraph spmv matrix.mtx --x x.npy --output y.npy
