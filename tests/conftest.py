@@ -54,10 +54,26 @@ def _gpus() -> int:
     return len(driver.gpus) if driver else 0
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def _never_runs(item: pytest.Item) -> bool:
+    """Whether it is of the host device and of a variant that only a GPU can run: cuSPARSE, CUDA graphs."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    if params.get("device") != "host":
+        return False
+    from spgraph_bench.variants import Variant
+    from spgraph_bench.variants.grids import needs_graphs
+
+    variants = [value for value in params.values() if isinstance(value, Variant)]
+    return any(v.library == "cuSPARSE" or v.missing is needs_graphs for v in variants)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu_alone") and not item.get_closest_marker("gpu"):
             raise pytest.UsageError(f"{item.name} is marked gpu_alone, but not gpu")
+    if omitted := [item for item in items if _never_runs(item)]:
+        config.hook.pytest_deselected(items=omitted)
+        left = set(omitted)
+        items[:] = [item for item in items if item not in left]
 
 
 def pytest_collection_finish() -> None:
