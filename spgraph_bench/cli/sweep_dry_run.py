@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from spgraph_bench.cli.sweep_messages import Lines, duration
 from spgraph_bench.cli.sweep_running import SweepRequest, chosen_device, device_of, plan_of
-from spgraph_bench.cli.sweep_saying import Lines, duration
 from spgraph_bench.cli.terminal import console, note, out, out_json, table
 
 if TYPE_CHECKING:

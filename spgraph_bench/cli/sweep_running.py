@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from spgraph_bench.cli.sweep_saying import Lines, exit_status, records_of, summarise
+from spgraph_bench.cli.sweep_messages import Lines, exit_status, records_of, summarise
 from spgraph_bench.cli.terminal import note, warn
 from spgraph_bench.errors import DeviceError, InputError
 from spgraph_bench.paths import results_folder
