@@ -1,4 +1,4 @@
-"""What is said of a sweep: progress on stderr while it goes on, and on stdout what there is when it has ended."""
+"""Messages about a sweep: progress on stderr while it runs, and a summary on stdout when it has ended."""
 
 from __future__ import annotations
 

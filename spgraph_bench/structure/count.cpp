@@ -104,7 +104,8 @@ SPG_EXPORT void spg_count_columns(const int32_t* col_idx, int64_t first, int64_t
 
 // The transpose of rows [first, last): rows of each column's entries, rising, and values. `next`: where the next entry of
 // each column goes.
-SPG_EXPORT void spg_transpose(const matrix* a, int64_t first, int64_t last, int64_t* next, int32_t* row_idx, double* values)
+SPG_EXPORT void spg_transpose(const matrix* a, int64_t first, int64_t last, int64_t* next, int32_t* row_idx,
+                              double* values)
 {
     for (int64_t row = first; row < last; ++row) {
         for (int64_t entry = a->row_ptr[row]; entry < a->row_ptr[row + 1]; ++entry) {
