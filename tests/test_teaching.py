@@ -62,6 +62,20 @@ def test_kernel_files_have_short_headers_and_lines(path: Path) -> None:
     assert layout_errors(path.read_text(encoding="utf-8")) == []
 
 
+def test_other_sources_fit_in_120_columns() -> None:
+    sources = [
+        p for folder in (CUDA, ROOT / "spgraph_bench") for kind in ("*.[ch]pp", "*.h") for p in folder.rglob(kind)
+    ]
+    long = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sources
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > COLUMNS
+    ]
+    assert sources
+    assert long == []
+
+
 def test_long_headers_long_lines_and_tuning_history_are_found() -> None:
     right = "// a: b.\n" * HEADER_LINES + "int x;\n"
     assert layout_errors(right) == []

@@ -207,7 +207,8 @@ std::vector<Block*> fresh;  // started blocks with threads that have not begun
 std::vector<Block*> live, spare;
 std::deque<Grid*> startable;
 std::vector<Grid*> grids;  // all that are not complete
-// The grid launched last into each: into stream 0 of a block (its serial number), or one that a grid made (0, its handle).
+// The grid launched last into each: into stream 0 of a block (its serial number), or one that a grid made (0, its
+// handle).
 std::map<std::pair<unsigned long long, const void*>, Grid*> streams;
 size_t streams_made;
 unsigned live_threads;

@@ -17,8 +17,8 @@ using std::uint8_t;
 
 namespace {
 
-// The root of v's tree. Every other vertex on the way gets its parent's parent as parent: whatever other threads do, that
-// remains an ancestor.
+// The root of v's tree. Every other vertex on the way gets its parent's parent as parent: whatever other threads do,
+// that remains an ancestor.
 int32_t root_of(int32_t* parent, int32_t v)
 {
     for (;;) {
@@ -102,8 +102,8 @@ SPG_EXPORT void spg_count_columns(const int32_t* col_idx, int64_t first, int64_t
     for (int64_t entry = first; entry < last; ++entry) ++counts[col_idx[entry]];
 }
 
-// The transpose of rows [first, last): rows of each column's entries, rising, and values. `next`: where the next entry of
-// each column goes.
+// The transpose of rows [first, last): rows of each column's entries, rising, and values. `next`: where the next entry
+// of each column goes.
 SPG_EXPORT void spg_transpose(const matrix* a, int64_t first, int64_t last, int64_t* next, int32_t* row_idx,
                               double* values)
 {
@@ -125,8 +125,8 @@ SPG_EXPORT void spg_loops(const matrix* a, int64_t first, int64_t last, uint8_t*
     }
 }
 
-// Joins the trees of both ends of the edges of rows [first, last); of a symmetric graph every edge once is enough. A root
-// is the least vertex of its tree. Threads do it together, each with other rows.
+// Joins the trees of both ends of the edges of rows [first, last); of a symmetric graph every edge once is enough. A
+// root is the least vertex of its tree. Threads do it together, each with other rows.
 SPG_EXPORT void spg_join(const matrix* a, int64_t first, int64_t last, int64_t symmetric, int32_t* parent)
 {
     for (int64_t row = first; row < last; ++row) {
