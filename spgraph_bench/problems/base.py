@@ -205,6 +205,12 @@ class Problem(ABC):
         it again: scaling by powers of two does not round. By default both as they are."""
         return dict(inputs), dict(oracle)
 
+    def turned(
+        self, csr: CSR, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
+        """Inputs with an x that is no multiple of the one given, and their oracle. By default both as they are."""
+        return dict(inputs), dict(oracle)
+
     def exact(self, csr: CSR, dtype: np.dtype[Any], draw: int) -> Draw | str:
         """Small integers for values and x whose sums are exact (see :mod:`spgraph_bench.problems.exact`), or
         why there are none for this matrix and type."""

@@ -221,6 +221,17 @@ class SpMM(Problem):
         changed = {"r": oracle["r"] * factor, "absax": absax * abs(factor)}
         return {**inputs, "x": x * x.dtype.type(factor)}, {**oracle, **changed}
 
+    def turned(
+        self, csr: CSR, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
+        """The next column of X in the place of each, so that the oracle need not be computed again; with one column
+        X and Y are negated."""
+        if self.k == 1:
+            return self.scaled(inputs, oracle, -1.0)
+        axis = 1 if self.layout == "row" else 0
+        columns = {name: np.roll(oracle[name], 1, axis=1) for name in ("r", "absax") if name in oracle}
+        return {**inputs, "x": np.roll(inputs["x"], 1, axis)}, {**oracle, **columns}
+
     def exact(self, csr: CSR, dtype: np.dtype[Any], draw: int) -> Draw | str:
         """See :class:`spgraph_bench.problems.base.Problem`.
 

@@ -22,6 +22,8 @@ from spgraph_bench.stats import row_ranges
 
 __all__ = ["BOUND_FACTOR", "SpMV"]
 
+_TURN_SEED = 20
+
 
 class SpMV(Problem):
     """y = A x.
@@ -161,6 +163,31 @@ class SpMV(Problem):
         x = inputs["x"]
         changed = {"r": oracle["r"] * factor, "absax": oracle["absax"] * abs(factor)}
         return {**inputs, "x": x * x.dtype.type(factor)}, {**oracle, **changed}
+
+    def turned(
+        self, csr: CSR, inputs: Mapping[str, npt.NDArray[Any]], oracle: Mapping[str, npt.NDArray[Any]]
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
+        """Elements of x with signs changed at random, the same every time. |A| |x| is what it was."""
+        x = inputs["x"]
+        minus = np.random.PCG64(_TURN_SEED).random_raw(len(x)) >> np.uint64(63) == 1
+        changed = np.where(minus, -x, x)
+        return {**inputs, "x": changed}, {**oracle, "r": self._product(csr, changed.astype(np.float64), x.dtype)}
+
+    def _product(self, csr: CSR, x: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> npt.NDArray[np.float64]:
+        """A x, or A^T x where that is the problem, in float64; A rounded to `dtype`."""
+        out = np.zeros(csr.cols if self.transposes else csr.rows)
+        lengths = csr.row_lengths()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for begin, end in row_ranges(csr.row_ptr):
+                first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
+                row = np.repeat(np.arange(begin, end), lengths[begin:end])
+                col = csr.col_idx[first:last]
+                a = np.ones(last - first) if csr.values is None else csr.values[first:last].astype(dtype)
+                if self.transposes:
+                    out += np.bincount(col, a * x[row], minlength=csr.cols)
+                else:
+                    out[begin:end] = np.bincount(row - begin, a * x[col], minlength=end - begin)
+        return out
 
     transposes = False
 

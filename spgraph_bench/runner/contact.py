@@ -27,6 +27,8 @@ class Contact:
         self.session, self.task = session, task
         self._payload = payload
         self._loaded: Worker | None = None
+        self.has_run_plugins = False
+        """Whether the worker has run a variant from elsewhere, which may have done anything to it."""
         self._spool: Spool | None = None
 
     def __enter__(self) -> Contact:
@@ -56,9 +58,10 @@ class Contact:
         worker = self.session.worker_with(self.task.limits)
         if worker is not self._loaded:
             worker.call("load", self.task, self.folder or self._payload)
-            self._loaded = worker
+            self._loaded, self.has_run_plugins = worker, False
         return worker.call(name, *args, on_message=on_message, ends=ends)
 
     def drop(self) -> None:
         """End a worker that is of no more use."""
         self.session.drop_worker()
+        self.has_run_plugins = False

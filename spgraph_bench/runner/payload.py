@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -49,14 +50,22 @@ class Payload:
     """What the input calls each vertex of a graph, from :func:`spgraph_bench.matrix.label_arrays`."""
     orders: Mapping[str, ReorderedMatrix] = field(default_factory=dict)
     """By their names in ``spgraph_bench.reorder.ORDERS``; "none" is not among them."""
-    inputs: Mapping[str, Arrays] = field(default_factory=dict)
+    inputs: Mapping[str, Mapping[str, npt.NDArray[Any]]] = field(default_factory=dict)
     """By value type, from ``Problem.inputs``."""
-    oracles: Mapping[str, Arrays] = field(default_factory=dict)
+    oracles: Mapping[str, Mapping[str, npt.NDArray[Any]]] = field(default_factory=dict)
     """By value type, from ``Problem.oracle``."""
 
     def matrix(self, order: str) -> CSR:
         """The matrix in this order; "none" is its own."""
         return self.csr if order == "none" else self.orders[order].csr
+
+    def __post_init__(self) -> None:
+        # A variant shares the process with what judges the next one.
+        for name in ("labels", "orders"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        for name in ("inputs", "oracles"):
+            frozen = {dtype: MappingProxyType(dict(arrays)) for dtype, arrays in getattr(self, name).items()}
+            object.__setattr__(self, name, MappingProxyType(frozen))
 
     @property
     def nbytes(self) -> int:

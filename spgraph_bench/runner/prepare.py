@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer, Device
+from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.parameters import checked_values
 from spgraph_bench.runner.guard import Guarded, output_buffer
@@ -48,6 +50,9 @@ class Prepared:
     own_inputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Of a CPU variant: its own copies of the inputs, of which the job has read-only views."""
 
+    given: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    """The inputs it was prepared with."""
+
     runs: int = 0
     """Times it was run."""
     fresh_sources: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int32))
@@ -72,6 +77,20 @@ class Prepared:
             self.job.device.write(self.job.buffers[name], array)
         elif name in self.own_inputs:
             self.own_inputs[name][...] = array
+
+    def changed_input(self, last: Mapping[str, npt.NDArray[Any]]) -> str | None:
+        """The name of an input that is neither what `last` says nor, if that has none, what was given; or None."""
+        for name, array in self.given.items():
+            expected = np.ascontiguousarray(last.get(name, array))
+            if name in self.job.buffers:
+                there = self.job.device.download(self.job.buffers[name])
+            elif name in self.own_inputs:
+                there = self.own_inputs[name]
+            else:
+                continue
+            if not np.array_equal(there.reshape(-1).view(np.uint8), expected.reshape(-1).view(np.uint8)):
+                return name
+        return None
 
     def overrun(self) -> str | None:
         """What was written outside an output, in words, or None."""
@@ -135,6 +154,27 @@ def described_modules(job: Job) -> tuple[dict[str, Any], ...]:
     )
 
 
+def _must_be_a_launch(launch: Any, cases: int) -> None:
+    """Raise LaunchError unless `launch` is one, with numbers that can be; `cases`: how many there are."""
+    if not isinstance(launch, Launch):
+        raise LaunchError(
+            f"its host function gave a {type(launch).__name__}, not a Launch", remedy="return job.launch(...)"
+        )
+    for name in ("run", "reset", "output", "select", "facts"):
+        if not callable(getattr(launch, name)):
+            raise LaunchError(f"{name} of its Launch is a {type(getattr(launch, name)).__name__}, not a function")
+    whole = {"operations": (0, None), "extra_bytes": (0, None), "cases": (1, cases)}
+    for name, (least, most) in whole.items():
+        value = getattr(launch, name)
+        if not isinstance(value, (int, np.integer)) or value < least or (most is not None and value > most):
+            bounds = f"{least} to {most}" if most is not None else f"{least} or more"
+            raise LaunchError(f"{name} of its Launch is {value!r:.80}, not a whole number, {bounds}")
+    ms = launch.preprocess_ms
+    if not isinstance(ms, (int, float, np.integer, np.floating)) or not (math.isfinite(ms) and ms >= 0):
+        raise LaunchError(f"preprocess_ms of its Launch is {ms!r:.80}, not a time in ms")
+    launch.preprocess_ms = float(ms)
+
+
 def prepare(
     device: Device,
     variant: Variant,
@@ -158,7 +198,8 @@ def prepare(
     arrays : `packed` on the device already (shared between variants of one format); None uploads it.
     options : the problem's options, all of them (spmm: k, layout).
 
-    Raises what compiling and launching raise, and UsageError for an impossible parameter.
+    Raises what compiling and launching raise, UsageError for an impossible parameter, and LaunchError where the host
+    function gives no proper Launch.
     """
     filled = filled_params(variant, params or {})
     own = {name: np.array(array) for name, array in inputs.items()} if variant.where == "cpu" else {}
@@ -175,10 +216,14 @@ def prepare(
         inputs={name: read_only(array) for name, array in (own or inputs).items()},
         buffers=buffers,
         params=filled,
-        options=options or {},
+        options=MappingProxyType(dict(options or {})),
         defines=defines_for(packed.dtype, packed.offsets if offsets is None else offsets),
     )
-    launch = variant.prepare(job)
+    # What it does to its own copy of the job (another variant, other bytes) is not what is recorded.
+    given = replace(job, arrays=MappingProxyType(job.arrays), buffers=MappingProxyType(buffers))
+    launch = variant.prepare(given)
+    _must_be_a_launch(launch, len(inputs["sources"]) if "sources" in inputs else 1)
+    job.child_words = given.child_words
     distinct = {id(b): b.nbytes for b in (*job.arrays.values(), *buffers.values())}
     held = sum(distinct.values()) + launch.extra_bytes
-    return Prepared(job, launch, held, own)
+    return Prepared(job, launch, held, own, inputs)

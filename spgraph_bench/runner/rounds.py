@@ -13,7 +13,9 @@ from spgraph_bench.runner.messages import Event, Message, NextCell, Part, Verifi
 from spgraph_bench.runner.plan import Cell
 from spgraph_bench.runner.recording import Recorder
 from spgraph_bench.runner.settings import Settings
+from spgraph_bench.runner.worker import WorkerDiedError
 from spgraph_bench.timer import monotonic
+from spgraph_bench.variants.base import get_variant
 
 __all__ = ["time_cells"]
 
@@ -105,11 +107,20 @@ class _Group:
         """Cells without a record."""
         self._current: Cell | None = None
         """The cell whose launch is in flight."""
+        problem = contact.task.problem
+        self._plugins = {c.key for c in cells if get_variant(problem, c.variant).from_elsewhere}
+        """Cells of variants from elsewhere, until one of the group has ended the worker."""
+        self._later: list[Cell] = []
+        """Those that are timed each alone after the others: nothing tells whose thread has ended the worker."""
 
     def time(self) -> None:
         """Sample until each cell has its record; samples that were taken outlive the worker."""
-        while self._pending:
+        while self._pending or self._later:
             self._current = None
+            if not self._pending:
+                alone = self._later.pop(0)
+                self._pending[alone.key] = alone
+                self._contact.drop()
             for cell, reason in self._lost_in_a_call():
                 del self._pending[cell.key]
                 self._records.record_failed(cell, reason)
@@ -117,6 +128,7 @@ class _Group:
     def _lost_in_a_call(self) -> list[tuple[Cell, str]]:
         """Time what is pending; the cells that cannot be timed, and why."""
         pending, records = self._pending, self._records
+        suspects = self._contact.has_run_plugins
         try:
             cells = list(pending.values())
             arguments = (cells, self._rule, self._seed, dict(records.taken), self._warmups, self._ends - monotonic())
@@ -124,6 +136,12 @@ class _Group:
             return [(cell, "the worker did not time it") for cell in pending.values()]
         except GONE as error:
             self._contact.drop()
+            plugins = [c for c in pending.values() if c.key in self._plugins] if len(pending) > 1 else []
+            if isinstance(error, WorkerDiedError) and (suspects or plugins):
+                self._later += plugins
+                for cell in plugins:
+                    del pending[cell.key]
+                return []
             if self._current is None:
                 return [(cell, str(error)) for cell in pending.values()]
             return [(self._current, str(error))] if self._current.key in pending else []

@@ -14,6 +14,7 @@ from spgraph_bench.runner.payload import Arrays, load_columns
 from spgraph_bench.runner.plan import Cell, Outcome
 from spgraph_bench.runner.recording import Recorder
 from spgraph_bench.runner.worker import WorkerDiedError, WorkerHungError, WorkerLateError
+from spgraph_bench.variants.base import get_variant
 
 __all__ = ["OnAnswer", "screen"]
 
@@ -56,23 +57,47 @@ def screen(
 def _checked(
     contact: Contact, cell: Cell, ends: float, late: str, *, wants_answer: bool
 ) -> tuple[Outcome, Arrays | None]:
-    """The outcome, and the first right answer where the worker has one."""
+    """The outcome, and the first right answer where the worker has one.
+
+    A failure in a worker that has run plug-ins before may be theirs: a thread that ends the process or spoils the
+    matrix. It is the cell's own where it comes again in a new worker; for that a variant from elsewhere must have ended
+    the worker.
+    """
+    from_elsewhere = get_variant(contact.task.problem, cell.variant).from_elsewhere
+    suspects = contact.has_run_plugins
+    outcome, answer, ended = _once(contact, cell, ends, late, wants_answer=wants_answer)
+    contact.has_run_plugins |= from_elsewhere
+    if not suspects or outcome.status not in ("wrong", "failed") or (from_elsewhere and not ended):
+        return outcome, answer
+    contact.drop()
+    again, answer, _ = _once(contact, cell, ends, late, wants_answer=wants_answer)
+    contact.has_run_plugins |= from_elsewhere
+    if again.status == "ok":
+        again.check["repeated"] = f"in a worker that had run plug-ins: {outcome.reason}"
+    return again, answer
+
+
+def _once(
+    contact: Contact, cell: Cell, ends: float, late: str, *, wants_answer: bool
+) -> tuple[Outcome, Arrays | None, bool]:
+    """The outcome, an answer, and whether the worker has ended."""
     try:
         outcome: Outcome = contact.call("check", cell, ends=ends)
         if outcome.replace_worker:
             contact.drop()
         wants_answer = wants_answer and outcome.status == "ok"
-        return outcome, _answer(contact) if wants_answer else None
+        return outcome, _answer(contact) if wants_answer else None, False
     except WorkerLateError:
         contact.drop()
-        return Outcome("skipped", late), None
+        return Outcome("skipped", late), None, False
     except (WorkerDiedError, WorkerHungError) as error:
         contact.drop()
-        return Outcome("failed", f"{error}{_too_small(contact, cell)}"), None
+        ended = isinstance(error, WorkerDiedError)
+        return Outcome("failed", f"{error}{_too_small(contact, cell)}"), None, ended
     except SpgraphError as error:
         # The worker answered, but its context is of no more use.
         contact.drop()
-        return Outcome("failed", str(error)), None
+        return Outcome("failed", str(error)), None, False
 
 
 def _answer(contact: Contact) -> Arrays | None:

@@ -28,7 +28,7 @@ class _Outbox:
     """
 
     def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
+        self._pipe, self._owner = pipe, os.getpid()
         self._waiting: list[Message] = []
         self._sent = time.monotonic()
 
@@ -40,12 +40,17 @@ class _Outbox:
     def flush(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            self._pipe.send(("messages", waiting))
+            self._send("messages", waiting)
         self._sent = time.monotonic()
 
     def answer(self, kind: str, content: Any) -> None:
         """The end of a call: "result" or "raise"."""
         self.flush()
+        self._send(kind, content)
+
+    def _send(self, kind: str, content: Any) -> None:
+        if os.getpid() != self._owner:
+            os._exit(0)  # a copy that a host function has forked: two answers would be taken for those to two calls
         self._pipe.send((kind, content))
 
 

@@ -263,6 +263,11 @@ class Variant:
         """Whether it is spgraph's own (a .cu file), not a library's."""
         return self.library is None
 
+    @property
+    def from_elsewhere(self) -> bool:
+        """Whether a plug-in or another package brought it."""
+        return self.prepare.__module__.partition(".")[0] != __name__.partition(".")[0]
+
 
 _VERSIONS: dict[str, Callable[[], str]] = {}
 

@@ -10,6 +10,7 @@ from spgraph_bench.measure.sampling import Clock, Sample
 from spgraph_bench.runner.messages import Message, NextCell
 from spgraph_bench.runner.plan import Cell
 from spgraph_bench.runner.prepare import Prepared
+from spgraph_bench.runner.verify import error_text
 from spgraph_bench.timer import monotonic
 from spgraph_bench.variants.base import Launch
 
@@ -57,5 +58,13 @@ class AnnouncingClock:
         self._prepared.runs += 1
         try:
             return self._clock.sample(launch, cache)
-        except SystemExit as error:  # of a host function: it must not end us
-            raise LaunchError(f"its host function raised SystemExit({error.code!r})") from None
+        except (
+            SystemExit,
+            KeyboardInterrupt,
+            GeneratorExit,
+        ) as error:  # a host function's: Ctrl-C only sets a flag here
+            raise LaunchError(f"its host function raised {error_text(error)}") from None
+        except LaunchError:
+            raise
+        except Exception as error:
+            raise LaunchError(error_text(error)) from error

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from spgraph_bench.errors import LaunchError, SkipError, SpgraphError
+from spgraph_bench.problems import CheckResult
 from spgraph_bench.runner.children import ChildrenLostError
 from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.on_device.first_run import FirstRun
@@ -17,8 +18,8 @@ from spgraph_bench.runner.on_device.refusals import refusal
 from spgraph_bench.runner.on_device.second_look import SecondLook
 from spgraph_bench.runner.plan import Cell, Outcome
 from spgraph_bench.runner.prepare import Prepared, compile_times, described_modules
-from spgraph_bench.runner.verify import WrongOutputError
-from spgraph_bench.timer import replaced_clocks
+from spgraph_bench.runner.verify import WrongOutputError, error_text, listed
+from spgraph_bench.tampering import ProcessState, note_functions, replaced_functions
 
 __all__ = ["Check"]
 
@@ -47,12 +48,18 @@ class Check:
     def outcome(self, cell: Cell) -> Outcome:
         """Prepare `cell`, run it on poisoned output and compare with the oracle, then see whether it is what
         it seems: see docs/measuring.md."""
-        assignment = self._assignment
+        assignment, before = self._assignment, ProcessState()
+        note_functions()
         outcome = self._outcome(cell)
-        if replaced := replaced_clocks():
-            outcome = Outcome("failed", f"it replaced {' and '.join(replaced)}")
+        reasons = before.changes()
+        if replaced := replaced_functions():
+            reasons = [f"it replaced {listed(replaced)}", *reasons]
+        if reasons:
+            # What could not be put right would be blamed on the next variant.
+            outcome = Outcome("failed", "; ".join(reasons), replace_worker=True)
         if spoiled := self._arrays.spoiled(cell):
-            outcome = Outcome("failed", f"it changed {spoiled} of the matrix, which other variants read too")
+            reason = f"it changed {spoiled} of the matrix, which other variants read too"
+            outcome = Outcome("failed", reason, replace_worker=True)
         if outcome.status != "ok" or assignment.device.kind == "host" or assignment.memory_is_short():
             self._launches.drop(cell)
             if not self._launches.lost_any:  # whose arrays might hang when they are freed
@@ -79,14 +86,12 @@ class Check:
             return Outcome("failed", str(error))
         except MemoryError as error:
             return Outcome("failed", f"not enough host memory: {error}")
-        except GeneratorExit:
-            raise
         except BaseException as error:  # an error in a host function (a plugin's) is that variant's failure
             if isinstance(error, KeyboardInterrupt) and self._interrupted():
                 raise
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(where.filename).name}:{where.lineno}"
-            return Outcome("failed", f"{place}: {type(error).__name__}: {error}")
+            return Outcome("failed", f"{place}: {error_text(error)}")
 
     def _checked(self, cell: Cell) -> Outcome:
         prepared = self._launches.prepared(cell)
@@ -125,13 +130,16 @@ class Check:
                 **compile_times(job),
             },
             modules=described_modules(job),
-            params={**job.packed.meta, **job.params},
+            params={**job.packed.meta, **{name: job.params[name] for name in job.variant.tunables}},
             device_bytes=prepared.device_bytes,
         )
 
     def _run(self, cell: Cell, prepared: Prepared, outcome: Outcome) -> None:
         """Run and compare; `outcome` gets the verdict. Raises ChildrenLostError."""
-        result = self._judge.by_labels(self._first_run.result(cell, prepared, outcome))
+        try:
+            result = self._judge.by_labels(self._first_run.result(cell, prepared, outcome))
+        except WrongOutputError as error:
+            result = CheckResult(False, str(error))
         outcome.check = {"ok": result.ok, "message": result.message, **result.details}
         outcome.facts = dict(result.facts)
         if result.operations is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,12 @@ class ExactPass:
         if (cell.dtype, number) not in self._draws:
             assignment, dtype = self._assignment, np.dtype(cell.dtype)
             assignment.say(f"computing sums of integers, draw {number + 1}", guarded=False)
-            self._draws[cell.dtype, number] = assignment.problem.exact(assignment.csr, dtype, number)
+            draw = assignment.problem.exact(assignment.csr, dtype, number)
+            if isinstance(draw, Draw):
+                # All variants get them: of bytes, which nothing can make writable.
+                fixed = {n: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape) for n, a in draw.inputs.items()}
+                draw = replace(draw, inputs=fixed)
+            self._draws[cell.dtype, number] = draw
             assignment.say(f"verifying {cell.key}", guarded=True)
         return self._draws[cell.dtype, number]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.problems.sources import LevelWork, level_work, levels_of
@@ -11,8 +13,12 @@ from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.payload import Arrays
 from spgraph_bench.runner.plan import Cell, Outcome
 from spgraph_bench.runner.prepare import Prepared
+from spgraph_bench.runner.verify import WrongOutputError
+from spgraph_bench.variants.base import Launch
 
 __all__ = ["Findings"]
+
+_FACTS = (bool, int, float, str, np.bool_, np.integer, np.floating)
 
 
 class Findings:
@@ -27,7 +33,7 @@ class Findings:
     def sum_up(self, cell: Cell, prepared: Prepared, output: npt.NDArray[Any], outcome: Outcome) -> None:
         """What the problem says of a right `output`, and the work of a run of several iterations."""
         assignment, problem = self._assignment, self._assignment.problem
-        facts = prepared.launch.facts()
+        facts = self._facts(prepared.launch)
         times = int(facts.get("iterations", 1))
         outcome.operations *= times
         outcome.bytes |= {name: outcome.bytes[name] * times for name in ("compulsory", "gathered")}
@@ -37,6 +43,17 @@ class Findings:
         outcome.result = problem.summary(output, facts, assignment.csr, inputs, oracle, labels)
         if assignment.task.keep_answer and self.answer is None:
             self.answer = problem.columns(output, assignment.csr, inputs) or None
+
+    def _facts(self, launch: Launch) -> Mapping[str, Any]:
+        """The launch's facts. Raises WrongOutputError for what is none: a row's rates are computed from them."""
+        facts = launch.facts()
+        most = int(self._assignment.task.options.get("max_iterations", 1))
+        if not isinstance(facts, Mapping) or not all(isinstance(v, _FACTS) for v in facts.values()):
+            raise WrongOutputError("facts() gave something other than numbers and texts by name")
+        times = facts.get("iterations", 1)
+        if not isinstance(times, (int, np.integer)) or not 0 <= times <= most:
+            raise WrongOutputError(f"facts() says {times!r:.80} iterations, not 0 to {most:,}")
+        return facts
 
     def look_at_steps(self, prepared: Prepared, output: npt.NDArray[Any], outcome: Outcome) -> None:
         """Levels and steps of the case at hand, whose right output this is."""

@@ -15,6 +15,7 @@ from spgraph_bench.runner.on_device.findings import Findings
 from spgraph_bench.runner.on_device.judging import Judge
 from spgraph_bench.runner.plan import Cell, Outcome
 from spgraph_bench.runner.prepare import Prepared
+from spgraph_bench.runner.verify import output_of
 from spgraph_bench.timer import perf_counter
 
 __all__ = ["FirstRun"]
@@ -97,7 +98,7 @@ class FirstRun:
         if outcome.counters is None and prepared.job.variant.where == "gpu":
             outcome.counters = device.counters()
         self._look_for_children(prepared, outcome)
-        return launch.output()
+        return output_of(launch, named=not self._assignment.problem.needs_matrix)
 
     def _look_for_children(self, prepared: Prepared, outcome: Outcome) -> None:
         """Keep what was launched on the device. Raises ChildrenLostError when some of it was not run."""

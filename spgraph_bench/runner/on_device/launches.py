@@ -11,10 +11,20 @@ from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.on_device.packed_arrays import PackedArrays
 from spgraph_bench.runner.plan import Cell
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
-from spgraph_bench.runner.verify import finished_output, fresh_sources
+from spgraph_bench.runner.verify import finished_output, fresh_sources, output_of
 from spgraph_bench.timer import perf_counter
 
-__all__ = ["Launches"]
+__all__ = ["Inputs", "Launches"]
+
+
+class Inputs:
+    """What a run gets, and what is there instead once it is over: by default what is there."""
+
+    def give(self) -> None:
+        """Before the run."""
+
+    def take_away(self) -> None:
+        """After the run, before its output is asked for. Raises WrongOutputError where the run changed an input."""
 
 
 class Launches:
@@ -66,19 +76,29 @@ class Launches:
         """The cell's prepared variant, None where there is none."""
         return self._ready.get(cell.key)
 
-    def output_of_rerun(self, prepared: Prepared) -> Any:
-        """The output of one more run on poisoned buffers."""
-        launch, device = prepared.launch, self._assignment.device
-        launch.reset()
-        device.synchronize()
-        prepared.runs += 1
-        begin = perf_counter()
-        launch.run()
-        run_ms = (perf_counter() - begin) * 1e3
+    def output_of_rerun(self, prepared: Prepared, inputs: Inputs | None = None) -> Any:
+        """The output of one more run on poisoned buffers, with `inputs` (those that are there)."""
+        inputs, problem = inputs or Inputs(), self._assignment.problem
+        launch, device, named = prepared.launch, self._assignment.device, not problem.needs_matrix
+        run_ms = 0.0
+
+        def rerun() -> None:
+            nonlocal run_ms
+            inputs.give()
+            launch.reset()
+            device.synchronize()
+            prepared.runs += 1
+            begin = perf_counter()
+            launch.run()
+            run_ms = (perf_counter() - begin) * 1e3
+            if prepared.job.variant.where == "gpu":
+                device.synchronize()
+            inputs.take_away()
+
+        rerun()
         if prepared.job.variant.where == "cpu":
-            return finished_output(launch, run_ms)
-        device.synchronize()
-        return launch.output()
+            return finished_output(launch, run_ms, rerun, converts=problem.has_cases, named=named)
+        return output_of(launch, named=named)
 
     def drop(self, cell: Cell) -> None:
         """Let go of the cell's variant; its arrays stay until :meth:`drop_unused_arrays`."""

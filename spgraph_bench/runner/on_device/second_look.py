@@ -11,15 +11,38 @@ from spgraph_bench.measure.sampling import Cache
 from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.on_device.exact_pass import ExactPass
 from spgraph_bench.runner.on_device.judging import Judge
-from spgraph_bench.runner.on_device.launches import Launches
+from spgraph_bench.runner.on_device.launches import Inputs, Launches
 from spgraph_bench.runner.on_device.stopwatches import Stopwatches
 from spgraph_bench.runner.payload import Arrays
 from spgraph_bench.runner.plan import Cell, Outcome
 from spgraph_bench.runner.prepare import Prepared
-from spgraph_bench.runner.verify import FACTORS, WrongOutputError, finished_output, same_output
+from spgraph_bench.runner.verify import FACTORS, WrongOutputError, finished_output, output_of, same_output
 from spgraph_bench.variants.base import Launch
 
 __all__ = ["SecondLook"]
+
+
+class _PassingInputs(Inputs):
+    """Inputs of a verifying run, which are others before it and after it."""
+
+    def __init__(self, prepared: Prepared, changed: Arrays, case: int) -> None:
+        self._prepared, self._changed, self._case = prepared, changed, case
+
+    def give(self) -> None:
+        for name, array in self._changed.items():
+            self._prepared.write_input(name, array)
+        self._prepared.launch.select(self._case)
+
+    def take_away(self) -> None:
+        if name := self._prepared.changed_input(self._changed):
+            raise WrongOutputError(f"it changed {name}, which is an input")
+        self.put_back()
+
+    def put_back(self) -> None:
+        """What timed runs get."""
+        for name in self._changed:
+            self._prepared.write_input(name, self._prepared.given[name])
+        self._prepared.launch.select(0)
 
 
 class SecondLook:
@@ -30,6 +53,8 @@ class SecondLook:
     ) -> None:
         self._assignment, self._launches, self._judge = assignment, launches, judge
         self._stopwatches, self._exact = stopwatches, exact
+        self._turned: dict[str, tuple[Arrays, Arrays]] = {}
+        """By type: inputs that are no multiples of those given, and their oracle."""
 
     def look(self, cell: Cell, prepared: Prepared, outcome: Outcome) -> None:
         """Raises WrongOutputError.
@@ -45,6 +70,8 @@ class SecondLook:
         launch, on_gpu = prepared.launch, prepared.job.variant.where == "gpu"
         launch.select(0)
         output = self._launches.output_of_rerun(prepared)
+        if name := prepared.changed_input({}):
+            raise WrongOutputError(f"it changed {name}, which is an input")
         launch.reset()
         device.synchronize()
         if same_output(output, _output_of_nothing(launch)):
@@ -77,18 +104,18 @@ class SecondLook:
             case = _case_after(prepared, number)
             if prepared.fresh:
                 inputs["sources"] = np.concatenate((inputs["sources"], prepared.fresh_sources))
-            launch.select(case)
         elif problem.is_product:
-            inputs, oracle = problem.scaled(inputs, oracle, FACTORS[number])
-            changed = {name: array for name, array in inputs.items() if array is not given[name]}
-        for name, array in changed.items():
-            prepared.write_input(name, assignment.input_in_order(cell, name, array))
+            inputs, oracle = self._others(cell, number)
+            changed = {
+                name: assignment.input_in_order(cell, name, array)
+                for name, array in inputs.items()
+                if array is not given[name]
+            }
+        passing = _PassingInputs(prepared, changed, case)
         try:
-            output, ms = self._run(prepared, cache)
+            output, ms = self._run(prepared, cache, passing)
         finally:
-            for name in changed:
-                prepared.write_input(name, assignment.input_in_order(cell, name, given[name]))
-            launch.select(0)
+            passing.put_back()
         if where := prepared.overrun():
             raise WrongOutputError(where)
         assignment.say(f"comparing {cell.key}", guarded=False)
@@ -96,15 +123,38 @@ class SecondLook:
         assignment.say("timing" if cache else f"verifying {cell.key}", guarded=True)
         return ms
 
-    def _run(self, prepared: Prepared, cache: Cache | None) -> tuple[Any, float]:
+    def _others(self, cell: Cell, number: int) -> tuple[Arrays, Arrays]:
+        """Other inputs of a product, and their oracle, for verifying run `number`."""
+        assignment, problem = self._assignment, self._assignment.problem
+        inputs, oracle = assignment.inputs(cell), assignment.oracle(cell)
+        if FACTORS[number] != 1:
+            return problem.scaled(inputs, oracle, FACTORS[number])
+        if cell.dtype not in self._turned:
+            assignment.say(f"computing another product, {cell.dtype}", guarded=False)
+            self._turned[cell.dtype] = problem.turned(assignment.csr, inputs, oracle)
+            assignment.say(f"verifying {cell.key}", guarded=True)
+        return self._turned[cell.dtype]
+
+    def _run(self, prepared: Prepared, cache: Cache | None, inputs: Inputs) -> tuple[Any, float]:
         """The output of a run, and its time in ms: 0 where it is untimed."""
         if cache is None:
-            return self._launches.output_of_rerun(prepared), 0.0
+            return self._launches.output_of_rerun(prepared, inputs), 0.0
         launch, where = prepared.launch, prepared.job.variant.where
-        prepared.runs += 1
-        ms = self._stopwatches.clock(where).sample(launch, cache).ms
+        problem = self._assignment.problem
+        named = not problem.needs_matrix
+        ms: list[float] = []
+
+        def sample() -> None:
+            inputs.give()
+            prepared.runs += 1
+            ms.append(self._stopwatches.clock(where).sample(launch, cache).ms)
+            inputs.take_away()
+
+        sample()
+        if where == "cpu":
+            return finished_output(launch, ms[0], sample, converts=problem.has_cases, named=named), ms[0]
         # On the job's own stream, without waiting for the device: what is unfinished elsewhere shows.
-        return finished_output(launch, ms) if where == "cpu" else launch.output(), ms
+        return output_of(launch, named=named), ms[0]
 
     def _must_be_right(
         self,
@@ -142,7 +192,7 @@ def _case_after(prepared: Prepared, number: int) -> int:
 def _output_of_nothing(launch: Launch) -> Any:
     """What `launch` hands out when nothing has run since its reset."""
     try:
-        return launch.output()
+        return output_of(launch, named=True)
     except LaunchError:
         raise
     except Exception:  # it may refuse in its own way

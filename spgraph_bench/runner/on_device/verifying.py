@@ -18,7 +18,8 @@ from spgraph_bench.runner.on_device.second_look import SecondLook
 from spgraph_bench.runner.on_device.stopwatches import Stopwatches
 from spgraph_bench.runner.plan import Cell
 from spgraph_bench.runner.prepare import Prepared
-from spgraph_bench.runner.verify import Memory, WrongOutputError
+from spgraph_bench.runner.verify import Memory, WrongOutputError, error_text, listed
+from spgraph_bench.tampering import replaced_functions
 from spgraph_bench.timer import perf_counter
 
 __all__ = ["VerifiedEvents", "Verifier"]
@@ -52,6 +53,8 @@ class Verifier:
         prepared = self.prepared(cell)
         try:
             ms = self._second_look.run_again(cell, prepared, number, cache)
+            if replaced := replaced_functions():
+                raise WrongOutputError(f"it replaced {listed(replaced)}")
             if perf_counter() - begin > _ASLEEP_S:
                 self._stopwatches.clock(prepared.job.variant.where).sample(prepared.launch, "cold")
             return ms
@@ -61,8 +64,8 @@ class Verifier:
             if not self._assignment.device_answers():
                 raise
             raise WrongOutputError(f"after {prepared.runs:,} runs: {error}") from None
-        except Exception as error:
-            raise WrongOutputError(f"after {prepared.runs:,} runs: {type(error).__name__}: {error}") from None
+        except BaseException as error:  # Ctrl-C only sets a flag while variants are timed
+            raise WrongOutputError(f"after {prepared.runs:,} runs: {error_text(error)}") from None
         finally:
             self._announcer.forget()
 
