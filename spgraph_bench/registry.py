@@ -40,9 +40,14 @@ class Registry(Generic[Key, Entry]):
     def entries(self) -> MappingProxyType[Key, Entry]:
         """All entries by key: a view. What importing the package, or `more`, raises is raised."""
         if not self._filled:
-            _import_all(importlib.import_module(self._package))
-            self._more()
+            # From here on: what is imported may ask for an entry that is not there.
             self._filled = True
+            try:
+                _import_all(importlib.import_module(self._package))
+                self._more()
+            except BaseException:
+                self._filled = False
+                raise
         return MappingProxyType(self._entries)
 
     def get(self, key: Key) -> Entry:

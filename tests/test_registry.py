@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from spgraph_bench.errors import UsageError
 from spgraph_bench.registry import Registry
+from spgraph_bench.variants.plugins import load_files
 
 HOST = "from spgraph_registry_of_test import ROOM\n"
 
@@ -57,3 +59,45 @@ def test_registries_are_written_once() -> None:
     package = Path(__file__).parents[1] / "spgraph_bench"
     homes = [p.name for p in package.rglob("*.py") if "registered twice" in p.read_text(encoding="utf-8")]
     assert homes == ["registry.py"]
+
+
+_HEAD = "import os, time\nfrom spgraph_bench.variants import get_variant, variant\n"
+_VARIANT = "@variant('spmv', 'mine', format='csr', library='l', where='cpu', about='a')\ndef f(job): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ("get_variant('spmv', 'no-such')\n", "no-such"),
+        ("time.perf_counter_ns = lambda: 0\n", "it replaces time.perf_counter_ns"),
+        (_VARIANT.replace("'spmv'", "'spam'"), "no problem is called 'spam'"),
+        (_VARIANT.replace("'csr'", "'spam'"), "no format is called 'spam'"),
+        (_VARIANT.replace("'cpu'", "'tpu'"), "where is 'tpu', not gpu or cpu"),
+        (_VARIANT.replace("'mine'", "'my own\\x1b[31m'"), "a name has up to 80 letters"),
+        (_VARIANT.replace("'a')", "'a\\nb')"), "not a line of text"),
+        (_VARIANT.replace("'a')", "'a', tunables={'block': 5})"), "its tunable 'block' is 5, not a Parameter"),
+    ],
+)
+def test_a_plugin_that_cannot_be_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, reason: str
+) -> None:
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(_HEAD + lines)
+    monkeypatch.setenv("SPGRAPH_PLUGINS", str(plugin))
+    with pytest.raises(UsageError) as error:
+        load_files()
+    assert reason in str(error.value)
+    assert str(error.value).startswith(str(plugin))
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_a_plugin_prints_to_stderr_and_leaves_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(f"{_HEAD}print('hello')\nos.chdir('/')\n")
+    monkeypatch.setenv("SPGRAPH_PLUGINS", str(plugin))
+    folder = Path.cwd()
+    load_files()
+    assert Path.cwd() == folder
+    assert capfd.readouterr() == ("", "hello\n")

@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from spgraph_bench.device.base import Limit
-from spgraph_bench.errors import UsageError
+from spgraph_bench.errors import SpgraphError, UsageError
 from spgraph_bench.runner.children import DEFAULT_LIMITS
 from spgraph_bench.runner.payload import Payload
 from spgraph_bench.runner.plan import Task
 from spgraph_bench.runner.prepare import filled_params
+from spgraph_bench.runner.verify import error_text
 from spgraph_bench.variants.base import Limits, Sizes, Variant
 
 __all__ = ["limited"]
@@ -22,9 +23,9 @@ def limited(
     variants: Sequence[Variant],
     requested: Mapping[Limit, int],
     refuse: Callable[[Mapping[Limit, int]], str | None],
-) -> tuple[Task, dict[str, str]]:
-    """The task with the limits that the variants' bounds ask for, and which variants need more than the device
-    has, with the reason.
+) -> tuple[Task, dict[str, str], dict[str, str]]:
+    """The task with the limits that the variants' bounds ask for; which variants need more than the device has, with
+    the reason; and those whose own function for that failed.
 
     Parameters
     ----------
@@ -33,14 +34,24 @@ def limited(
 
     Raises UsageError when limits that were asked for do not fit, or that no variant uses.
     """
-    bounds = {v.name: _bound(v, task, payload) for v in variants if v.limits is not None}
+    bounds: dict[str, Limits] = {}
+    failed: dict[str, str] = {}
+    for variant in variants:
+        if variant.limits is None:
+            continue
+        try:
+            bounds[variant.name] = _bound(variant, task, payload)
+        except SpgraphError:
+            raise
+        except (Exception, SystemExit) as error:  # a plug-in's
+            failed[variant.name] = f"limits: {error_text(error)}"
     if not bounds:
         if requested:
             raise UsageError(
                 f"no variant of {task.problem} here launches or allocates on the device",
                 remedy="omit --pending-launches and --heap",
             )
-        return task, {}
+        return task, {}, failed
     if requested and (refusal := refuse(requested)):
         raise UsageError(refusal, remedy="ask for less with --pending-launches or --heap")
     needs: dict[str, Mapping[Limit, int]] = {}
@@ -51,7 +62,7 @@ def limited(
             refused[name] = f"it needs {refusal}"
     granted = [need for name, need in needs.items() if name not in refused]
     limits = {limit: max(default, *(need[limit] for need in granted), 0) for limit, default in DEFAULT_LIMITS.items()}
-    return dataclasses.replace(task, needs=needs, limits={**limits, **requested}), refused
+    return dataclasses.replace(task, needs=needs, limits={**limits, **requested}), refused, failed
 
 
 def _bound(variant: Variant, task: Task, payload: Payload) -> Limits:

@@ -74,6 +74,12 @@ def refused_by_format(
             statistics[cell.reorder] = row_stats(csr)
         memory = info.memory_bytes if info.kind == "cuda" else available_memory()
         free = memory - dense_bytes(task, payload, cell.dtype)
-        if free >= 0 and (why := unfit(variant, cell.dtype, csr, statistics[cell.reorder], task, free, info.gpu)):
+        try:
+            why = unfit(variant, cell.dtype, csr, statistics[cell.reorder], task, free, info.gpu)
+        except (Exception, SystemExit):
+            if not variant.from_elsewhere:
+                raise
+            why = None  # the worker meets it again, and it is the variant's failure
+        if free >= 0 and why:
             refused[cell.key] = why
     return refused

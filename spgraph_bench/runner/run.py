@@ -69,7 +69,7 @@ def run(
     info = session.info()
     tuned = load_tuned(problem, assembled.matrix.sha256, info)
     task = dataclasses.replace(assembled.task, tuned=tuned)
-    task, refused = limited(
+    task, refused, failed = limited(
         task, assembled.payload, variants, settings.limits(), lambda limits: _refuse(session, limits)
     )
     cells = [cell for cell in planned_cells(variants, settings.dtypes, settings.reorder) if cell.key not in done]
@@ -84,6 +84,8 @@ def run(
         with Contact(session, task, assembled.payload) as contact:
             refused_cells = {cell.key: refused[cell.variant] for cell in cells if cell.variant in refused}
             ready = records.without(cells, refused_cells, "skipped")
+            failed_cells = {cell.key: failed[cell.variant] for cell in ready if cell.variant in failed}
+            ready = records.without(ready, failed_cells, "failed")
             ready = records.without(ready, refused_by_format(ready, by_name, task, assembled.payload, info), "skipped")
             build(ready, by_name, task, info, progress)
             kernels = [cell for cell in ready if by_name[cell.variant].where == "gpu"]

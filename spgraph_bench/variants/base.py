@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer, Compiled, Device, Kernel
-from spgraph_bench.formats.base import Packed
+from spgraph_bench.formats.base import Packed, get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import cuda_dir
+from spgraph_bench.problems.base import problems
 from spgraph_bench.registry import Registry
 from spgraph_bench.stats import MatrixStats
 from spgraph_bench.timer import perf_counter
@@ -306,10 +308,36 @@ def _load_others() -> None:
 _VARIANTS: Registry[tuple[str, str], Variant] = Registry("variant", "spgraph_bench.variants", _load_others)
 
 
+_NAME = re.compile(r"[\w.+-]{1,80}")
+
+
+def _must_be_possible(entry: Variant) -> None:
+    """Raise ValueError where a variant from elsewhere names what there is not, or cannot be shown."""
+    called = f"variant {entry.name!r:.80}"
+    if not isinstance(entry.name, str) or not _NAME.fullmatch(entry.name):
+        raise ValueError(f"{called}: a name has up to 80 letters, digits and . + - _")
+    for what, text in (("library", entry.library or ""), ("about", entry.about)):
+        if not isinstance(text, str) or not text.isprintable():
+            raise ValueError(f"{called}: {what} is {text!r:.80}, not a line of text")
+    if entry.problem not in problems():
+        raise ValueError(f"{called}: no problem is called {entry.problem!r:.80}, only {', '.join(problems())}")
+    try:
+        get_format(entry.format)
+    except (KeyError, TypeError):
+        raise ValueError(f"{called}: no format is called {entry.format!r:.80}: spgraph list formats") from None
+    if entry.where not in ("gpu", "cpu"):
+        raise ValueError(f"{called}: where is {entry.where!r:.80}, not gpu or cpu")
+    for name, tunable in entry.tunables.items():
+        if not isinstance(tunable, Parameter):
+            raise ValueError(f"{called}: its tunable {name!r} is {tunable!r:.80}, not a Parameter")
+
+
 def register(entry: Variant) -> Variant:
     """Enter `entry`. A duplicate name or a missing source is an error at import."""
     if entry.source is not None and not (cuda_dir() / entry.source).is_file():
         raise FileNotFoundError(f"variant {entry.name!r}: no kernel file {cuda_dir() / entry.source}")
+    if entry.from_elsewhere:
+        _must_be_possible(entry)
     if entry.source is None and entry.library is None:
         raise ValueError(f"variant {entry.name!r} has neither a kernel file nor a library")
     return _VARIANTS.enter((entry.problem, entry.name), entry)

@@ -6,11 +6,14 @@ them when it is imported. Both are found anew in every process: the worker regis
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import sys
 import traceback
 
-from spgraph_bench.errors import UsageError
+from spgraph_bench.errors import SpgraphError, UsageError
+from spgraph_bench.tampering import note_functions, replaced_functions
 
 __all__ = ["GROUP", "PLUGINS", "load_files", "load_installed"]
 
@@ -33,15 +36,25 @@ def load_files() -> None:
 
 def _load_file(path: str, number: int) -> None:
     spec = importlib.util.spec_from_file_location(f"spgraph_plugin_{number}", path)
-    if spec is None or spec.loader is None:
+    if spec is None or spec.loader is None or (os.path.exists(path) and not os.path.isfile(path)):
         raise UsageError(f"{PLUGINS}: {path} is not a Python file", remedy=f"unset {PLUGINS}, or name .py files")
+    note_functions()
+    folder = os.getcwd()
     try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        # stdout is for data.
+        with contextlib.redirect_stdout(sys.stderr):
+            spec.loader.exec_module(importlib.util.module_from_spec(spec))
     except (Exception, SystemExit) as error:
         own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == os.path.abspath(path)]
         number_of_line = error.lineno if isinstance(error, SyntaxError) else own[-1] if own else None
         line = f":{number_of_line}" if number_of_line else ""
-        raise UsageError(_fault(error), place=f"{path}{line}", remedy=f"fix it, or unset {PLUGINS}") from None
+        cause = error.cause if isinstance(error, SpgraphError) else _fault(error)
+        raise UsageError(cause, place=f"{path}{line}", remedy=f"fix it, or unset {PLUGINS}") from None
+    finally:
+        os.chdir(folder)  # where the user's names are looked up
+    if replaced := replaced_functions():
+        # By no variant's doing: there is no row to say it in.
+        raise UsageError(f"it replaces {', '.join(replaced[:3])}", place=path, remedy=f"fix it, or unset {PLUGINS}")
 
 
 def load_installed() -> None:
