@@ -15,6 +15,7 @@ from spgraph_bench.device.base import Buffer, Device
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.parameters import checked_values
+from spgraph_bench.problems import get_problem
 from spgraph_bench.runner.guard import Guarded, output_buffer
 from spgraph_bench.variants.base import Job, Launch, Variant
 
@@ -29,6 +30,9 @@ __all__ = [
     "read_only",
     "upload_packed",
 ]
+
+_MOST_CASES = 1000
+"""Of a problem whose cases are not sources."""
 
 _C_TYPES = {
     np.dtype(np.float16): "__half",
@@ -154,8 +158,15 @@ def described_modules(job: Job) -> tuple[dict[str, Any], ...]:
     )
 
 
+def _most_cases(variant: Variant, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
+    """How many cases a launch of `variant` may have."""
+    if "sources" in inputs:
+        return len(inputs["sources"])
+    return _MOST_CASES if get_problem(variant.problem).has_cases else 1
+
+
 def _must_be_a_launch(launch: Any, cases: int) -> None:
-    """Raise LaunchError unless `launch` is one, with numbers that can be; `cases`: how many there are."""
+    """Raise LaunchError unless `launch` is one, with numbers that can be, and so many cases at most."""
     if not isinstance(launch, Launch):
         raise LaunchError(
             f"its host function gave a {type(launch).__name__}, not a Launch", remedy="return job.launch(...)"
@@ -222,7 +233,7 @@ def prepare(
     # What it does to its own copy of the job (another variant, other bytes) is not what is recorded.
     given = replace(job, arrays=MappingProxyType(job.arrays), buffers=MappingProxyType(buffers))
     launch = variant.prepare(given)
-    _must_be_a_launch(launch, len(inputs["sources"]) if "sources" in inputs else 1)
+    _must_be_a_launch(launch, _most_cases(variant, inputs))
     job.child_words = given.child_words
     distinct = {id(b): b.nbytes for b in (*job.arrays.values(), *buffers.values())}
     held = sum(distinct.values()) + launch.extra_bytes
