@@ -26,7 +26,7 @@ def _fem2d_size(n: int) -> Size:
 @recipe(
     "fem2d",
     {"n": Parameter(500, "vertices along each side", between=(2, MAX_INDEX))},
-    about="linear finite elements on an n x n mesh of triangles, cut at random; entries of elements are summed",
+    about="linear finite elements on n x n squares, each cut into two triangles at random",
     short="fem2d-{n}",
     size=_fem2d_size,
     own_values=("stiffness", "of the Laplace operator, whole numbers"),

@@ -64,14 +64,13 @@ def _fixed(compiler: str) -> tuple[tuple[str, Any], ...]:
         ("kernel", platform.release()),
         ("machine", platform.machine()),
         ("cpu", _cpu_name()),
-        ("cores", usable_cores()),
         ("compiler", compiler),
     )
 
 
 def describe_environment(compiler: str = "") -> dict[str, Any]:
     """The mapping ``Record.environment``; `compiler` is what compiled the kernels, with its version."""
-    return dict(_fixed(compiler))
+    return {**dict(_fixed(compiler)), "cores": usable_cores()}
 
 
 def _version(package: str) -> str:

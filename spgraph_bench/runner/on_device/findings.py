@@ -18,7 +18,7 @@ from spgraph_bench.variants.base import Launch
 
 __all__ = ["Findings"]
 
-_FACTS = (bool, int, float, str, np.bool_, np.integer, np.floating)
+_FACTS = (bool, int, float, str, np.bool_, np.integer, np.floating, type(None))
 
 
 class Findings:
