@@ -142,7 +142,9 @@ def test_near_far_by_any_delta(device: Device, name: str, delta: float) -> None:
         _check(device, get_variant("sssp", "near-far"), name, weights, dtype, delta=delta)
 
 
-@pytest.mark.parametrize(("mode", "seed"), [("frontier", 3), ("near-far", 5), ("auto", 2), ("auto", 3)])
+@pytest.mark.parametrize(
+    ("mode", "seed"), [("bellman-ford", 4), ("frontier", 3), ("near-far", 5), ("auto", 2), ("auto", 3)]
+)
 def test_any_schedule_gives_the_same_lengths(mode: str, seed: int) -> None:
     device = open_device("host", seed=seed)
     try:
@@ -214,6 +216,29 @@ def test_equal_weights_relax_every_edge_once(device: Device) -> None:
     plain = _check(device, get_variant("sssp", "frontier"), "grid-graph", "equal", "int32")
     _run(device, plain, 0)
     assert plain.launch.facts() == {"phases": levels, "relaxed": a.nnz}
+
+
+def test_bellman_ford_relaxes_all_that_is_reached_in_every_round(device: Device) -> None:
+    """Only the source has out-edges, so the order of threads does not matter here: the second round lowers nothing."""
+    a = _graph(300, [(7, v, 1.0 + v) for v in range(300) if v != 7])
+    prepared = _prepare(device, get_variant("sssp", "bellman-ford"), a, (7, 8), "int32", "int32")
+    for source, rounds, edges in ((0, 2, 2 * 299), (1, 1, 0)):
+        _run(device, prepared, source)
+        assert prepared.launch.facts() == {"phases": rounds, "relaxed": edges}
+        assert [step["edges"] for step in prepared.launch.steps()] == [edges // rounds] * rounds
+
+
+def test_bellman_ford_takes_a_round_an_edge_where_threads_come_in_the_wrong_order() -> None:
+    """On the host device threads run from the first to the last, so a path towards lower numbers is the worst."""
+    n = 40
+    a = _graph(n, [(v, v - 1, 2.0) for v in range(1, n)])
+    device = open_device("host")
+    try:
+        prepared = _prepare(device, get_variant("sssp", "bellman-ford"), a, (n - 1,), "float32", "int32")
+        assert (_run(device, prepared, 0) == 2.0 * np.arange(n)[::-1]).all()
+        assert prepared.launch.facts() == {"phases": n, "relaxed": n * (n - 1) // 2 + n - 1}
+    finally:
+        device.close()
 
 
 def test_a_smaller_delta_relaxes_less() -> None:

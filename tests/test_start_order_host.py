@@ -98,7 +98,7 @@ TALLIED = [
     if variant.source is not None
     and (
         variant.name in ("edge-balanced", "direction", "persistent", "one-block", "graph", "graph-while", "auto")
-        or problem == "sssp"
+        or (problem == "sssp" and variant.name != "bellman-ford")
     )
 ]
 

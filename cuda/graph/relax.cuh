@@ -1,6 +1,6 @@
 // relax.cuh: relaxing the edges of a frontier, and the near and far piles of a search for shortest paths.
 //
-// Layout   dist     int32 [n]: the length found so far, as an ordered integer (see length_plus); else `unreached`
+// Layout   dist     int32 [n]: the length found so far, as an ordered integer (path_lengths.cuh); else `unreached`
 //          queued   int32 [n]: the last phase that the vertex was queued for; 0 before
 //          in_far   unsigned [ceil(n / 32)]: a bit per vertex that is in the far pile
 //          queue    index_t [2][side], start offset_t [2][side], side = n + SPG_SPARE: the near piles (frontier.cuh).
@@ -11,6 +11,7 @@
 #pragma once
 
 #include "levels.cuh"
+#include "path_lengths.cuh"
 
 #define SPG_SPARE 8448       // places of a queue beyond one per vertex: a block alone may queue some vertices twice
 #define SPG_STEPS 3          // edges that a lane relaxes together
@@ -28,20 +29,6 @@
 //
 // A vertex is queued once a phase: `queued` tells. It is in the far pile once: its bit tells. When its length falls
 // below the threshold it is queued as near, and what then is in the far pile is dropped when the pile is split.
-
-// Non-negative floats are ordered as their bits are, read as integers; so lengths are held, compared and lowered
-// (atomicMin) as integers. Sums of integers stop at 2^31 - 1, which is `unreached` and lowers nothing.
-__device__ __forceinline__ int unreached_as(int) { return 0x7fffffff; }
-__device__ __forceinline__ int unreached_as(float) { return 0x7f800000; }
-__device__ __forceinline__ int length_plus(int length, int weight)
-{
-    const unsigned sum = (unsigned)length + (unsigned)weight;
-    return sum > 0x7fffffffu ? 0x7fffffff : (int)sum;
-}
-__device__ __forceinline__ int length_plus(int length, float weight)
-{
-    return __float_as_int(__fadd_rn(__int_as_float(length), weight));
-}
 
 __device__ __forceinline__ int twice(int delta) { return delta > 0x3fffffff ? 0x7fffffff : 2 * delta; }
 __device__ __forceinline__ float twice(float delta) { return delta + delta; }

@@ -1,4 +1,5 @@
-"""spgraph's own shortest paths. The contract of each is in its kernel file, of all in graph/relax.cuh."""
+"""spgraph's own shortest paths. The contract of each is in its kernel file, of all but bellman-ford in
+graph/relax.cuh."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.lengths import rounded_cutoff
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import BLOCK, GRID, Stamps, cooperative_shape, needs_cooperative, threads_for
-from spgraph_bench.variants.searches import EDGE_BITS, Levels, check_tally
+from spgraph_bench.variants.searches import EDGE_BITS, Levels, check_tally, per_level
 
 __all__: list[str] = []
 
@@ -44,16 +45,13 @@ _SMALL = {
 }
 
 
-class _Search(Levels):
-    """Lengths and piles as graph/relax.cuh lays them out, and the weights as kernels take them."""
+class _Lengths(Levels):
+    """Lengths, and ``edges``: out-edges with their weights and the cutoff as all kernels take them."""
 
-    def __init__(self, job: Job, far: bool) -> None:
+    def __init__(self, job: Job) -> None:
         super().__init__(job, "distance")
-        check_tally(job, times=2)  # a block alone may queue a vertex twice
-        packed, n = job.packed, job.packed.rows
+        packed = job.packed
         kind: Any = job.dtype.type
-        self.never: np.generic = kind(_MOST) if kind is np.int32 else kind(np.inf)
-        """A delta that nothing is beyond."""
         self.weight = job.arrays.get("weight")
         self.uniform = kind(1 if packed.value is None else packed.value)
         self.edges: tuple[Arg, ...] = (
@@ -63,6 +61,18 @@ class _Search(Levels):
             self.uniform,
             beyond(float(job.options.get("cutoff", -1.0)), job.dtype),
         )
+
+
+class _Search(_Lengths):
+    """Lengths and piles as graph/relax.cuh lays them out."""
+
+    def __init__(self, job: Job, far: bool) -> None:
+        super().__init__(job)
+        check_tally(job, times=2)  # a block alone may queue a vertex twice
+        packed, n = job.packed, job.packed.rows
+        kind: Any = job.dtype.type
+        self.never: np.generic = kind(_MOST) if kind is np.int32 else kind(np.inf)
+        """A delta that nothing is beyond."""
         self.words, self.least = self.zeros(6, np.uint64), self.zeros(3, np.int32)
         self.piles: tuple[Arg, ...] = (
             self.level,
@@ -162,6 +172,67 @@ class _Threshold:
 
 
 Step = dict[str, Any]
+"""Of a trace: ``how``, ``waiting`` (vertices in the far pile) and ``edges`` relaxed, None of a split."""
+
+
+def _walked(lengths: _Lengths, walk: Callable[[], Iterator[Step]], facts: Step) -> Launch:
+    """A Launch of a mode that the host drives: `walk` yields {} once everything is begun, then each step, and
+    fills `facts` at the end."""
+
+    def run() -> None:
+        for _ in walk():
+            pass
+
+    def watched() -> list[Step]:
+        done, before, device = [], 0.0, lengths.device
+        for step in walk():
+            device.synchronize()
+            now = time.perf_counter()
+            if step:
+                ms = None if device.kind == "host" else (now - before) * 1e3
+                done.append({"how": step["how"], "ms": ms, "waiting": step["waiting"], "edges": step["edges"]})
+            before = time.perf_counter()
+        return done
+
+    made = lengths.launch(run, operations=1, gated=False)
+    made.facts, made.steps = lambda: dict(facts), watched
+    return made
+
+
+@variant(
+    "sssp",
+    "bellman-ford",
+    format=_FORMAT,
+    source="sssp/bellman_ford.cu",
+    tunables=BLOCK,
+    dtypes=_DTYPES,
+    about="a thread per vertex relaxes all its out-edges, every round",
+)
+def bellman_ford(job: Job) -> Launch:
+    lengths, block = _Lengths(job), job.params["block"]
+    grid, progress = lengths.blocks(job.packed.rows), lengths.zeros(2, np.uint64)
+    begin = job.kernel("bellman_ford_begin").bind(grid, block, lengths.n, lengths.source, lengths.level, progress)
+    kernel = job.kernel("bellman_ford_round")
+    relax = per_level(
+        lambda k: kernel.bind(grid, block, lengths.n, *lengths.edges, lengths.level, progress, np.uint64(k + 1))
+    )
+    facts: Step = {"phases": 0, "relaxed": 0}
+
+    def walk() -> Iterator[Step]:
+        begin()
+        yield {}
+        rounds, relaxed, lowered = 0, 0, True
+        while lowered:
+            if rounds == job.packed.rows:
+                raise LaunchError(f"{job.variant.name} does not end: more rounds than vertices")
+            relax(rounds)
+            rounds, before = rounds + 1, relaxed
+            last, relaxed = job.device.download(progress).tolist()
+            lowered = last == rounds
+            yield {"how": "all", "waiting": 0, "edges": relaxed - before}
+        facts.update(phases=rounds, relaxed=relaxed)
+
+    return _walked(lengths, walk, facts)
 
 
 def _by_host(job: Job, phase: str, far: bool) -> Launch:
@@ -222,24 +293,7 @@ def _by_host(job: Job, phase: str, far: bool) -> Launch:
         if far:
             facts.update(splits=j, last_delta=_or_none(threshold.delta))
 
-    def run() -> None:
-        for _ in walk():
-            pass
-
-    def watched() -> list[Step]:
-        done, before = [], 0.0
-        for step in walk():
-            job.device.synchronize()
-            now = time.perf_counter()
-            if step:
-                ms = None if job.device.kind == "host" else (now - before) * 1e3
-                done.append({"how": step["how"], "ms": ms, "waiting": step["waiting"], "edges": step["edges"]})
-            before = time.perf_counter()
-        return done
-
-    made = search.launch(run, operations=1, gated=False)
-    made.facts, made.steps = lambda: dict(facts), watched
-    return made
+    return _walked(search, walk, facts)
 
 
 @variant(
