@@ -315,6 +315,20 @@ def test_seed_varies_the_schedule_and_repeats_it() -> None:
     assert sorted(order(5)) == list(range(96))
 
 
+def test_a_launch_runs_as_the_one_before() -> None:
+    """Without a seed a thread is stopped after so many relaxed loads, counted from the launch on."""
+    device = HostDevice(seed=0)
+    run, word = kernel(device, "memory", "ticket_after_loads"), zeros(device, 1)
+
+    def order() -> list[int]:
+        out = device.empty(4, np.uint32)
+        run(1, 4, word, I32(30_000), zeros(device, 1, np.uint32), out)
+        return list(device.download(out))
+
+    first = order()
+    assert first == order() == order() != list(range(4))
+
+
 # ---- groups, children, tensor cores ---------------------------------------------------------------------
 
 

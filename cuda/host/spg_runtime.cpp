@@ -419,6 +419,7 @@ EXPORT SPG_NOINLINE int spg_launch(const char* name, spg_call call, void* kernel
     } else if (grid.x && grid.y && grid.z) {
         ++device->kernel_launches;
         random_state = seed;
+        spg_relaxed_loads = 0;  // so that a launch runs as the same one before did
 #ifdef SPG_HOOKS
         spg_switch_mask = seed ? 0 : 0xff;  // accesses are slow, and so are spins
 #else

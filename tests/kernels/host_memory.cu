@@ -1,5 +1,5 @@
 // Shared memory, atomics, vector loads, device malloc.
-#include "common/spg.cuh"
+#include "common/warp.cuh"
 
 // Transposes tiles through a padded two-dimensional shared array; block (32, 8).
 SPG_KERNEL transpose(int rows, int columns, const value_t* in, value_t* out)
@@ -127,6 +127,14 @@ SPG_KERNEL locked(int* lock, int* sum)
 SPG_KERNEL ticket(unsigned* next, unsigned* order)
 {
     order[blockIdx.x * blockDim.x + threadIdx.x] = atomicAdd(next, 1u);
+}
+
+// The order in which threads have done so many relaxed loads, each of which may be part of a spin.
+SPG_KERNEL ticket_after_loads(const int* word, int loads, unsigned* next, unsigned* order)
+{
+    int sum = 0;
+    for (int i = 0; i < loads; ++i) sum += load_grid(word);
+    order[threadIdx.x] = atomicAdd(next, 1u) + sum;
 }
 
 // As many threads as counted it in static and in dynamic shared memory.
