@@ -44,11 +44,12 @@ $(READY): pyproject.toml scripts/install_gpu.py
 demo: $(READY)
 	@$(BIN)/python scripts/demo.py
 
-# The type checker takes one core, so nvcc has the others meanwhile. test-races is a job of its own in the workflow: every
-# kernel is compiled once more for it.
+# The type checker takes one core, so nvcc has the others meanwhile; some tests wait, and inputs are mutated meanwhile.
+# test-races is a job of its own in the workflow: every kernel is compiled once more for it.
 test: $(READY)
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint type test-compile
-	@$(MAKE) --no-print-directory test-host test-sanitized test-fuzz
+	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-host test-fuzz
+	@$(MAKE) --no-print-directory test-sanitized
 
 # Tests cover pairs of what can be combined; here all of it (tests/proportion.py), and all modules for all architectures.
 test-full: export SPGRAPH_TESTS = full
@@ -71,12 +72,14 @@ lint: $(READY)
 type: $(READY)
 	$(BIN)/mypy
 
-# All but the kernels' own tests, which test-sanitized runs, and those marked slow. In full: everything.
+# All but the tests of the kernels and of the reader in C++, which test-sanitized runs, and those marked slow. In full:
+# everything.
 test-host: $(READY)
 ifeq ($(SPGRAPH_TESTS),full)
 	$(BIN)/python -m pytest -q $(PARALLEL) -m "not gpu"
 else
-	$(BIN)/python -m pytest -q $(PARALLEL) -m "not gpu and not slow" --ignore-glob='*/test_*_host.py'
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not gpu and not slow" --ignore-glob='*/test_*_host.py' \
+	  --ignore=tests/test_readers_compiled.py
 endif
 
 # The kernels themselves under AddressSanitizer and UndefinedBehaviorSanitizer: an index out of bounds in a .cu file fails
