@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,3 +207,11 @@ def test_recipes_standard_output_and_help(tmp_path: Path, capfdbinary: pytest.Ca
     assert group.main(["convert", "--help"], standalone_mode=False) in (0, None)
     text = capfdbinary.readouterr().out.decode()
     assert all(suffix in text for suffix in writers.writers())
+
+
+@pytest.mark.parametrize("suffix", [".mtx", ".txt", ".gr", ".net", ".gml"])
+def test_a_name_that_is_no_utf8_is_written_with_escapes(tmp_path: Path, suffix: str) -> None:
+    source = tmp_path / os.fsdecode(b"bad\xff.mtx")
+    source.write_text("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 4\n")
+    assert run(["convert", str(source), str(tmp_path / f"made{suffix}")]) == 0
+    assert b"udcff" in (tmp_path / f"made{suffix}").read_bytes()

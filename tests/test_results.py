@@ -432,3 +432,36 @@ def test_break_even_counts_reordering_against_the_own_order() -> None:
 
 def test_without_a_csr_row_there_is_no_break_even() -> None:
     assert compare([record("hyb", around(1.0), format="hyb")])[0].pays_after is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("times", {"convert_ms": "quick"}),
+        ("bytes", 5),
+        ("reason", None),
+        ("modules", [5]),
+        ("samples", ["x"]),
+        ("status", "fine"),
+        ("operations", True),
+        ("notes", [{}]),
+        ("matrix", {"rows": "many"}),
+        ("device", {"extra": []}),
+        ("ceiling", {"read_gbs": None, "copy_gbs": 1, "floor_ms": 1, "bytes": 1}),
+    ],
+)
+def test_a_field_of_another_type_is_refused_with_its_line(tmp_path: Path, field: str, value: Any) -> None:
+    line = record().to_json()
+    line[field] = {**line[field], **value} if field in ("matrix", "device") else value
+    file = tmp_path / "spoilt.jsonl"
+    file.write_text(f"{to_json_lines([record()])}{json.dumps(line)}\n")
+    with pytest.raises(InputError, match="not a complete record") as error:
+        read_records(file, lambda text: None)
+    assert str(error.value).startswith(f"{file}:2: ")
+
+
+def test_json_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "deep.jsonl"
+    file.write_text("[" * 100_000)
+    with pytest.raises(InputError, match="not a record"):
+        read_records(file, lambda text: None)

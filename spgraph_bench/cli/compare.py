@@ -116,7 +116,6 @@ def command(
       spgraph compare --baseline main new.jsonl --format markdown
     """
     from spgraph_bench.results.comparison import compare_records, regressed
-    from spgraph_bench.results.store import read_records
 
     for name in filter(None, (baseline, keep)):
         if not _NAME.fullmatch(name):
@@ -130,7 +129,7 @@ def command(
             f"{len(sides)} sets of records are given, two are compared",
             remedy="spgraph compare BASE NEW, or --baseline NAME NEW",
         )
-    base, new = (read_records(side, warn) for side in sides)
+    base, new = (_records(side) for side in sides)
     result = compare_records(base, new, threshold=threshold, cache=rank, allow=allow)
     if not result.cells:
         raise NothingRanError(
@@ -168,6 +167,15 @@ def _baseline_path(name: str) -> Path:
         names = ", ".join(sorted(p.name for p in root.iterdir() if p.is_dir())) or "none is kept"
         raise UsageError(f"there is no baseline {name!r} ({names})", remedy=f"spgraph compare --keep {name} RECORDS")
     return folder
+
+
+def _records(side: Path) -> list[Record]:
+    """The records there, one at least."""
+    from spgraph_bench.results.store import read_records
+
+    if records := read_records(side, warn):
+        return records
+    raise InputError("there are no records", place=str(side), remedy="run a bench first")
 
 
 def _keep(records: Path, name: str) -> None:

@@ -134,9 +134,9 @@ def _differing(base: Record, new: Record, cache: str) -> dict[str, str]:
     before, after = _facts(base, cache), _facts(new, cache)
     both_timed = base.sampled(cache) is not None and new.sampled(cache) is not None
     return {
-        name: f"{before[name]} and {after[name]}"
-        for name in before
-        if before[name] != after.get(name) and (both_timed or name in ("device", "driver"))
+        name: f"{before.get(name, 'none')} and {after.get(name, 'none')}"
+        for name in before | after
+        if before.get(name) != after.get(name) and (both_timed or name in ("device", "driver"))
     }
 
 

@@ -6,10 +6,12 @@ The schema is described in docs/records.md; :data:`SCHEMA` rises when a field ch
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -154,18 +156,79 @@ class Record:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
-        """The record again; unknown keys (a later version) are ignored, missing ones TypeError."""
+        """The record again; unknown keys (a later version) are ignored. Raises TypeError where one is missing or holds
+        something else than its type."""
         known = _known(cls, data)
         known["samples"] = tuple(Samples(**_known(Samples, s)) for s in known.get("samples", ()))
         if (ceiling := known.get("ceiling")) is not None:
             known["ceiling"] = Ceiling(**_known(Ceiling, ceiling))
-        return cls(**known)
+        record = cls(**known)
+        for name, kinds in _WITHIN.items():
+            for key, kind in kinds.items():
+                _must_be(getattr(record, name).get(key, kind()), kind, f"{name}.{key}")
+        return record
+
+
+_WITHIN: Mapping[str, Mapping[str, Any]] = {
+    "matrix": {
+        **dict.fromkeys(("name", "sha256", "symmetry"), str),
+        **dict.fromkeys(("rows", "cols", "nnz"), int),
+        "source": dict,
+        "policies": dict,
+        "said": list,
+    },
+    "device": {
+        **dict.fromkeys(("kind", "name", "arch", "driver", "toolkit", "uuid"), str),
+        **dict.fromkeys(("memory_bytes", "multiprocessors", "l2_bytes"), int),
+        "extra": dict,
+    },
+    "environment": {"libraries": dict, **dict.fromkeys(("spgraph", "git_commit", "code"), str)},
+    "check": {"message": str},
+    "result": {"said": list},
+}
+"""What tables and pages read of fields that hold anything."""
+
+_NOT_FINITE = ("nan", "inf", "-inf")
 
 
 def _known(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `cls` in `data`, lists as tuples."""
     names = {f.name for f in fields(cls)} & data.keys()
+    for name in names:
+        _must_be(data[name], _types(cast(Hashable, cls))[name], name)
     return {k: tuple(data[k]) if isinstance(data[k], list) else data[k] for k in names}
+
+
+@functools.cache
+def _types(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _must_be(value: Any, kind: Any, name: str) -> None:
+    """Raise TypeError unless `value`, as JSON has it, is of the type `kind`."""
+    if not _fits(value, kind):
+        raise TypeError(f"{name} is {value!r:.60}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin is Literal:
+        return value in parts
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if origin is tuple:
+        return isinstance(value, list) and all(_fits(item, parts[0]) for item in value)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_fits(item, parts[1]) for item in value.values())
+    if is_dataclass(kind):
+        return isinstance(value, dict)  # its own fields are looked at when it is made
+    if kind is float:
+        return (isinstance(value, int | float) and not isinstance(value, bool)) or value in _NOT_FINITE
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, kind)
 
 
 def _plain(value: Any) -> Any:

@@ -169,7 +169,7 @@ def _read(path: Path, warn: Callable[[str], None]) -> list[Record]:
         place = f"{path}:{number}"
         try:
             data = json.loads(line)
-        except ValueError as error:  # JSONDecodeError and UnicodeDecodeError
+        except (ValueError, RecursionError) as error:  # JSONDecodeError and UnicodeDecodeError
             if number == len(lines) and not line.endswith(b"\n") and (records or line.startswith(b"{")):
                 warn(f"{place}: the last line is cut off (the run was killed?), skipped")
                 continue

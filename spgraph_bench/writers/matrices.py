@@ -18,7 +18,8 @@ _INT32 = 2**31 - 1
 
 def about(matrix: Matrix) -> str:
     """A comment that says where the matrix came from."""
-    return f"spgraph {matrix.source.kind} {' '.join(matrix.source.text.split())}"
+    text = f"spgraph {matrix.source.kind} {' '.join(matrix.source.text.split())}"
+    return text.encode(errors="backslashreplace").decode()  # names of files may be no UTF-8
 
 
 def _triangle(matrix: Matrix) -> Literal["general", "symmetric", "skew-symmetric"]:
