@@ -130,7 +130,7 @@ SMOKE_CASES: tuple[SmokeCase, ...] = (
     SmokeCase("bc", _GRAPH, (), ("push", "edge", "persistent", "auto"), options={"sources": 2}),
     SmokeCase("launch", required=("host-loop", "fire-and-forget*", "tail", "flattened")),
     SmokeCase("bezier", required=("flattened", "child-launch*")),
-    SmokeCase("quadtree", required=("flattened", "child-launch", "hybrid")),
+    SmokeCase("quadtree", required=("flattened", "child-launch", "hybrid", "per-point")),
     SmokeCase("refine", required=("flattened", "child-launch")),
 )
 """In the order run. tests/test_smoke.py holds that problems, kernels and families of recipes are all among them."""

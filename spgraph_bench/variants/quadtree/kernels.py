@@ -141,54 +141,30 @@ def _chunked(begin: Ids, end: Ids, chunk: int) -> npt.NDArray[np.int32]:
     return np.stack((node, first, np.minimum(first + chunk, end[node]), 0 * node), axis=1).astype(np.int32)
 
 
-@variant(
-    "quadtree",
-    "host-driven",
-    format="none",
-    source="quadtree/host_driven.cu",
-    dtypes=_DTYPES,
-    about="level by level: the host reads the counts, plans and launches again",
-    tunables={"chunk": Parameter(4096, "points that a block takes", between=(32, 1 << 20))},
-)
-def host_driven(job: Job) -> Launch:
-    """Nodes are made by the host, and sent to the device at the end."""
-    tree = _Tree(job)
-    device, leaf, depth, chunk = tree.device, tree.leaf, tree.depth, int(job.params["chunk"])
-    pairs = tree.pairs()
-    make_pairs = tree.make_pairs(pairs[0])
-    count_chunks, scatter_chunks = job.kernel("count_chunks"), job.kernel("scatter_chunks")
-    quadrants = np.arange(4)
+SplitLevel = Callable[[int, Ids, Ids], tuple[Ids, npt.NDArray[np.bool_]]]
+"""Of a depth, and where the points of its nodes that are split begin and end: what :func:`_quarters` gives."""
+
+
+def _quarters(tree: _Tree, depth: int, begin: Ids, counted: Buffer) -> tuple[Ids, npt.NDArray[np.bool_]]:
+    """Of nodes of that depth, whose points begin there and were `counted` by quadrant: where their children's
+    points begin and end, ``[nodes, 5]``, and which of the children are split in turn, ``[nodes, 4]``."""
+    points = tree.device.download(counted).astype(np.int64)
+    edges = np.concatenate((begin[:, None], begin[:, None] + np.cumsum(points, axis=1)), axis=1)
+    return edges, (points > tree.leaf) & (depth + 1 < tree.depth)
+
+
+def _by_levels(tree: _Tree, start: Run, split_level: SplitLevel, work: Sequence[Buffer]) -> Launch:
+    """A Launch that splits the nodes of one level after another, after `start`. Nodes are made by the host, and sent
+    to the device at the end; buffers of the whole run are in `work`."""
+    device, depth = tree.device, tree.depth
     built: list[Buffer] = []
 
-    def split_level(d: int, begin: Ids, end: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
-        """Split nodes of depth d: where their children's points begin and end, ``[nodes, 5]``, and which of
-        the children are split in turn."""
-        plan = _chunked(begin, end, chunk)
-        chunks, counted = device.upload(plan), device.upload(np.zeros((len(begin), 4), np.int32))
-        count_chunks(len(plan), 256, np.int32(d), chunks, pairs[d % 2], counted)
-        points = device.download(counted).astype(np.int64)
-        edges = np.concatenate((begin[:, None], begin[:, None] + np.cumsum(points, axis=1)), axis=1)
-        splits = (points > leaf) & (d + 1 < depth)
-        leaves = device.upload((~splits << quadrants).sum(axis=1).astype(np.int32))
-        scatter_chunks(
-            len(plan),
-            256,
-            np.int32(d),
-            chunks,
-            leaves,
-            device.upload(edges[:, :4].astype(np.int32)),
-            pairs[d % 2],
-            pairs[(d + 1) % 2],
-            tree.order,
-        )
-        return edges, splits
-
     def run() -> None:
-        make_pairs()
+        start()
         root = np.array([[0, tree.count, -1, 0]], np.int32)
         nodes, made = [root], 1
         begin, end = root[:, 0].astype(np.int64), root[:, 1].astype(np.int64)
-        if tree.count <= leaf:
+        if tree.count <= tree.leaf:
             device.write(tree.order, np.arange(tree.count, dtype=np.int32))
             begin = end = np.zeros(0, np.int64)
         else:
@@ -215,11 +191,78 @@ def host_driven(job: Job) -> Launch:
     def output() -> dict[str, npt.NDArray[Any]]:
         return {"nodes": device.download(built[0]), "order": device.download(tree.order)}
 
-    # Chunks, counts, cursors and nodes are as large as the tree is; their bound stands for them here.
-    held = tree.order.nbytes + sum(b.nbytes for b in pairs) + 16 * (1 + 4 * tree.split)
+    # What a level needs and the nodes are as large as the tree is; their bound stands for them here.
+    held = tree.order.nbytes + sum(b.nbytes for b in work) + 16 * (1 + 4 * tree.split)
     return Launch(
-        run=run, reset=reset, output=output, operations=2 * depth + 1, gated=False, extra_bytes=held, keep=pairs
+        run=run, reset=reset, output=output, operations=2 * depth + 1, gated=False, extra_bytes=held, keep=work
     )
+
+
+@variant(
+    "quadtree",
+    "per-point",
+    format="none",
+    source="quadtree/per_point.cu",
+    dtypes=_DTYPES,
+    about="level by level, a thread per point; the host reads the counts and plans",
+)
+def per_point(job: Job) -> Launch:
+    tree = _Tree(job)
+    device, blocks = tree.device, -(-tree.count // 256)
+    node = device.empty(tree.count, np.int32)
+    count_points, place_points = job.kernel("count_points"), job.kernel("place_points")
+
+    def start() -> None:
+        device.fill(node, 0)
+
+    def split_level(d: int, begin: Ids, end: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
+        counted = device.upload(np.zeros((len(begin), 4), np.int32))
+        count_points(blocks, 256, tree.n, np.int32(d), tree.points, node, counted)
+        edges, splits = _quarters(tree, d, begin, counted)
+        child = np.where(splits, np.cumsum(splits).reshape(splits.shape) - 1, -1).astype(np.int32)
+        cursor = device.upload(edges[:, :4].astype(np.int32))
+        place_points(blocks, 256, tree.n, np.int32(d), tree.points, device.upload(child), node, cursor, tree.order)
+        return edges, splits
+
+    return _by_levels(tree, start, split_level, (node,))
+
+
+@variant(
+    "quadtree",
+    "host-driven",
+    format="none",
+    source="quadtree/host_driven.cu",
+    dtypes=_DTYPES,
+    about="level by level: the host reads the counts, plans and launches again",
+    tunables={"chunk": Parameter(4096, "points that a block takes", between=(32, 1 << 20))},
+)
+def host_driven(job: Job) -> Launch:
+    tree = _Tree(job)
+    device, chunk = tree.device, int(job.params["chunk"])
+    pairs = tree.pairs()
+    count_chunks, scatter_chunks = job.kernel("count_chunks"), job.kernel("scatter_chunks")
+    quadrants = np.arange(4)
+
+    def split_level(d: int, begin: Ids, end: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
+        plan = _chunked(begin, end, chunk)
+        chunks, counted = device.upload(plan), device.upload(np.zeros((len(begin), 4), np.int32))
+        count_chunks(len(plan), 256, np.int32(d), chunks, pairs[d % 2], counted)
+        edges, splits = _quarters(tree, d, begin, counted)
+        leaves = device.upload((~splits << quadrants).sum(axis=1).astype(np.int32))
+        scatter_chunks(
+            len(plan),
+            256,
+            np.int32(d),
+            chunks,
+            leaves,
+            device.upload(edges[:, :4].astype(np.int32)),
+            pairs[d % 2],
+            pairs[(d + 1) % 2],
+            tree.order,
+        )
+        return edges, splits
+
+    return _by_levels(tree, tree.make_pairs(pairs[0]), split_level, pairs)
 
 
 _GROW = {
