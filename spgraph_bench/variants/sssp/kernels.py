@@ -172,7 +172,8 @@ class _Threshold:
 
 
 Step = dict[str, Any]
-"""Of a trace: ``how``, ``waiting`` (vertices in the far pile) and ``edges`` relaxed, None of a split."""
+"""Of a trace: ``how``, ``waiting`` (vertices in the far pile, None without one) and ``edges`` relaxed, None of a
+split."""
 
 
 def _walked(lengths: _Lengths, walk: Callable[[], Iterator[Step]], facts: Step) -> Launch:
@@ -229,7 +230,7 @@ def bellman_ford(job: Job) -> Launch:
             rounds, before = rounds + 1, relaxed
             last, relaxed = job.device.download(progress).tolist()
             lowered = last == rounds
-            yield {"how": "all", "waiting": 0, "edges": relaxed - before}
+            yield {"how": "all", "waiting": None, "edges": relaxed - before}
         facts.update(phases=rounds, relaxed=relaxed)
 
     return _walked(lengths, walk, facts)
@@ -276,7 +277,7 @@ def _by_host(job: Job, phase: str, far: bool) -> Launch:
                 threshold.relaxed(count)
                 relaxed(k, j, threshold.value)
                 fresh = False
-                step = {"how": "near", "waiting": waiting, "edges": count}
+                step = {"how": "near", "waiting": waiting if far else None, "edges": count}
             elif waiting:
                 lower = threshold.value
                 threshold.raise_from(int(job.device.download(search.least)[j % 3]) if fresh else lower)
