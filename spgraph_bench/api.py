@@ -28,14 +28,14 @@ from spgraph_bench.problems.base import Problem
 from spgraph_bench.readers.assemble import assemble
 from spgraph_bench.readers.common import RawEntries, ReadOptions
 from spgraph_bench.report import render
-from spgraph_bench.report.export import export
+from spgraph_bench.report.export import SUFFIXES, export
 from spgraph_bench.report.page import html_bytes, tables_html
 from spgraph_bench.results.comparison import Comparison, compare_records
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records, to_json_lines
 from spgraph_bench.results.tidy import COLUMNS, paired, tidy
 from spgraph_bench.runner.assembly import generated_matrix
-from spgraph_bench.runner.choosing import chosen_variants, smaller_on_host, vertex_numbers
+from spgraph_bench.runner.choosing import check_params, chosen_variants, smaller_on_host, vertex_numbers
 from spgraph_bench.runner.run import run
 from spgraph_bench.runner.session import Session
 from spgraph_bench.runner.settings import Settings
@@ -158,16 +158,17 @@ class Results(Sequence[Record]):
         Raises UsageError for another suffix, or where the file is there and `overwrite` is not given.
         """
         target = Path(path)
-        forms = {".csv": "csv", ".md": "md", ".tex": "latex", ".parquet": "parquet"}
         suffix = target.suffix.lower()
-        if suffix not in (".jsonl", ".html", *forms):
-            known = ", ".join((".jsonl", ".html", *forms))
+        if suffix not in (".jsonl", ".html", *SUFFIXES):
+            known = ", ".join((".jsonl", ".html", *SUFFIXES))
             raise UsageError("nothing is written with this suffix", place=str(path), remedy=f"one of {known}")
         writers.check_place(target, overwrite)
         if suffix == ".jsonl":
             data = to_json_lines(self.records).encode("utf-8", "backslashreplace")
         else:
-            data = html_bytes(self.records, cache) if suffix == ".html" else export(self.records, forms[suffix], cache)
+            data = (
+                html_bytes(self.records, cache) if suffix == ".html" else export(self.records, SUFFIXES[suffix], cache)
+            )
         with writers.whole_file(target, overwrite) as stream:
             stream.write(data)
 
@@ -267,6 +268,7 @@ def bench(
         raise UsageError(f"there is no problem {problem!r}", remedy=f"one of {', '.join(problems())}")
     wanted = get_problem(problem)
     chosen = chosen_variants(problem, _several(variants), _several(formats))
+    check_params(chosen, params or {})
     types = _types(wanted, _several(dtypes))
     if wanted.needs_matrix == (matrix is None):
         what = "needs a matrix" if matrix is None else "makes its own inputs and takes no matrix"

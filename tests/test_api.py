@@ -154,3 +154,8 @@ def test_to_pandas_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(UsageError, match="pandas is not installed"):
         Results().to_pandas()
+
+
+def test_a_parameter_that_no_variant_has_is_refused() -> None:
+    with pytest.raises(UsageError, match="no parameter is called 'blok'"):
+        spgraph_bench.bench("poisson2d:n=5", "spmv", variants="csr-*", device="host", params={"blok": 3})

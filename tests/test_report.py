@@ -249,3 +249,14 @@ def test_json_has_derived_values(tmp_path: Path, capsys: pytest.CaptureFixture[s
     records = tmp_path / "a.jsonl"
     records.write_text(out)
     assert {r.variant: d for r, d in zip(read_records(records), derived(read_records(records)), strict=True)} == parsed
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".md", ".tex", ".CSV"])
+def test_the_suffix_says_the_form(tmp_path: Path, suffix: str) -> None:
+    target = tmp_path / f"made{suffix}"
+    assert run(["report", str(SPMV), "-o", str(target)]) == 0
+    assert not target.read_bytes().startswith(b"<!doctype")
+    named = tmp_path / "named"
+    form = {".csv": "csv", ".md": "md", ".tex": "latex"}[suffix.lower()]
+    assert run(["report", str(SPMV), "--format", form, "-o", str(named)]) == 0
+    assert target.read_bytes() == named.read_bytes()

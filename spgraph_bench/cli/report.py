@@ -24,9 +24,8 @@ _BINARY = {"parquet": "results.parquet", "html": "report.html"}
     "--format",
     "form",
     type=click.Choice(["html", "md", "csv", "parquet", "latex"]),
-    default="html",
-    show_default=True,
-    help="html is one page with charts; csv and parquet have a row a cell and all figures; md and latex tables.",
+    help="html is one page with charts; csv and parquet have a row a cell and all figures; md and latex tables "
+    "[default: by the suffix of FILE, else html].",
 )
 @click.option(
     "-o",
@@ -39,20 +38,24 @@ _BINARY = {"parquet": "results.parquet", "html": "report.html"}
 @click.option(
     "--rank", type=click.Choice(["cold", "hot"]), default="cold", show_default=True, help="Cache state of the figures."
 )
-def command(paths: tuple[Path, ...], form: str, output: Path | None, force: bool, rank: Literal["cold", "hot"]) -> None:
+def command(
+    paths: tuple[Path, ...], form: str | None, output: Path | None, force: bool, rank: Literal["cold", "hot"]
+) -> None:
     """Show RECORDS, which are files of records (*.jsonl) or folders of them, in another form; without any, the folder
     that records go to.
 
     \b
       spgraph report -o report.html
-      spgraph report results/ --format csv -o results.csv
+      spgraph report results/ -o results.csv
       spgraph report a.jsonl b.jsonl --format latex
     """
-    from spgraph_bench.report.export import export
+    from spgraph_bench.report.export import SUFFIXES, export
     from spgraph_bench.report.page import html_bytes
     from spgraph_bench.results.store import read_records
     from spgraph_bench.writers import check_place, whole_file
 
+    if form is None:
+        form = SUFFIXES.get(output.suffix.lower(), "html") if output is not None else "html"
     if output is not None and str(output) != "-":
         check_place(output, force)
     elif form in _BINARY and sys.stdout.isatty():

@@ -16,6 +16,7 @@ from spgraph_bench.results.tidy import COLUMNS, Cache, tables, tidy
 __all__ = [
     "FORMATS",
     "SHOWN",
+    "SUFFIXES",
     "TEXTS",
     "csv_bytes",
     "export",
@@ -191,6 +192,10 @@ FORMATS: dict[str, Callable[[Sequence[Record], Cache], bytes]] = {
     "parquet": parquet_bytes,
     "latex": latex_bytes,
 }
+
+
+SUFFIXES = {".csv": "csv", ".md": "md", ".tex": "latex", ".parquet": "parquet"}
+"""Which of :data:`FORMATS` a file's suffix stands for."""
 
 
 def export(records: Sequence[Record], form: str, cache: Cache = "cold") -> bytes:
