@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spgraph_bench.results.record import Record
@@ -237,3 +238,20 @@ def test_a_traversal_cannot_compute_once_its_run_is_over() -> None:
     assert records["push"].status == records["scipy"].status == "ok"
     for name in names:
         assert records[name].status == "wrong", name
+
+
+def test_an_output_that_no_check_can_read_is_described() -> None:
+    from spgraph_bench.problems import get_problem
+    from spgraph_bench.runner.on_device.judging import _readable
+    from spgraph_bench.runner.verify import WrongOutputError
+
+    with (
+        pytest.raises(WrongOutputError, match=r"count int32 \[3\] \(KeyError: 'uniform'\)"),
+        _readable({"count": np.zeros(3, np.int32)}),
+    ):
+        raise KeyError("uniform")
+    right = np.zeros(2, np.uint32)
+    for other in (right.astype(np.complex128), right[None], {"cells": right}):
+        result = get_problem("refine").check(other, {"right": right}, np.dtype(np.float32))
+        assert not result.ok
+        assert "not uint32 [cells]" in result.message

@@ -119,6 +119,8 @@ class LaunchCost(Problem):
 
 
 def _exact(output: npt.NDArray[Any], tasks: int, total: int) -> CheckResult:
+    if output.shape != (1 + SUMS,) or output.dtype != np.uint64:
+        return CheckResult(False, f"the result is {output.dtype} {list(output.shape)}, not uint64 [{1 + SUMS}]")
     ran, sum_of_items = int(output[0]), int(output[1:].sum())
     if ran != tasks:
         return CheckResult(False, f"{ran:,} of {tasks:,} tasks were run")

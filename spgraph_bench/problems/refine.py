@@ -95,6 +95,9 @@ def refined_cells(fronts: npt.NDArray[np.float64], tolerance: float, depth: int)
 
 def check_cells(cells: npt.NDArray[Any], right: Cells) -> CheckResult:
     """The very same cells as the float64 build, each once, in any order."""
+    if not isinstance(cells, np.ndarray) or cells.dtype != right.dtype or cells.ndim != 1:
+        what = f"{cells.dtype} {list(cells.shape)}" if isinstance(cells, np.ndarray) else type(cells).__name__
+        return CheckResult(False, f"cells are {what}, not {right.dtype} [cells]")
     computed = np.sort(cells)
     if len(computed) == len(right) and (computed == right).all():
         return CheckResult(True, facts={"cells": len(computed)})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,21 @@ from spgraph_bench.problems import CheckResult
 from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.payload import Arrays
 from spgraph_bench.runner.plan import Cell
+from spgraph_bench.runner.verify import WrongOutputError, error_text
 from spgraph_bench.validate import Checked, Graph, Validator, make_validator
 
 __all__ = ["Judge"]
+
+
+@contextlib.contextmanager
+def _readable(output: Any) -> Iterator[None]:
+    """Raises WrongOutputError where a check ends with an error: keys are missing, a type or a shape is another one."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        arrays = output.items() if isinstance(output, Mapping) else [("", output)]
+        given = ", ".join(f"{name} {np.asarray(a).dtype} {list(np.shape(a))}".strip() for name, a in arrays)
+        raise WrongOutputError(f"its output cannot be compared: {given or 'nothing'} ({error_text(error)})") from error
 
 
 class Judge:
@@ -41,7 +54,8 @@ class Judge:
                 oracle = oracle | {"row_ptr": csr.row_ptr, "col_idx": csr.col_idx}
             if not problem.needs_matrix:
                 oracle = oracle | assignment.inputs(cell)
-            result = problem.check(output, oracle, np.dtype(cell.dtype))
+            with _readable(output):
+                result = problem.check(output, oracle, np.dtype(cell.dtype))
         if validator is None or not result.ok:
             return result
         checked = self._validated(cell, output).result
@@ -55,7 +69,8 @@ class Judge:
 
         Returns the outcome, by whom ("by_oracle", "by_validator"), and what the validator learned on the way.
         """
-        result, known = self._assignment.problem.check_case(case, output, self._assignment.csr, inputs, oracle)
+        with _readable(output):
+            result, known = self._assignment.problem.check_case(case, output, self._assignment.csr, inputs, oracle)
         by: list[str] = ["by_oracle"] if known else []
         facts: Mapping[str, Any] = {}
         if result.ok and self._validator(cell) is not None:
