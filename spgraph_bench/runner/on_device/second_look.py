@@ -113,7 +113,7 @@ class SecondLook:
             }
         passing = _PassingInputs(prepared, changed, case)
         try:
-            output, ms = self._run(prepared, cache, passing)
+            output, ms = self._run(prepared, cache, passing, number)
         finally:
             passing.put_back()
         if where := prepared.overrun():
@@ -135,8 +135,8 @@ class SecondLook:
             assignment.say(f"verifying {cell.key}", guarded=True)
         return self._turned[cell.dtype]
 
-    def _run(self, prepared: Prepared, cache: Cache | None, inputs: Inputs) -> tuple[Any, float]:
-        """The output of a run, and its time in ms: 0 where it is untimed."""
+    def _run(self, prepared: Prepared, cache: Cache | None, inputs: Inputs, number: int) -> tuple[Any, float]:
+        """The output of verifying run `number`, and its time in ms: 0 where it is untimed."""
         if cache is None:
             return self._launches.output_of_rerun(prepared, inputs), 0.0
         launch, where = prepared.launch, prepared.job.variant.where
@@ -148,13 +148,22 @@ class SecondLook:
             inputs.give()
             prepared.runs += 1
             ms.append(self._stopwatches.clock(where).sample(launch, cache).ms)
+
+        def again() -> None:
+            sample()
             inputs.take_away()
 
-        sample()
         if where == "cpu":
-            return finished_output(launch, ms[0], sample, converts=problem.has_cases, named=named), ms[0]
-        # On the job's own stream, without waiting for the device: what is unfinished elsewhere shows.
-        return output_of(launch, named=named), ms[0]
+            again()
+            return finished_output(launch, ms[0], again, converts=problem.has_cases, named=named), ms[0]
+        sample()
+        if number == 0:
+            inputs.take_away()
+            return output_of(launch, named=named), ms[0]
+        # Immediately, on the job's own stream, without waiting for the device: what is unfinished elsewhere shows.
+        output = output_of(launch, named=named)
+        inputs.take_away()
+        return output, ms[0]
 
     def _must_be_right(
         self,
