@@ -214,19 +214,11 @@ def test_what_judges_is_not_cheated_and_the_others_are_not_spoilt(device: str) -
 
 
 def test_a_variant_that_ends_the_worker_later_costs_no_other_its_row() -> None:
-    names = ("cpu-ends-later", "cpu-forks", "cpu-knows-multiples", "cpu-computes-in-output", "cpu-changes-input")
+    names = ("cpu-ends-later", "cpu-knows-multiples", "cpu-changes-input")
     records = bench("host", "spmv", "poisson2d:n=20", "cpu-rows", "scipy", *names, plugin=MORE)
-    reasons = {
-        "cpu-knows-multiples": "wrong after",
-        "cpu-computes-in-output": "wrong after",
-        "cpu-changes-input": "it changed x, which is an input",
-    }
+    reasons = {"cpu-knows-multiples": "wrong after", "cpu-changes-input": "it changed x, which is an input"}
     records.pop("cpu-ends-later")  # right, if its own timing is over by then
-    assert {n: r.status for n, r in records.items() if n not in reasons} == {
-        "cpu-rows": "ok",
-        "scipy": "ok",
-        "cpu-forks": "ok",
-    }
+    assert {n: r.status for n, r in records.items() if n not in reasons} == {"cpu-rows": "ok", "scipy": "ok"}
     for name, reason in reasons.items():
         assert records[name].status in ("wrong", "failed"), name
         assert reason in records[name].reason, (name, records[name].reason)
