@@ -18,7 +18,7 @@ from spgraph_bench.cores import usable_cores
 from spgraph_bench.matrix import CSR
 from spgraph_bench.toolchain.library import address_of, in_threads
 
-__all__ = ["WORTH_ENTRIES", "Ints", "call", "cuts", "matrix_of", "over", "rows_and_entries", "worth_it"]
+__all__ = ["WORTH_ENTRIES", "Ints", "call", "cuts", "equal_shares", "matrix_of", "over", "rows_and_entries", "worth_it"]
 
 WORTH_ENTRIES = 1 << 20
 """For fewer, loading the library (10 ms; 1 s to compile it, once) takes what it saves."""
@@ -62,12 +62,22 @@ def matrix_of(csr: CSR) -> _Matrix:
     return _Matrix(csr.rows, csr.cols, address_of(csr.row_ptr), address_of(csr.col_idx), values)
 
 
+def equal_shares(weight_before: Ints, shares: int) -> Ints:
+    """Where to cut items into `shares` ranges of about equal weight: ``[shares + 1]``, first item of each and the end.
+
+    `weight_before`: of all items before each, and of all, ``[items + 1]``. Ranges may be empty.
+    """
+    total = int(weight_before[-1])
+    places = np.searchsorted(weight_before, [total * k // shares for k in range(shares + 1)])
+    places[0], places[-1] = 0, len(weight_before) - 1
+    return places.astype(np.int64)
+
+
 def cuts(weight_before: Ints, step: int = 1) -> list[tuple[int, int]]:
     """Ranges of ``len(weight_before) - 1`` items, of about equal weight and beginning at multiples of `step`."""
-    items, total = len(weight_before) - 1, int(weight_before[-1])
-    wanted = usable_cores() * _RANGES
-    places = np.searchsorted(weight_before, [total * k // wanted for k in range(1, wanted)])
-    return list(itertools.pairwise(sorted({0, items, *(int(p) // step * step for p in places if p < items)})))
+    items = len(weight_before) - 1
+    places = equal_shares(weight_before, usable_cores() * _RANGES).tolist()
+    return list(itertools.pairwise(sorted({0, items, *(place // step * step for place in places if place < items)})))
 
 
 def over(ranges: Sequence[tuple[int, int]], task: Callable[[int, int, int], None], threads: int | None = None) -> None:

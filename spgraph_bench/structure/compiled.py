@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.matrix import CSR
-from spgraph_bench.threads import Ints, call, cuts, matrix_of, over, rows_and_entries, worth_it
+from spgraph_bench.threads import Ints, call, cuts, equal_shares, matrix_of, over, rows_and_entries, worth_it
 from spgraph_bench.toolchain.library import compiled_library, in_threads
 
 __all__ = [
@@ -131,8 +131,7 @@ def places_of_columns(csr: CSR) -> tuple[Ints, list[tuple[int, int, Ints]]] | No
     if library is None:
         return None
     threads = max(1, min(usable_cores(), csr.nnz // (4 * max(1, csr.cols))))  # counters take less room than entries
-    rows = np.searchsorted(csr.row_ptr, [csr.nnz * k // threads for k in range(threads + 1)])
-    rows[0], rows[-1] = 0, csr.rows
+    rows = equal_shares(csr.row_ptr, threads)
     places = _counts_of_parts(library, csr, [int(csr.row_ptr[r]) for r in rows])
     ptr = np.zeros(csr.cols + 1, np.int64)
     np.cumsum(places.sum(axis=0), out=ptr[1:])

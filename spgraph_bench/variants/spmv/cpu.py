@@ -16,6 +16,7 @@ import numpy.typing as npt
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.device.base import Device
 from spgraph_bench.errors import LaunchError
+from spgraph_bench.threads import equal_shares
 from spgraph_bench.toolchain.library import address_of, compiled_library
 from spgraph_bench.variants.base import Job, Launch, variant, version_of
 
@@ -89,11 +90,7 @@ def row_parts(row_ptr: npt.NDArray[np.integer[Any]], parts: int) -> npt.NDArray[
 
     Each has about as many entries and rows together as the others. `row_ptr`: ``[rows + 1]``.
     """
-    rows = len(row_ptr) - 1
-    work = row_ptr.astype(np.int64) + np.arange(rows + 1)
-    cuts = np.searchsorted(work, [int(work[-1]) * k // parts for k in range(parts + 1)])
-    cuts[0], cuts[-1] = 0, rows
-    return cuts.astype(np.int64)
+    return equal_shares(row_ptr + np.arange(len(row_ptr)), parts)
 
 
 @variant(
