@@ -147,6 +147,23 @@ def test_a_joined_item_is_found() -> None:
     assert not BROKEN_LIST.search("* **Flatten.** Count 2 * 3, **once**")
 
 
+def _unclosed(text: str) -> list[str]:
+    """Paragraphs outside of code in which bold text begins and does not end."""
+    text = re.sub(r"(?s)```.*?```|`[^`\n]*`", "", text)
+    text = re.sub(r"(?m)^ {4,}.*$", "", text)
+    return [part for part in re.split(r"\n\s*\n", text) if part.count("**") % 2]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_bold_text_ends(path: Path) -> None:
+    assert _unclosed(path.read_text(encoding="utf-8")) == []
+
+
+def test_bold_text_that_does_not_end_is_found() -> None:
+    assert _unclosed("**Tasks* that wait") == ["**Tasks* that wait"]
+    assert _unclosed("**Tasks** that wait\n\n`a**b` is a power\n\n    2**3") == []
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):
