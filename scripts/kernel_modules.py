@@ -1,13 +1,18 @@
 """Which modules the variants compile: found by preparing each of them on a device that only takes notes.
 
 So kernels that are compiled for a matrix (dia's diagonals), and what the extremes of tunables compile, are
-found without a list of them. Run it to see them all.
+found without a list of them. Run it to see them all. `of_run` finds what one run takes, and `compile_for` fills
+the cache with that where there is nvcc and no GPU: for prepare_modules.py and reference.py.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +21,34 @@ from spgraph_bench.errors import SpgraphError
 from spgraph_bench.formats import Packed, get_format
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.parameters import Parameter
+from spgraph_bench.paths import cuda_dir
 from spgraph_bench.problems import filled_options, get_problem, problems
+from spgraph_bench.problems.sources import pattern_is_symmetric
+from spgraph_bench.provenance import code_hash, commit, note_commit
 from spgraph_bench.recipes import make
+from spgraph_bench.reorder import reorder
 from spgraph_bench.runner.assembly import generated_matrix
+from spgraph_bench.runner.plan import Task
 from spgraph_bench.runner.prepare import Prepared, prepare
+from spgraph_bench.runner.refusing import unfit
 from spgraph_bench.runner.rehearsal import Module, NotingDevice
 from spgraph_bench.stats import row_stats
+from spgraph_bench.toolchain.modules import build_all
+from spgraph_bench.toolchain.nvcc import cubin_request
 from spgraph_bench.validate import kernels
 from spgraph_bench.variants import Variant, variants
 
-__all__ = ["Module", "NotingDevice", "extremes", "modules", "of_validators", "prepared", "usual"]
+__all__ = [
+    "Module",
+    "NotingDevice",
+    "compile_for",
+    "extremes",
+    "modules",
+    "of_run",
+    "of_validators",
+    "prepared",
+    "usual",
+]
 
 MATRICES = (
     "poisson2d:n=150",
@@ -154,6 +177,76 @@ def of_validators() -> set[Module]:
     """What validators of answers compile."""
     pairs = [pair for name, problem in problems().items() for dtype in problem.dtypes for pair in kernels(name, dtype)]
     return {Module(source, tuple(sorted(defines.items()))) for source, defines in pairs}
+
+
+def of_run(
+    variants: Sequence[Variant],
+    matrix: Matrix | None,
+    dtypes: Sequence[str],
+    options: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | None = None,
+    order: str = "none",
+    offsets: str = "int32",
+    device: NotingDevice | None = None,
+) -> set[Module]:
+    """What a run of `variants`, all of one problem, compiles for `matrix`, validators and clock included; like the run,
+    it omits what a format refuses. `matrix`: None where the problem makes its own inputs. `device`: whose GPU sizes
+    are chosen by, an H200 by default."""
+    device = device or NotingDevice()
+    problem, gpu = get_problem(variants[0].problem, options or {}), device.info().gpu
+    filled, given = filled_options(problem, options or {}), dict(params or {})
+    matrix = matrix or generated_matrix(problem, filled)
+    if problem.is_graph:
+        matrix = replace(matrix, csr=replace(matrix.csr, symmetric=pattern_is_symmetric(matrix)))
+    csr = matrix.csr if order == "none" else reorder(matrix.csr, order).csr
+    stats = row_stats(csr)
+    task = Task(problem.name, {}, given, offsets=offsets)
+    for dtype in dtypes:
+        kind, form = np.dtype(dtype), ""
+        inputs = problem.inputs(matrix, kind, 1, **{name: filled[name] for name in options or {}})
+        packed: Packed | None = None
+        for variant in sorted(variants, key=lambda v: v.format):
+            if variant.source is None or dtype not in variant.dtypes:
+                continue
+            if variant.format != form:
+                form, packed = variant.format, None
+            try:
+                if variant.format != "none" and unfit(variant, dtype, csr, stats, task, device.free_bytes(), gpu):
+                    continue
+                if packed is None:
+                    packer = get_format(form).on(gpu)
+                    own = {k: v for k, v in given.items() if k in packer.tunables}
+                    packed = packer.pack(csr, kind, np.dtype(offsets), **own)
+                ours = {k: v for k, v in given.items() if k in variant.tunables}
+                outputs = problem.output_arrays(matrix, kind)
+                prepare(device, variant, packed, inputs, outputs, ours, options=filled)  # type: ignore[arg-type]
+            except SpgraphError:
+                continue  # the run will say so
+    pairs = [pair for dtype in dtypes for pair in kernels(problem.name, dtype)]
+    pairs += [(f"measure/{path.name}", {}) for path in (cuda_dir() / "measure").glob("*.cu")]
+    return device.compiled | {Module(source, tuple(sorted(defines.items()))) for source, defines in pairs}
+
+
+def compile_for(arch: str, wanted: Iterable[Module], jobs: int | None = None) -> int:
+    """Fill the cache with these modules, and with the commit's name, which a machine with a copy of the cache may have
+    no way to ask for. Prints how it goes. Returns the exit status."""
+    requests = [cubin_request(module.source, dict(module.defines), arch) for module in sorted(wanted)]
+    started = time.monotonic()
+    results = build_all(
+        requests, jobs, progress=lambda done, total, label: print(f"{done} of {total}: {label}", flush=True)
+    )
+    paths = [result for result in results if isinstance(result, Path)]
+    for error in results:
+        if isinstance(error, SpgraphError):
+            print(f"error: {error}", file=sys.stderr)
+    note = note_commit()
+    size = sum(path.stat().st_size for path in paths) / 1e6
+    print(f"{len(paths)} of {len(requests)} modules for {arch}, {size:.1f} MB, in {time.monotonic() - started:.0f} s")
+    print(
+        f"code {code_hash()[:12]}, commit {commit().name[:12] or 'unknown'}"
+        f"{'' if note else ', not as committed: records will not name it'}"
+    )
+    return 0 if len(paths) == len(requests) else 1
 
 
 def main() -> None:

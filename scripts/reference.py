@@ -29,35 +29,27 @@ import tarfile
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import Any
 
-import numpy as np
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from kernel_modules import Module, compile_for, of_run
 
 from spgraph_bench import readers, recipes
 from spgraph_bench.cli.main import run as spgraph
 from spgraph_bench.cores import usable_cores
-from spgraph_bench.device.base import DeviceInfo
-from spgraph_bench.device.host import HostDevice
-from spgraph_bench.errors import SpgraphError
-from spgraph_bench.formats import Packed, get_format
+from spgraph_bench.errors import SpgraphError, UsageError
 from spgraph_bench.matrix import Matrix
-from spgraph_bench.paths import cuda_dir
 from spgraph_bench.problems import get_problem
-from spgraph_bench.provenance import code_hash, commit, note_commit
+from spgraph_bench.provenance import code_hash, commit
 from spgraph_bench.report import render
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records
-from spgraph_bench.runner.prepare import defines_for, prepare
-from spgraph_bench.stats import row_stats
-from spgraph_bench.toolchain.modules import Compiled, Request, build_all
-from spgraph_bench.toolchain.nvcc import cubin_request
-from spgraph_bench.validate.base import kernels as validators
 from spgraph_bench.variants import select, variants
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,8 +57,8 @@ PLAN = Path(__file__).with_suffix(".toml")
 RESULTS = ROOT / "results" / "h200"
 FILE = "FILE:"
 GOOD = {0}
-SHARED = ("graph", "common", "measure")
-"""Folders of kernels that several problems use, and the clock's."""
+GRAPH = "rmat:scale=8,symmetrize=1,values=integers"
+"""What --build prepares searches and PageRank for: their modules do not depend on the graph."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +73,7 @@ class Run:
     fails: bool = False
     """Some of its variants are meant to fail."""
     like: str = ""
-    """A smaller recipe for which SpMV and SpMM kernels come in the same shapes; for --build."""
+    """A smaller recipe for which kernels come in the same shapes; for --build."""
 
     @property
     def problem(self) -> str:
@@ -132,142 +124,37 @@ def up_to_date(path: Path) -> bool:
 # ---- modules ----------------------------------------------------------------------------------------------
 
 
-def requests(runs: Sequence[Run], arch: str) -> list[Request]:
-    """The modules that these runs need: each variant's, as it is compiled for any matrix, and those that were
-    compiled in addition when the existing records were taken."""
-    wanted: dict[tuple[str, tuple[tuple[str, str], ...]], None] = {}
-
-    def want(source: str, defines: dict[str, str]) -> None:
-        wanted[source, tuple(sorted(defines.items()))] = None
-
-    for run in runs:
-        names = [*run.values("--variant"), *run.values("--mode")]
-        sources = {v.source for v in select(run.problem, names) if v.source is not None}
-        folders = {source.partition("/")[0] for source in sources}
-        known = {v.source for v in select(run.problem)}
-        for folder in folders:
-            files = (f"{folder}/{p.name}" for p in (cuda_dir() / folder).glob("*.cu"))
-            sources |= {source for source in files if source not in known}
-        if get_problem(run.problem).is_graph:
-            sources |= {f"graph/{p.name}" for p in (cuda_dir() / "graph").glob("*.cu")}
-        for dtype in run.dtypes():
-            for source in sources:
-                want(source, defines_for(dtype, np.int32))
-            for source, defines in validators(run.problem, dtype):
-                want(source, defines)
-        with contextlib.suppress(SpgraphError):
-            for record in read_records(run.path()):
-                for module in record.modules:
-                    options = [str(o) for o in module["options"]]
-                    if f"-arch={arch}" in options and (cuda_dir() / str(module["source"])).is_file():
-                        given = [o[2:].partition("=") for o in options if o.startswith("-D")]
-                        want(str(module["source"]), {name: value for name, _, value in given})
-    for path in (cuda_dir() / "measure").glob("*.cu"):
-        want(f"measure/{path.name}", {})
-    return [cubin_request(source, dict(defines), arch) for source, defines in wanted]
-
-
-class _Nothing:
-    """A kernel, or a captured graph, that does nothing."""
-
-    def __call__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def bind(self, *_: Any, **__: Any) -> Callable[[], None]:
-        return lambda: None
-
-    bind_packed = bind
-
-    def resident_blocks(self, *_: Any) -> int:
-        return 132
-
-
-class Planning(HostDevice):
-    """An H200 in name: notes what a variant wants compiled for a matrix, compiles and runs nothing."""
-
-    kind: Any = "cuda"
-
-    def __init__(self, arch: str) -> None:
-        super().__init__()
-        self.arch = arch
-        self.wanted: dict[tuple[str, tuple[tuple[str, str], ...]], None] = {}
-
-    def info(self) -> DeviceInfo:
-        """The H200 that modules are compiled for."""
-        return DeviceInfo("cuda", "NVIDIA H200", self.arch, 150 * 10**9, 132, 60 * 2**20)
-
-    def compile(self, source: str, defines: Mapping[str, str] | None = None) -> Any:
-        """Note the module and its defines; nothing is compiled."""
-        self.wanted[source, tuple(sorted((defines or {}).items()))] = None
-        return SimpleNamespace(
-            compiled=Compiled(source, "", tuple(sorted(defines or {})), 0.0), kernel=lambda name: _Nothing()
-        )
-
-    def counters(self) -> None:
-        """No events are counted."""
-        return None
-
-
-def planned(run: Run, files: Path | None, arch: str) -> list[tuple[str, dict[str, str]]]:
-    """The modules that SpMV and SpMM variants choose for the matrix of `run`, found out by preparing them."""
-    if run.problem not in ("spmv", "spmm"):
-        return []
-    named = [a for a in run.args if a.startswith(FILE)]
-    if named and files is None:
-        return []
-    matrix = readers.read(str(files / named[0].removeprefix(FILE))) if named and files else None
-    matrix = matrix or recipes.make(run.like or run.recipe or "")
-    options = {"k": int(run.values("--k")[0]), "layout": "row"} if run.problem == "spmm" else {}
-    problem, device = get_problem(run.problem, options), Planning(arch)
-    for dtype in map(np.dtype, run.dtypes()):
-        inputs = problem.inputs(matrix, dtype, 1, **options)
-        shapes = problem.output_arrays(matrix, dtype)
-        outputs = {name: (shape, np.dtype(kind)) for name, (shape, kind) in shapes.items()}
-        packed: Packed | None = None
-        for variant in sorted(select(run.problem, run.values("--variant")), key=lambda v: v.format):
-            form = get_format(variant.format)
-            if variant.library or str(dtype) not in variant.dtypes or form.refuse(row_stats(matrix.csr), None):
-                continue
-            try:
-                if packed is None or packed.format != variant.format:
-                    packed = form.pack(matrix.csr, dtype, np.dtype("int32"))
-                prepare(device, variant, packed, inputs, outputs, {}, options=options)
-            except SpgraphError:  # skipped there, too
-                continue
-    return [(source, dict(defines)) for source, defines in device.wanted]
+def needed(run: Run, files: Path | None) -> set[Module]:
+    """The modules that `run` compiles, found out by preparing its variants."""
+    chosen = [v for v in select(run.problem, [*run.values("--variant"), *run.values("--mode")]) if v.source]
+    problem = get_problem(run.problem)
+    named = next((a.removeprefix(FILE) for a in run.args if a.startswith(FILE)), None)
+    if not chosen:
+        return set()
+    if not problem.needs_matrix:
+        matrix = None
+    elif run.like or not problem.is_graph:
+        if named and files is None:
+            raise UsageError("SPGRAPH_MATRICES is not set", remedy="set it to the folder with the real matrices")
+        matrix = readers.read(str(files / named)) if named and files else recipes.make(run.like or run.recipe or "")
+    else:
+        matrix = recipes.make(GRAPH)
+    params = dict(text.split("=", 1) for text in run.values("--param"))
+    [order] = run.values("--reorder") or ["none"]
+    options = {name: run.values(f"--{name}")[0] for name in problem.options if run.values(f"--{name}")}
+    return of_run(chosen, matrix, run.dtypes(), options if problem.is_product else {}, params, order)
 
 
 def build(runs: Sequence[Run], arch: str, jobs: int | None) -> int:
     """Fill the cache with the modules of these runs."""
     named = os.environ.get("SPGRAPH_MATRICES")
-    wanted = requests(runs, arch)
-    done: set[tuple[str, str]] = set()
+    wanted: set[Module] = set()
     for run in runs:
-        key = run.problem, run.like or run.recipe or run.name
-        if key in done:  # runs on a matrix differ in which variants they omit
-            continue
-        done.add(key)
-        extra = planned(run, Path(named) if named else None, arch)
-        if extra:
-            print(f"{run.name}: {len(extra)} modules for its matrix", flush=True)
-        wanted += [cubin_request(source, defines, arch) for source, defines in extra]
-    wanted = list({request.key: request for request in wanted}.values())
-    started = time.monotonic()
-    results = build_all(
-        wanted, jobs, progress=lambda done, total, label: print(f"{done} of {total}: {label}", flush=True)
-    )
-    paths = [r for r in results if isinstance(r, Path)]
-    for error in results:
-        if isinstance(error, SpgraphError):
-            print(f"error: {error}", file=sys.stderr)
-    note = note_commit()
-    size = sum(p.stat().st_size for p in paths) / 1e6
-    print(f"{len(paths)} of {len(wanted)} modules for {arch}, {size:.1f} MB, in {time.monotonic() - started:.0f} s")
-    print(
-        f"code {code_hash()[:12]}, commit {commit().name[:12] or 'unknown'}"
-        f"{'' if note else ', not as committed: records will not name it'}"
-    )
-    return 0 if len(paths) == len(wanted) else 1
+        more = needed(run, Path(named) if named else None) - wanted
+        if more:
+            print(f"{run.name}: {len(more)} modules", flush=True)
+        wanted |= more
+    return compile_for(arch, wanted, jobs)
 
 
 # ---- matrices ---------------------------------------------------------------------------------------------
@@ -424,7 +311,11 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"{r.part}  {r.name:32} {r.seconds:4.0f} s  {state:10}  {shlex.join(arguments_of(r))}")
         return 0
     if given.build:
-        return build(runs, given.arch, given.jobs)
+        try:
+            return build(runs, given.arch, given.jobs)
+        except SpgraphError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return error.exit_status
 
     started = time.monotonic()
     todo = [r for r in runs if given.again or not up_to_date(r.path(given.out))]

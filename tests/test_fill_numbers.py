@@ -148,30 +148,19 @@ def test_plan_is_made_of_commands_that_there_are() -> None:
         assert sum(r.seconds for r in PLAN if r.part == part) <= 540
 
 
-def test_build_wants_the_modules_of_every_variant_and_of_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    modules: list[tuple[str, dict[str, str]]] = []
-    monkeypatch.setattr(reference, "cubin_request", lambda source, defines, arch: modules.append((source, defines)))
-    monkeypatch.setattr(reference, "RESULTS", tmp_path)
+def test_build_wants_the_modules_of_what_runs() -> None:
     [bfs] = [r for r in PLAN if r.name == "bfs-rmat20-degree"]
-    reference.requests([bfs], "sm_90")
-    assert {source for source, _ in modules} >= {"bfs/auto.cu", "graph/results.cu", "measure/clock.cu"}
-    assert "bfs/push.cu" not in {source for source, _ in modules}
-    module = {
-        "source": "spmv/dia.cu",
-        "tokens": "",
-        "ms": 1.0,
-        "for_matrix": True,
-        "options": ["nvcc", "13.0", "-O3", "-arch=sm_90", "-DSPG_DIAGS=D(-1)D(0)"],
-    }
-    monkeypatch.setattr(reference, "read_records", lambda path: [_record(modules=(module,))])
-    modules.clear()
-    reference.requests([bfs], "sm_90")
-    assert ("spmv/dia.cu", {"SPG_DIAGS": "D(-1)D(0)"}) in modules
-    modules.clear()
-    reference.requests([bfs], "sm_80")
-    assert not any("SPG_DIAGS" in defines for _, defines in modules)
+    sources = {module.source for module in reference.needed(bfs, None)}
+    assert sources >= {"bfs/auto.cu", "graph/results.cu", "check/bfs.cu", "measure/clock.cu", "measure/checksum.cu"}
+    assert "bfs/push.cu" not in sources
+
+
+def test_build_names_the_folder_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SPGRAPH_MATRICES", raising=False)
+    assert reference.main(["--build", "--only", "spmv-cage10"]) == 2
+    assert capsys.readouterr().err.count("\n") == 2
 
 
 def test_a_run_is_kept_when_it_is_whole_and_of_this_code(tmp_path: Path) -> None:
@@ -219,9 +208,7 @@ def test_matrices_are_made_beforehand_once(tmp_path: Path) -> None:
 
 def test_modules_for_a_matrix_are_planned_without_a_gpu() -> None:
     [r] = [r for r in PLAN if r.name == "spmv-poisson2d-300"]
-    result = reference.planned(dataclasses.replace(r, like="poisson2d:n=160"), None, "sm_90")
-    diagonals = [defines["SPG_DIAGS"] for source, defines in result if "SPG_DIAGS" in defines]
+    modules = reference.needed(dataclasses.replace(r, like="poisson2d:n=160"), None)
+    diagonals = [dict(m.defines)["SPG_DIAGS"] for m in modules if "SPG_DIAGS" in dict(m.defines)]
     assert diagonals == ["D(-160)D(-1)D(0)D(1)D(160)"] * 2  # float32 and float64
-    assert any(source == "spmv/csr_subwarp.cu" and "SPG_THREADS" in defines for source, defines in result)
-    [bfs] = [r for r in PLAN if r.name == "bfs-rmat20"]
-    assert reference.planned(bfs, None, "sm_90") == []
+    assert any(m.source == "spmv/csr_subwarp.cu" and "SPG_THREADS" in dict(m.defines) for m in modules)

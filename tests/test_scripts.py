@@ -16,10 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spgraph_bench.cli.main import run
 from spgraph_bench.formats import get_format
 from spgraph_bench.paths import cuda_dir
+from spgraph_bench.problems import get_problem
 from spgraph_bench.recipes import make
-from spgraph_bench.variants import get_variant, variants
+from spgraph_bench.results.store import read_records
+from spgraph_bench.variants import get_variant, select, variants
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -110,6 +113,45 @@ def test_what_is_compiled_for_a_matrix_is_found() -> None:
     assert {(d["SPG_VALUE"], d["SPG_OFFSET"]) for d in result["spmv/csr_vector.cu"]} == {
         (value, offset) for value in ("float", "double") for offset in ("int", "long long")
     }
+
+
+@pytest.mark.parametrize(
+    ("problem", "matrix", "more", "names"),
+    [
+        ("spmv", "rmat:scale=7", {}, ["csr-*", "coo-segmented", "dia*", "hyb", "jds", "binned*", "bsr*"]),
+        ("spmv", "rmat:scale=7", {"reorder": "degree"}, ["csr-segmented", "csr-subwarp"]),
+        ("spmv", "poisson2d:n=20,values=ones", {}, ["pattern-*", "dia*", "ell", "sell"]),
+        ("spmm", "blocks:n=8", {"option": "k=8"}, ["csr-*", "bsr*"]),
+        ("bfs", "rmat:scale=7,symmetrize=1,values=none", {"param": "reorder=degree"}, ["auto", "direction"]),
+        ("pagerank", "rmat:scale=7,values=none", {}, ["pull*", "edge"]),
+    ],
+)
+def test_modules_that_are_prepared_are_those_that_a_run_takes(
+    problem: str, matrix: str, more: dict[str, str], names: list[str], tmp_path: Path
+) -> None:
+    script: Any = _script("kernel_modules")
+    options = [word for name, value in more.items() for word in (f"--{name}", value)]
+    chosen = [word for name in names for word in ("--variant", name)]
+    out = tmp_path / "records.jsonl"
+    assert run(["sweep", matrix, "--problem", problem, "--device", "host", "-o", str(out), *chosen, *options]) == 0
+    taken = {
+        (module["source"], tuple(sorted(o[2:].partition("=")[::2] for o in module["options"] if o.startswith("-D"))))
+        for record in read_records(out)
+        for module in record.modules
+    }
+    words = {name: dict([more[name].split("=")]) for name in ("option", "param") if name in more}
+    prepared = script.of_run(
+        select(problem, names),
+        make(matrix),
+        get_problem(problem).dtypes[:1],
+        words.get("option"),
+        words.get("param"),
+        more.get("reorder", "none"),
+        device=script.NotingDevice("host"),
+    )
+    macros = {(m.source, tuple((n, v) for n, v in m.defines)) for m in prepared}
+    assert taken
+    assert taken <= macros
 
 
 def test_extremes_of_tunables_are_found() -> None:
