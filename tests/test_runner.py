@@ -397,6 +397,7 @@ def test_what_is_compiled_ahead_is_what_the_worker_takes(tmp_path: Path, monkeyp
         return build(request)
 
     monkeypatch.setattr(building, "build_all", noting_all)
+    monkeypatch.setattr(building, "_built", set())
     monkeypatch.setattr("spgraph_bench.device.host.build", noting)
     chosen = [v for v in select("spmv") if v.name in ("csr-scalar", "csr-adaptive", "ell", "csr-merge")]
     with Session("host", in_process=True) as session:
@@ -440,6 +441,7 @@ def test_what_a_format_refuses_is_not_compiled(monkeypatch: pytest.MonkeyPatch) 
         return real(requests, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(building, "build_all", noted)
+    monkeypatch.setattr(building, "_built", set())
     chosen = [v for v in select("spmv") if v.name in ("csr-scalar", "pattern-csr", "dia", "bsr")]
     records: list[Record] = []
     with Session("host", in_process=True) as session:
@@ -447,7 +449,7 @@ def test_what_a_format_refuses_is_not_compiled(monkeypatch: pytest.MonkeyPatch) 
         run(session, recipes.make("rmat:scale=8"), "spmv", chosen, Settings(), records.append, done={"dia/float32"})
     assert {r.variant for r in records if r.status == "ok"} == {"csr-scalar"}
     assert all(r.reason for r in records if r.status == "skipped")
-    assert len(labels) == 2
-    assert all("csr_scalar" in label for label in labels)
+    assert len(labels) == 1  # the second run is known to have its kernels
+    assert "csr_scalar" in labels[0]
     assert [r.run for r in records].count("one") == len(chosen)
     assert len(records) == 2 * len(chosen) - 1

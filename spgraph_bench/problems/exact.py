@@ -25,6 +25,7 @@ import numpy.typing as npt
 from spgraph_bench.formats.base import Packed, get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import row_ranges
+from spgraph_bench.threads import over
 
 __all__ = ["DRAWS", "Draw", "Ranges", "choose_ranges", "row_sums", "small_packed", "small_values", "small_x"]
 
@@ -77,13 +78,16 @@ def small_values(values: npt.NDArray[Any], key: int, most: int) -> npt.NDArray[A
     for 0 and -0, which cannot be distinguished from fill."""
     flat = np.ascontiguousarray(values).reshape(-1)
     out = np.empty_like(flat)
-    for begin in range(0, len(flat), _AT_ONCE):
-        part = flat[begin : begin + _AT_ONCE]
+
+    def fill(thread: int, begin: int, end: int) -> None:
+        part = flat[begin:end]
         bits = part.view(f"u{part.itemsize}").astype(np.uint64)
         bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(key | 1) & np.uint64(0xFFFFFFFF)
         bits = (bits ^ (bits >> np.uint64(15))) * np.uint64(0x2C1B3C6D) & np.uint64(0xFFFFFFFF)
         bits ^= bits >> np.uint64(13)
-        out[begin : begin + _AT_ONCE] = np.where(part == 0, 0, 1 + (bits * np.uint64(most) >> np.uint64(32)))
+        out[begin:end] = np.where(part == 0, 0, 1 + (bits * np.uint64(most) >> np.uint64(32)))
+
+    over([(begin, min(begin + _AT_ONCE, len(flat))) for begin in range(0, len(flat), _AT_ONCE)], fill)
     return out.reshape(values.shape)
 
 

@@ -23,6 +23,10 @@ _MEASURING = ("measure/clock.cu", guard.SOURCE)
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 """Source and macros of a module; an empty source for what every run needs."""
 
+_built: set[tuple[str, str, _Key]] = set()
+"""Device, architecture and key of what was built in this process: the next matrix of a sweep need not read the sources
+again to learn that it is there."""
+
 
 def build(
     cells: Sequence[Cell],
@@ -43,7 +47,7 @@ def build(
             continue
         for source, defines in _ahead(variant, dtype, task, info):
             key = source, tuple(sorted(defines.items()))
-            if key not in wanted:
+            if key not in wanted and (info.kind, info.arch, key) not in _built:
                 with contextlib.suppress(SpgraphError):
                     wanted[key] = _request(source, defines, info)
     requests = list(wanted.items())
@@ -55,7 +59,9 @@ def build(
         progress=lambda done, total, label: progress(f"compiling {done} of {total}: {label}"),
     )
     for (key, _), result in zip(requests, results, strict=True):
-        if isinstance(result, SpgraphError) and not key[0]:
+        if not isinstance(result, SpgraphError):
+            _built.add((info.kind, info.arch, key))
+        elif not key[0]:
             raise result
 
 
