@@ -154,6 +154,25 @@ def test_modules_that_are_prepared_are_those_that_a_run_takes(
     assert taken <= macros
 
 
+def test_the_modules_of_a_sweep_are_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script: Any = _script("prepare_modules")
+    built: list[set[Any]] = []
+    monkeypatch.setattr(script, "compile_for", lambda arch, wanted, jobs: built.append(wanted) or 0)
+    config = tmp_path / "two.toml"
+    config.write_text(
+        'about = "two"\n[[run]]\nproblem = "spmv"\nmatrix = "poisson2d:n=160"\nvariant = "dia-jit"\n'
+        '[[run]]\nproblem = "bfs"\nmatrix = "rmat:scale=6"\nvariant = "auto"\nsource = "3"\n'
+        '[[run]]\nproblem = "bezier"\ncurves = 100\n'
+    )
+    assert script.main([str(config)]) == 0
+    [wanted] = built
+    assert {m.source for m in wanted} >= {"spmv/dia.cu", "bfs/auto.cu", "check/bfs.cu", "measure/clock.cu"}
+    assert any(m.source.startswith("bezier/") for m in wanted)
+    assert any("D(160)" in dict(m.defines).get("SPG_DIAGS", "") for m in wanted)
+    assert script.main(["no-such-file"]) == 2
+    assert len(built) == 1
+
+
 def test_extremes_of_tunables_are_found() -> None:
     script: Any = _script("kernel_modules")
     result = list(script.extremes(get_variant("spmv", "csr-segmented")))
