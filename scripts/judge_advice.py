@@ -1,6 +1,7 @@
 """Judge `spgraph advise` by records of all variants, and fit its constants.
 
     judge_advice.py count RECORDS...                 count what advice is made from, for matrices not counted yet
+    judge_advice.py count-ahead WORDS...             the same for what `spgraph sweep WORDS` will measure
     judge_advice.py fit RECORDS... [-o costs.toml]   fit the constants of SpMV
     judge_advice.py loo RECORDS...                   each matrix judged by constants fitted on all other shapes
     judge_advice.py split FITTED JUDGED              fitted on the records of FITTED, judged on those of JUDGED
@@ -26,9 +27,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import least_squares
+from sweeps import blocks_of, with_matrices
 
 from spgraph_bench.advice import graphs
 from spgraph_bench.advice.costs import NARROW, Cost, Costs, Search, SetUp
@@ -47,6 +50,7 @@ from spgraph_bench.results.cases import traversal
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.statistics import SETUP, timing
 from spgraph_bench.results.store import read_records
+from spgraph_bench.sweep.plan import Block
 from spgraph_bench.variants import variants
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -109,8 +113,11 @@ def _order(record: Record) -> str:
 
 def _key(record: Record) -> str:
     """What counts are stored under."""
-    order = _order(record)
-    return str(record.matrix["sha256"]) + ("" if order == "none" else f"-{order}")
+    return _key_of(str(record.matrix["sha256"]), _order(record))
+
+
+def _key_of(sha: str, order: str) -> str:
+    return sha if order == "none" else f"{sha}-{order}"
 
 
 def _ms(record: Record) -> float | None:
@@ -122,29 +129,57 @@ def _ms(record: Record) -> float | None:
 
 def count(paths: Iterable[Path], store: Path) -> None:
     """Count the matrices of SpMV and graph records that `store` does not have."""
-    known: dict[str, Any] = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
-    names = {
-        v.format for v in variants("spmv") if v.library is None and v.where == "gpu" and v.name not in NOT_PREDICTED
-    }
+    known = _counted(store)
     for path in paths:
         for r in read_records(path):
             key, source, order = _key(r), r.matrix["source"], _order(r)
-            kind = "graph" if r.problem in ("bfs", "pagerank") else "facts" if r.problem == "spmv" else None
-            if kind is None or not _plain(r) or kind in known.get(key, {}):
+            if not _plain(r) or (kind := _kind(r.problem)) is None or kind in known.get(key, {}):
                 continue
             matrix = _again(source)
-            csr = matrix.csr if order == "none" else reorder(matrix.csr, order).csr
             if matrix.sha256 != r.matrix["sha256"]:
                 raise InputError(f"{source['text']} is another matrix now", remedy="measure it again")
-            if kind == "facts":
-                made = facts_of(csr, names).to_json()
-            else:
-                made = graphs.graph_facts(csr, pattern_is_symmetric(matrix)).to_json()
-            name = matrix.name if order == "none" else f"{matrix.name}, {order}"
-            known.setdefault(key, {"name": name})[kind] = made
-            print(f"{name}: {kind}", flush=True)
-            lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(known.items()))
-            store.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+            _count_one(matrix, kind, order, known, store)
+
+
+def count_ahead(blocks: Sequence[Block], store: Path) -> None:
+    """Count the matrices of the blocks of a sweep that `store` does not have. Raises InputError for one that cannot be
+    read."""
+    known = _counted(store)
+    for block, matrix in with_matrices([block for block in blocks if _kind(block.problem)]):
+        if isinstance(matrix, SpgraphError):
+            raise matrix
+        kind = _kind(block.problem)
+        assert matrix is not None
+        assert kind is not None
+        orders = [block.params["reorder"]] if "reorder" in block.params else block.orders
+        for order in orders:
+            if kind not in known.get(_key_of(matrix.sha256, order), {}):
+                _count_one(matrix, kind, order, known, store)
+
+
+def _kind(problem: str) -> str | None:
+    """What is counted for a problem: "facts" for a product, "graph" for a mode; None where nothing is."""
+    return {"spmv": "facts", "bfs": "graph", "pagerank": "graph"}.get(problem)
+
+
+def _counted(store: Path) -> dict[str, Any]:
+    known: dict[str, Any] = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
+    return known
+
+
+def _count_one(matrix: Matrix, kind: str, order: str, known: dict[str, Any], store: Path) -> None:
+    """Count `matrix` in `order`, and keep it in `known` and `store`."""
+    csr = matrix.csr if order == "none" else reorder(matrix.csr, order).csr
+    if kind == "facts":
+        own = (v for v in variants("spmv") if v.library is None and v.where == "gpu")
+        made = facts_of(csr, {v.format for v in own if v.name not in NOT_PREDICTED}).to_json()
+    else:
+        made = graphs.graph_facts(csr, pattern_is_symmetric(matrix)).to_json()
+    name = matrix.name if order == "none" else f"{matrix.name}, {order}"
+    known.setdefault(_key_of(matrix.sha256, order), {"name": name})[kind] = made
+    print(f"{name}: {kind}", flush=True)
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(known.items()))
+    store.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
 
 def _again(source: Mapping[str, Any]) -> Matrix:
@@ -527,12 +562,16 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one of the commands. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["count", "fit", "loo", "split"])
-    parser.add_argument("records", nargs="+", type=Path)
+    parser.add_argument("command", choices=["count", "count-ahead", "fit", "loo", "split"])
+    parser.add_argument("records", nargs="+", help="files or folders; of count-ahead a sweep's words")
     parser.add_argument("--facts", type=Path, default=FACTS)
     parser.add_argument("-o", "--output", type=Path, default=COSTS, help="of fit (%(default)s)")
     parser.add_argument("--write", action="store_true", help="put the table into docs/advice.md")
-    given = parser.parse_args(arguments)
+    given, more = parser.parse_known_args(arguments)
+    if given.command == "count-ahead":
+        given.records += more
+    elif more:
+        parser.error(f"unknown arguments: {' '.join(more)}")
     try:
         return _run(given)
     except SpgraphError as error:
@@ -544,6 +583,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    if given.command == "count-ahead":
+        status, blocks = blocks_of(given.records)
+        count_ahead(blocks, given.facts)
+        return status
+    given.records = [Path(text) for text in given.records]
     if given.command == "count":
         count(_files(given.records), given.facts)
         return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,9 +21,11 @@ from spgraph_bench.advice.costs import Cost, Costs, SetUp, fitted
 from spgraph_bench.advice.facts import Facts, Stored, facts_of, sectors_of
 from spgraph_bench.cli import advise
 from spgraph_bench.gpus import H200, get_gpu
+from spgraph_bench.paths import configs_dir
 from spgraph_bench.recipes import make
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records
+from spgraph_bench.sweep.config import read_config
 from spgraph_bench.variants import variants
 
 ROOT = Path(__file__).parents[1]
@@ -559,6 +562,43 @@ def test_split_judges_on_other_matrices_than_it_fits_on(capsys: pytest.CaptureFi
     path = str(RECORDS / "spmv-bcsstk13.jsonl")
     assert script.main(["split", path, path]) == 2
     assert "1 matrices are in both sets" in capsys.readouterr().err
+
+
+def _shapes(name: str) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    """Of each problem of a config the matrices, in their orders, whatever their values and seed are."""
+    shapes: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for entry in read_config(configs_dir() / f"{name}.toml").entries:
+        for given in entry.inputs:
+            assert given.kind == "recipe"  # no network, no files of anybody's
+            kept = [part for part in given.text.split(",") if part.partition("=")[0] not in ("seed", "values")]
+            shapes.setdefault(entry.problem, []).append((",".join(kept), entry.reorder))
+    return shapes
+
+
+def test_advice_is_judged_on_other_shapes_than_it_is_fitted_on() -> None:
+    fitted_on, judged_on = _shapes("advise-fitted"), _shapes("advise")
+    for problem, shapes in fitted_on.items():
+        assert not set(shapes) & set(judged_on[problem]), problem
+    page = (ROOT / "docs" / "advice.md").read_text(encoding="utf-8")
+    for name, shapes_of in (("advise-fitted", fitted_on), ("advise", judged_on)):
+        [line] = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        numbers = [int(cell) for cell in re.findall(r"\| (\d+) (?=\|)", line)]
+        assert numbers == [len(shapes_of.get(problem, ())) for problem in ("spmv", "bfs", "pagerank")]
+
+
+def test_a_sweep_is_counted_before_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script, store = _script("judge_advice"), tmp_path / "facts.json"
+    words = ["rmat:scale=6", "--problem", "spmv", "--problem", "bfs"]
+    assert script.main(["count-ahead", "--facts", str(store), *words]) == 0
+    assert script.main(["count-ahead", "--facts", str(store), *words[:3], "--reorder", "degree"]) == 0
+    plain, degree = sorted(json.loads(store.read_text()).items(), key=lambda item: len(item[0]))
+    assert plain[1].keys() == {"name", "facts", "graph"}
+    assert degree[0] == f"{plain[0]}-degree"
+    assert degree[1]["name"] == "rmat6, degree"
+    capsys.readouterr()
+    assert script.main(["count-ahead", "--facts", str(store), *words[:3], "--reorder", "degree"]) == 0
+    assert capsys.readouterr().out == ""  # counted once
+    assert script.main(["count-ahead", "--facts", str(store), "no-such-file"]) == 2
 
 
 def test_the_example_of_the_page_is_what_is_printed() -> None:
