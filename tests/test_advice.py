@@ -570,8 +570,8 @@ def _shapes(name: str) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
     for entry in read_config(configs_dir() / f"{name}.toml").entries:
         for given in entry.inputs:
             assert given.kind == "recipe"  # no network, no files of anybody's
-            kept = [part for part in given.text.split(",") if part.partition("=")[0] not in ("seed", "values")]
-            shapes.setdefault(entry.problem, []).append((",".join(kept), entry.reorder))
+            parts = [part for part in given.text.split(",") if part.partition("=")[0] not in ("seed", "values")]
+            shapes.setdefault(entry.problem, []).append((",".join(parts), entry.reorder))
     return shapes
 
 

@@ -409,3 +409,18 @@ def test_keys_are_sorted_by_several_threads_as_by_one(monkeypatch: pytest.Monkey
         assert np.array_equal(np.sort(keys), patterns.sorted_keys(keys.copy(), progress))
         assert [call.args[1] for call in progress.call_args_list] == [pytest.approx(k / 10) for k in range(1, 11)]
     assert len(patterns.sorted_keys(np.empty(0, np.uint64), lambda doing, fraction: None)) == 0
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_random_order_is_a_stable_argsort_where_upper_bits_are_alike_too(
+    cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "usable_cores", lambda: cores)
+    monkeypatch.setattr(patterns, "_WORTH_SHARING", 8)
+    monkeypatch.setattr(patterns, "CHUNK", 100)
+    random = np.random.default_rng(1)
+    for count in (0, 1, 2, 3, 1000):
+        low, high = random.integers(0, 7, count).astype(np.uint64), random.integers(0, 50, count).astype(np.uint64)
+        for words in (low, low << np.uint64(61), high << np.uint64(50) | low, Words(1, 3).take(count)):
+            order = patterns.random_order(words, lambda doing, fraction: None)
+            assert np.array_equal(order, np.argsort(words, kind="stable"))

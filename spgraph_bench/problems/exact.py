@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -37,6 +38,7 @@ MOST = 64
 
 _KEYS = (0x9E3779B1, 0x85EBCA77)
 _AT_ONCE = 1 << 16
+_TERMS = 1 << 19
 _COLUMN_TERMS = 1 << 22
 
 
@@ -80,15 +82,19 @@ def small_values(values: npt.NDArray[Any], key: int, most: int) -> npt.NDArray[A
     out = np.empty_like(flat)
 
     def fill(thread: int, begin: int, end: int) -> None:
-        part = flat[begin:end]
-        bits = part.view(f"u{part.itemsize}").astype(np.uint64)
-        bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(key | 1) & np.uint64(0xFFFFFFFF)
-        bits = (bits ^ (bits >> np.uint64(15))) * np.uint64(0x2C1B3C6D) & np.uint64(0xFFFFFFFF)
-        bits ^= bits >> np.uint64(13)
-        out[begin:end] = np.where(part == 0, 0, 1 + (bits * np.uint64(most) >> np.uint64(32)))
+        out[begin:end] = _integers(flat[begin:end], key, most)
 
     over([(begin, min(begin + _AT_ONCE, len(flat))) for begin in range(0, len(flat), _AT_ONCE)], fill)
     return out.reshape(values.shape)
+
+
+def _integers(values: npt.NDArray[Any], key: int, most: int) -> npt.NDArray[Any]:
+    """Of :func:`small_values`, for a few values."""
+    bits = values.view(f"u{values.itemsize}").astype(np.uint64)
+    bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(key | 1) & np.uint64(0xFFFFFFFF)
+    bits = (bits ^ (bits >> np.uint64(15))) * np.uint64(0x2C1B3C6D) & np.uint64(0xFFFFFFFF)
+    bits ^= bits >> np.uint64(13)
+    return np.where(values == 0, 0, 1 + (bits * np.uint64(most) >> np.uint64(32)))
 
 
 def small_x(draw: int, shape: tuple[int, ...], most: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -135,25 +141,30 @@ def row_sums(
     one = None
     if csr.values is None:
         one = float(small_values(np.ones(1, dtype), key, most)[0])
-    at_once = max(_COLUMN_TERMS, csr.cols) if transposed else 1 << 20
-    for begin, end in row_ranges(csr.row_ptr, at_once):
+    lock = threading.Lock()
+
+    def add_up(thread: int, begin: int, end: int) -> None:
         first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
         if first == last:
-            continue
+            return
         col = csr.col_idx[first:last]
         if csr.values is None:
             a: Any = one
         else:
             with np.errstate(over="ignore"):
-                a = small_values(csr.values[first:last].astype(dtype), key, most).astype(np.float64)
+                a = _integers(csr.values[first:last].astype(dtype), key, most).astype(np.float64)
         row = begin + np.flatnonzero(lengths[begin:end])
         for j, column in enumerate(columns):
             if transposed:
                 terms = a * np.repeat(column[begin:end], lengths[begin:end])
-                out[:, j] += np.bincount(col, terms, minlength=csr.cols)
+                sums = np.bincount(col, terms, minlength=csr.cols)
+                with lock:
+                    out[:, j] += sums
             else:
                 # reduceat gives a wrong answer for an empty segment, so only rows with entries take part.
                 out[row, j] = np.add.reduceat(a * column[col], csr.row_ptr[row] - first)
+
+    over(list(row_ranges(csr.row_ptr, max(_COLUMN_TERMS, csr.cols) if transposed else _TERMS)), add_up)
     return out
 
 

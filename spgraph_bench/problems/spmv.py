@@ -19,6 +19,7 @@ from spgraph_bench.problems.exact import Draw, choose_ranges, key_of, row_sums, 
 from spgraph_bench.problems.summation import BOUND_FACTOR, judge
 from spgraph_bench.problems.vectors import read_vector
 from spgraph_bench.stats import row_ranges
+from spgraph_bench.threads import over
 
 __all__ = ["BOUND_FACTOR", "SpMV"]
 
@@ -92,14 +93,15 @@ class SpMV(Problem):
         x = inputs["x"].astype(np.float64)
         r, absax = np.zeros(csr.rows), np.zeros(csr.rows)
         lengths = csr.row_lengths()
-        with np.errstate(over="ignore", invalid="ignore"):
-            for begin, end in row_ranges(csr.row_ptr):
-                first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
-                # reduceat gives a wrong answer for an empty segment, so only rows with entries take part.
-                row = begin + np.flatnonzero(lengths[begin:end])
-                starts = csr.row_ptr[row] - first
-                if not len(row):
-                    continue
+
+        def add_up(thread: int, begin: int, end: int) -> None:
+            first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
+            # reduceat gives a wrong answer for an empty segment, so only rows with entries take part.
+            row = begin + np.flatnonzero(lengths[begin:end])
+            starts = csr.row_ptr[row] - first
+            if not len(row):
+                return
+            with np.errstate(over="ignore", invalid="ignore"):
                 a = np.ones(last - first) if csr.values is None else csr.values[first:last].astype(dtype)
                 a = a.astype(np.float64)
                 gathered = x[csr.col_idx[first:last]]
@@ -110,6 +112,8 @@ class SpMV(Problem):
                     terms[~finite] = 0.0
                 r[row] += np.add.reduceat(terms, starts)
                 absax[row] = np.add.reduceat(np.abs(terms), starts)
+
+        over(list(row_ranges(csr.row_ptr)), add_up)
         return {"r": r, "absax": absax, "lengths": lengths}
 
     def check(

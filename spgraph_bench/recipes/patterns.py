@@ -23,6 +23,7 @@ __all__ = [
     "from_sorted_keys",
     "grid_entries",
     "grid_pattern",
+    "random_order",
     "row_ptr_of",
     "sorted_keys",
 ]
@@ -146,32 +147,75 @@ def sorted_keys(keys: npt.NDArray[np.uint64], progress: Progress) -> npt.NDArray
     return out
 
 
+def random_order(words: npt.NDArray[np.uint64], progress: Progress) -> npt.NDArray[np.uint64]:
+    """Where each of `words` stands when they are sorted, ties as they were: ``argsort(kind="stable")``, on all cores.
+
+    Their upper bits are sorted, each with its position in the place of the lower ones. Few words have all upper bits
+    alike; those are put in order by themselves.
+    """
+    bits = np.uint64(max(1, (len(words) - 1).bit_length()))
+    position = np.uint64((1 << int(bits)) - 1)
+    keys = np.empty_like(words)
+
+    def combine(chunk: tuple[int, int]) -> None:
+        first, last = chunk
+        np.bitwise_or(words[first:last] & ~position, np.arange(first, last, dtype=np.uint64), out=keys[first:last])
+
+    for _ in on_all_cores(combine, chunks(len(words))):
+        pass
+    keys = sorted_keys(keys, progress)
+    order = np.empty_like(keys)
+
+    def split(chunk: tuple[int, int]) -> npt.NDArray[np.intp]:
+        """Sets the chunk's positions; gives the places whose upper bits are those of the place before."""
+        first, last = chunk
+        np.bitwise_and(keys[first:last], position, out=order[first:last])
+        begin = max(first - 1, 0)
+        upper = keys[begin:last] >> bits
+        return begin + 1 + np.flatnonzero(upper[1:] == upper[:-1])
+
+    ties = np.concatenate([same for _, same in on_all_cores(split, chunks(len(words)))] or [np.empty(0, np.intp)])
+    if len(ties):
+        places = np.union1d(ties - 1, ties)
+        tied = order[places]
+        order[places] = tied[np.lexsort((tied, words[tied], keys[places] >> bits))]
+    return order
+
+
 def from_sorted_keys(keys: npt.NDArray[np.uint64], rows: int) -> Pattern:
     """A square pattern from edges ``source << 32 | target``, sorted; duplicates are merged."""
-    col_idx = np.empty(len(keys), np.int32)
+    parts = list(chunks(len(keys)))
+
+    def count(chunk: tuple[int, int]) -> int:
+        first, last = chunk
+        return int(np.count_nonzero(_fresh_from(keys, first, last)))
+
+    unique_before = row_ptr_of(np.array([unique for _, unique in on_all_cores(count, parts)], np.int64))
+    col_idx = np.empty(int(unique_before[-1]), np.int32)
     lengths = np.zeros(rows, np.int64)
 
-    def merge(chunk: tuple[int, int]) -> tuple[npt.NDArray[np.int32], int, npt.NDArray[np.int64]]:
-        """Targets of the chunk's edges, its first source and how many edges that and the next ones have."""
-        first, last = chunk
-        part = keys[first:last]
-        fresh = _fresh(part)
-        if first and part[0] == keys[first - 1]:
-            fresh[0] = False
-        unique = part[fresh]
+    def merge(part: int) -> tuple[int, npt.NDArray[np.int64]]:
+        """Writes the targets of a chunk's edges; gives its first source and how many edges that and the next have."""
+        first, last = parts[part]
+        unique = keys[first:last][_fresh_from(keys, first, last)]
         if not len(unique):
-            return np.empty(0, np.int32), 0, np.zeros(0, np.int64)
+            return 0, np.zeros(0, np.int64)
+        col_idx[unique_before[part] : unique_before[part + 1]] = unique.astype(np.uint32).view(np.int32)
         sources = (unique >> np.uint64(32)).view(np.int64)
         sources -= (origin := sources[0])
-        return unique.astype(np.uint32).view(np.int32), int(origin), np.bincount(sources)
+        return int(origin), np.bincount(sources)
 
-    filled = 0
-    for _, (targets, origin, counts) in on_all_cores(merge, chunks(len(keys))):
-        col_idx[filled : filled + len(targets)] = targets
-        filled += len(targets)
+    for _, (origin, counts) in on_all_cores(merge, range(len(parts))):
         lengths[origin : origin + len(counts)] += counts
-    col_idx.resize(filled, refcheck=False)
-    return Pattern(rows, rows, row_ptr_of(lengths), col_idx, merged=len(keys) - filled)
+    return Pattern(rows, rows, row_ptr_of(lengths), col_idx, merged=len(keys) - len(col_idx))
+
+
+def _fresh_from(keys: npt.NDArray[np.uint64], first: int, last: int) -> npt.NDArray[np.bool_]:
+    """Which of ``keys[first:last]`` differ from the one before, in `keys`."""
+    fresh = _fresh(keys[first:last])
+    if first and keys[first] == keys[first - 1]:
+        fresh[0] = False
+    return fresh
 
 
 def _fresh(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:

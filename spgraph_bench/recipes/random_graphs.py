@@ -14,7 +14,15 @@ from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.recipes.base import Pattern, Size, recipe
 from spgraph_bench.recipes.draw import AliasTable, Words
-from spgraph_bench.recipes.patterns import CHUNK, WORKING_BYTES, chunks, drawn_columns, from_sorted_keys, sorted_keys
+from spgraph_bench.recipes.patterns import (
+    CHUNK,
+    WORKING_BYTES,
+    chunks,
+    drawn_columns,
+    from_sorted_keys,
+    random_order,
+    sorted_keys,
+)
 
 # Streams of words; a recipe uses each for one thing.
 _PERMUTATION, _LENGTHS, _COLUMNS, _EDGES = range(4)
@@ -49,9 +57,7 @@ def rmat(
 ) -> Pattern:
     """R-MAT (Chakrabarti, Zhan and Faloutsos 2004) without noise, several of its levels per draw."""
     vertices, edges = 1 << scale, edgefactor << scale
-    keys64 = Words(seed, _PERMUTATION).take(vertices)
-    renamed = np.argsort(keys64, kind="stable").astype(np.uint64)
-    del keys64
+    renamed = random_order(Words(seed, _PERMUTATION).take(vertices), progress)
     groups = [_LEVELS_AT_ONCE] * (scale // _LEVELS_AT_ONCE) + [scale % _LEVELS_AT_ONCE] * (scale % _LEVELS_AT_ONCE > 0)
     tables = {levels: AliasTable(_quarter_weights(levels, a, b, c)) for levels in set(groups)}
     keys = np.empty(edges * (1 + symmetrize), np.uint64)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.cores import on_all_cores
 from spgraph_bench.errors import InputError
 from spgraph_bench.paths import temporary_dir
 
@@ -69,9 +70,14 @@ class Spool:
 
 def save(folder: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write `arrays` into `folder`, each under its name. Raises InputError when the disk is full."""
+
+    def write(item: tuple[str, npt.NDArray[Any]]) -> None:
+        name, array = item
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+
     try:
-        for name, array in arrays.items():
-            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        for _ in on_all_cores(write, arrays.items()):
+            pass
     except OSError as error:
         raise _no_room(error, folder) from None
 
