@@ -23,7 +23,7 @@ from spgraph_bench.problems.pagerank import PageRank, power_iteration
 from spgraph_bench.problems.sources import pattern_is_symmetric
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.variants import Variant, get_variant, variants
-from spgraph_bench.variants.pagerank.kernels import Chunks
+from spgraph_bench.variants.marked_rows import MarkedRows
 
 MODES = [v for v in variants("pagerank") if v.kernel]
 _DRAW = np.random.default_rng(11)
@@ -196,8 +196,8 @@ def test_hubs_in_shared_memory_or_not(device: Device, params: dict[str, Any], na
 def test_chunks_are_all_edges_and_rows_once(wanted: int, row_cost: int) -> None:
     for name in ("in-star-of-9000", "skewed-directed", "no-edge", "hub-of-5000"):
         turned = GRAPHS[name].to_scipy().T.tocsr()
-        in_ptr, cut = turned.indptr.astype(np.int64), Chunks(turned.indptr, wanted, row_cost)
-        begin, first, leader, head, tail = cut.tables
+        in_ptr, cut = turned.indptr.astype(np.int64), MarkedRows(turned.indptr, wanted, row_cost)
+        begin, first, leader, head, tail = cut.tile_begin, cut.first_row, cut.leader, cut.pieces[:-1], cut.pieces[1:]
         assert (cut.count, begin[-1]) == (len(begin) - 1, -(-turned.nnz // 128))
         assert (np.diff(begin) > 0).all()
         seen = np.zeros(cut.count, int)  # pieces that have this chunk as their leader

@@ -12,14 +12,10 @@
 // Loses    to pull on small graphs, which L1 holds anyway, and where all vertices are alike (grids).
 // Idea     degree-ordered gathers: Balaji and Lucia, "When is graph reordering an optimization?", IISWC 2018; segmented
 //          sums with marked ends: Blelloch, Heroux and Zagha, 1993.
-#include "../common/spg.cuh"
+#include "../common/marked_rows.cuh"
 #include "../common/stream.cuh"
 #include "cached.cuh"
 #include "power.cuh"
-
-#define TILE 128
-#define LAST 0x80000000u
-#define RING 256  // sums of a warp that wait: up to 31, and 128 more of one tile
 
 // Layout of the edges, in tiles of 128; work is cut into chunks of tiles:
 //   edge         unsigned [128 tiles]: for each in-edge, rows after one another, the place of its source's x; the top
@@ -33,9 +29,7 @@
 //                chunk, are spread; 0 if there is none
 //   partial      value_t [2 chunks], and arrived unsigned [chunks], all 0, left as they were found
 //
-// Rows that end. In a tile in which no row ends, adding up is all. Otherwise a segmented scan over the lanes gives the
-// sums of the rows that end; they are kept in shared memory and made into ranks by 32, a lane each. A row in several
-// chunks is finished by the warp that comes last, which always adds its pieces in the same order.
+// A row in several chunks is finished by the warp that comes last, which always adds its pieces in the same order.
 
 // Once per graph: edges without marks, then the marks.
 SPG_KERNEL hubs_edges(long long places, long long m, index_t n, const index_t* __restrict__ in,
@@ -110,11 +104,11 @@ SPG_KERNEL __launch_bounds__(1024, 1)
                        const index_t* __restrict__ head_pieces, const index_t* __restrict__ tail_pieces,
                        value_t* partial, unsigned* arrived, value_t* x0, value_t* x1)
 {
-    SPG_DYNAMIC_SHARED(value_t, memory);  // x of the hubs, then a ring for each warp
+    SPG_DYNAMIC_SHARED(value_t, memory);  // x of the hubs, then sums of each warp
     value_t* const hub = memory;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    value_t* const ring = memory + hubs + warp * RING;
-    const unsigned below = (1u << lane) - 1;
+    marked_rows rows;
+    rows.sums = memory + hubs + warp * SUMS;
     const long long threads = (long long)gridDim.x * blockDim.x;
     const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     // Neighbouring chunks go to different SMs: hubs' rows are done faster than others.
@@ -125,6 +119,7 @@ SPG_KERNEL __launch_bounds__(1024, 1)
     for (int k = 0;; ++k) {
         const value_t* x = k % 2 ? x1 : x0;
         rank_writer out = {p, place, k % 2 ? x0 : x1};
+        const auto put = [&](index_t i, value_t sum) { out.put(row_of[i], sum); };
         // Copies of 16 bytes that no thread waits for until vertices without in-edges are done.
         constexpr index_t UNIT = 16 / sizeof(value_t);
         for (index_t i = UNIT * threadIdx.x; i < hubs / UNIT * UNIT; i += UNIT * blockDim.x)
@@ -140,11 +135,9 @@ SPG_KERNEL __launch_bounds__(1024, 1)
 
         for (long long c = first_chunk; c < chunks; c += warps) {
             const index_t end = tile_begin[c + 1];
-            index_t tile = tile_begin[c], row = first_row[c];
+            index_t tile = tile_begin[c];
             const index_t comes_in = head_pieces[c];
-            index_t waiting = row + (comes_in > 0);  // sums of rows waiting to row - 1 are in the ring
-            bool inside = comes_in > 0;  // still in the row that came in
-            value_t piece = 0, open = 0;  // this lane's part of the row that has not ended yet
+            rows.begin(first_row[c], comes_in > 0);
             const int4* quads = reinterpret_cast<const int4*>(edge) + lane;
             int4 next = spg_stream(quads + 32LL * tile);
             for (; tile < end; ++tile) {
@@ -154,71 +147,17 @@ SPG_KERNEL __launch_bounds__(1024, 1)
                 value_t v[4];
 #pragma unroll
                 for (int u = 0; u < 4; ++u) v[u] = near_or_far(hub, hubs, x, (index_t)(e[u] & ~LAST));
-                const unsigned some = __ballot_sync(SPG_FULL_WARP, ((e[0] | e[1] | e[2] | e[3]) & LAST) != 0);
-                if (some == 0) {
-                    open += (v[0] + v[1]) + (v[2] + v[3]);
-                    continue;
-                }
-                // Which row ends where: as many as ended in the lanes below come before.
-                unsigned before = 0, all = 0;
-#pragma unroll
-                for (int u = 0; u < 4; ++u) {
-                    const unsigned ends = __ballot_sync(SPG_FULL_WARP, (e[u] & LAST) != 0);
-                    before += __popc(ends & below);
-                    all += __popc(ends);
-                }
-                // The lane's own edges: up to the first end, between ends, after the last one.
-                value_t head = 0, tail = 0;
-                const bool mine = some >> lane & 1;
-                bool ended = false;
-                unsigned at = row + before;
-                const unsigned mine_at = at % RING;
-#pragma unroll
-                for (int u = 0; u < 4; ++u) {
-                    tail += v[u];
-                    if (e[u] & LAST) {
-                        if (ended)
-                            ring[at % RING] = tail;
-                        else
-                            head = tail;
-                        ended = true;
-                        tail = 0;
-                        ++at;
-                    }
-                }
-                // What comes in from the lanes below since the last end there, and from the tiles before.
-                const int from = (some & (below | 1u << lane)) ? 31 - __clz((int)(some & (below | 1u << lane))) : 0;
-                value_t sum = tail;
-#pragma unroll
-                for (int distance = 1; distance < 32; distance *= 2) {
-                    const value_t other = __shfl_up_sync(SPG_FULL_WARP, sum, distance);
-                    if (lane - distance >= from) sum += other;
-                }
-                value_t carry = __shfl_up_sync(SPG_FULL_WARP, sum, 1);
-                if (lane == 0) carry = 0;
-                const value_t earlier = warp_sum(open);
-                if ((some & below) == 0) carry += earlier;
-                if (mine) ring[mine_at] = head + carry;
-                open = lane >= 31 - __clz((int)some) ? tail : 0;
-                __syncwarp();
-                if (inside) {
-                    piece = ring[row % RING];
-                    inside = false;
-                }
-                row += all;
-                for (; row - waiting >= 32; waiting += 32)
-                    out.put(row_of[waiting + lane], ring[(unsigned)(waiting + lane) % RING]);
-                __syncwarp();  // before the ring is written again
+                rows.add(e, v, put);
             }
-            if (lane < row - waiting) out.put(row_of[waiting + lane], ring[(unsigned)(waiting + lane) % RING]);
-            __syncwarp();
+            rows.finish(put);
             const index_t goes_on = tail_pieces[c];
             if (comes_in > 0) {
-                if (inside) piece = warp_sum(open);
+                const value_t piece = rows.inside ? warp_sum(rows.open) : rows.piece;
                 give_piece(piece, 2 * c, head_leader[c], comes_in, row_of[first_row[c]], partial, arrived, out);
             }
-            if (goes_on > 0 && !inside)
-                give_piece(warp_sum(open), 2 * c + 1, (index_t)c, goes_on, row_of[row], partial, arrived, out);
+            if (goes_on > 0 && !rows.inside)
+                give_piece(warp_sum(rows.open), 2 * c + 1, (index_t)c, goes_on, row_of[rows.row], partial, arrived,
+                           out);
         }
         if (p.settle(k)) break;
     }

@@ -116,8 +116,8 @@ class GraphChoice:
 
 def hubs_on(gpu: GPU) -> int:
     """Values of 4 bytes that pull-hubs keeps in shared memory on `gpu`, as the variant computes it."""
-    room = gpu.shared_per_block - (33 << 10)
-    return max(0, min(room, max(room // 2, gpu.shared_per_sm - (68 << 10)))) // 4
+    room = gpu.shared_per_block - (21 << 10)
+    return max(0, min(room, max(room // 2, gpu.shared_per_sm - (56 << 10)))) // 4
 
 
 def graph_facts(csr: CSR, undirected: bool, hubs: int = HUBS) -> GraphFacts:

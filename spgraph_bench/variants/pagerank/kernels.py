@@ -16,10 +16,11 @@ from spgraph_bench.problems.pagerank import DANGLING
 from spgraph_bench.timer import perf_counter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import BLOCK, blocks_for, needs_cooperative
+from spgraph_bench.variants.marked_rows import HUBS, TILE, MarkedRows, hub_shape
 from spgraph_bench.variants.pagerank.cpu import edge_order
 from spgraph_bench.variants.spmv.csr_balanced import ADAPTIVE, tile_of
 
-__all__ = ["Chunks"]
+__all__: list[str] = []
 
 _TRACED = 1 << 16
 
@@ -277,20 +278,6 @@ def pull(job: Job) -> Launch:
     return power.launch(kernel, p["block"], tiles, own, preprocess_ms=preprocess_ms)
 
 
-_TILE = 128  # edges, as in pull_hubs.cu
-_RING_BYTES = 256  # times the size of a value, for each warp
-_FOR_L1 = 36 << 10  # of the rest of shared memory, for L1 to have 64 kB in all
-_MOST_TILES = 96  # of a chunk: a bound on additions one after the other
-_HUBS = {
-    "block": Parameter(
-        0, "threads per block; 0: 1024, or as many as fit; on the host device 64", (0, 64, 128, 256, 512, 1024)
-    ),
-    "hubs": Parameter(-1, "values in shared memory; -1: all that leaves L1 64 kB", between=(-1, 1 << 20)),
-    "chunks": Parameter(1, "runs of edges that a warp takes", (1, 2, 4, 8)),
-    "row_cost": Parameter(4, "cost of finishing a row, in edges", between=(0, 1024)),
-}
-
-
 def _by_falling(degree: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     """The order of falling `degree`, ties as they were; by 16 bits, which numpy sorts in linear time."""
     key = degree.max(initial=0) - degree
@@ -301,68 +288,12 @@ def _by_falling(degree: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     return order
 
 
-class Chunks:
-    """In-edges cut into runs of about equal cost: see cuda/pagerank/pull_hubs.cu.
-
-    Parameters
-    ----------
-    in_ptr : [n + 1].
-    wanted : how many there should be at least, if there are as many tiles.
-    row_cost : what finishing a row costs, in edges.
-    """
-
-    def __init__(self, in_ptr: npt.NDArray[Any], wanted: int, row_cost: int) -> None:
-        in_ptr = in_ptr.astype(np.int64, copy=False)
-        filled = np.diff(in_ptr) > 0
-        self.row_of = np.flatnonzero(filled).astype(np.int32)
-        self.bare = np.flatnonzero(~filled).astype(np.int32)
-        begin, end = in_ptr[:-1][filled], in_ptr[1:][filled]
-        self.tiles = -(-int(in_ptr[-1]) // _TILE)
-        cost = np.cumsum(_TILE + row_cost * np.bincount((end - 1) // _TILE, minlength=self.tiles))
-        count = min(self.tiles, max(wanted, -(-self.tiles // _MOST_TILES)))
-        cuts = np.searchsorted(cost, cost[-1] * np.arange(1, count) / count) if count else np.zeros(0, np.int64)
-        tile_begin = np.unique(np.concatenate(([0], cuts, [self.tiles])))
-        edge_begin = tile_begin * _TILE
-        # The row at each cut, and whether it began before.
-        row = np.searchsorted(end, edge_begin, "right")
-        nearest = np.minimum(row, max(len(begin) - 1, 0))
-        cut = np.zeros(len(row), bool) if not len(begin) else (row < len(begin)) & (begin[nearest] < edge_begin)
-        leader, last = np.zeros((2, len(row)), np.int64)
-        if len(begin):
-            leader = np.searchsorted(tile_begin, begin[nearest] // _TILE, "right") - 1
-            last = np.searchsorted(tile_begin, (end[nearest] - 1) // _TILE, "right") - 1
-        pieces = np.where(cut, last - leader + 1, 0)
-        self.count = len(tile_begin) - 1
-        self.tables = [array.astype(np.int32) for array in (tile_begin, row[:-1], leader[:-1], pieces[:-1], pieces[1:])]
-
-
-def _hub_shape(job: Job, n: int) -> tuple[int, int, int]:
-    """Threads of a block, bytes of their rings in shared memory, and how many values of x are there beside them."""
-    p, gpu, size = job.params, job.device.info().gpu, job.dtype.itemsize
-    block = int(p["block"]) or (64 if job.device.kind == "host" else 1024)
-    while not p["block"] and block > 64 and 2 * block // 32 * _RING_BYTES * size > gpu.shared_per_block:
-        block //= 2  # rings take half of what a block may have, at most
-    rings = block // 32 * _RING_BYTES * size
-    room = gpu.shared_per_block - 1024 - rings
-    if room < size:
-        raise SkipError(
-            f"the rings of {block:,} threads take {rings:,} bytes of shared memory, a block of this GPU has "
-            f"{gpu.shared_per_block:,}",
-            remedy=f"block={block // 2}",
-        )
-    fitting = min(room, max(room // 2, gpu.shared_per_sm - _FOR_L1 - rings))
-    hubs = min(n, fitting // size if p["hubs"] == -1 else int(p["hubs"]))
-    if hubs * size > room:
-        raise SkipError(f"{hubs:,} values do not fit into shared memory", remedy=f"hubs={room // size}")
-    return block, rings, hubs
-
-
 @variant(
     "pagerank",
     "pull-hubs",
     format="adjacency",
     source="pagerank/pull_hubs.cu",
-    tunables=_HUBS,
+    tunables=HUBS,
     missing=needs_cooperative,
     about="in-edges gathered, the busiest sources' values from shared memory",
 )
@@ -371,9 +302,9 @@ def pull_hubs(job: Job) -> Launch:
         raise SkipError("pull-hubs does not use weights", remedy="--mode pull uses weights")
     power, a, p, device = _Power(job), job.packed, job.params, job.device
     begin = time.perf_counter()
-    block, rings, hubs = _hub_shape(job, power.n)
+    block, sums, hubs = hub_shape(job, power.n)
     warps = block // 32 * device.info().multiprocessors
-    chunks = Chunks(a.col_ptr, warps * int(p["chunks"]), int(p["row_cost"]))
+    chunks = MarkedRows(a.col_ptr, warps * int(p["chunks"]), int(p["row_cost"]))
     place = None
     if a.meta["reorder"] == "none":
         # Only x is put in order, by how often it is gathered; rows and ranks stay where they are.
@@ -382,9 +313,10 @@ def pull_hubs(job: Job) -> Launch:
         place_of[order] = np.arange(power.n, dtype=np.int32)
         place = power.upload(place_of)
     row_of, bare = power.upload(chunks.row_of), power.upload(chunks.bare)
-    tables = [power.upload(table) for table in chunks.tables]
+    own_tables = (chunks.tile_begin, chunks.first_row, chunks.leader[:-1], chunks.pieces[:-1], chunks.pieces[1:])
+    tables = [power.upload(np.ascontiguousarray(table)) for table in own_tables]
     preprocess_ms = (time.perf_counter() - begin) * 1e3
-    places, n, m = chunks.tiles * _TILE, np.int32(power.n), np.int64(power.m)
+    places, n, m = chunks.tiles * TILE, np.int32(power.n), np.int64(power.m)
     edge = power.empty(places, np.uint32)
     fill = job.kernel("hubs_edges").bind(-(-places // 256), 256, np.int64(places), m, n, job.arrays["row"], place, edge)
     mark = job.kernel("hubs_marks").bind(
@@ -418,7 +350,7 @@ def pull_hubs(job: Job) -> Launch:
         blocks,
         own,
         preprocess_ms=preprocess_ms,
-        shared=hubs * job.dtype.itemsize + rings,
+        shared=hubs * job.dtype.itemsize + sums,
     )
 
 
