@@ -27,6 +27,7 @@ from spgraph_bench.results.record import Record
 from spgraph_bench.results.store import read_records
 from spgraph_bench.sweep.config import read_config
 from spgraph_bench.variants import variants
+from spgraph_bench.variants.marked_rows import HUBS, hub_shape, hubs_on
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results" / "h200"
@@ -96,9 +97,14 @@ def test_levels_are_those_of_a_search() -> None:
 
 
 def test_hubs_are_what_the_variant_keeps() -> None:
-    """On an H200 it reports 40,960; a GPU with less shared memory has fewer."""
-    assert graphs.hubs_on(H200) == 40_960
-    assert graphs.hubs_on(get_gpu("T4")) == 3_968
+    for gpu, size, hubs in ((H200, 4, 44_032), (H200, 8, 15_360), (get_gpu("T4"), 4, 5_504), (get_gpu("T4"), 8, 2_752)):
+        assert hubs_on(gpu, size) == hubs
+        params = {name: tunable.default for name, tunable in HUBS.items()}
+        device = SimpleNamespace(kind="cuda", info=lambda gpu=gpu: SimpleNamespace(gpu=gpu))
+        job = SimpleNamespace(params=params, device=device, dtype=np.dtype(f"f{size}"))
+        assert hub_shape(job, 1 << 20)[2] == hubs
+        assert hub_shape(job, 100)[2] == 100
+        assert hub_shape(job, 2**31 - 1)[2] == 1  # the kernel adds a column to it
 
 
 # ---- the model --------------------------------------------------------------------------------------------

@@ -215,6 +215,19 @@ def test_chunks_are_all_edges_and_rows_once(wanted: int, row_cost: int) -> None:
             assert seen[c] == (tail[c] - 1 if begins_here else 0)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "tiles"), [(1, 1), (8, 8), (8, 9), (7, 100), (3, 96 * 3), (3, 96 * 3 + 1), (64, 20)]
+)
+def test_warps_have_equally_many_chunks(wanted: int, tiles: int) -> None:
+    """And no chunk has more than 96 tiles, where all cost the same."""
+    cut = MarkedRows(np.arange(0, 128 * tiles + 1, 32), wanted, 4)
+    assert cut.tiles == tiles
+    assert cut.count % wanted == 0 if tiles >= wanted else cut.count == tiles
+    sizes = np.diff(cut.tile_begin)
+    assert sizes.max() - sizes.min() <= 1
+    assert sizes.max() <= 96
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_any_schedule_gives_the_same_ranks(mode: Variant, seed: int) -> None:

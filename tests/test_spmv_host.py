@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +32,7 @@ from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.stats import MatrixStats, row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
 from spgraph_bench.variants.spmv.csr import subwarp_shape
+from spgraph_bench.variants.spmv.csr_hubs import _busiest as busiest
 from spgraph_bench.variants.spmv.dia import lines_of, stride_of
 from spgraph_bench.variants.spmv.gathers import scattered
 
@@ -686,6 +688,66 @@ def test_how_far_ahead_kernels_read_follows_from_where_x_is(device: Device) -> N
             for a, value in ((battery()["tridiagonal"], near_value), (scattered_rows, far_value)):
                 assert _prepare(device, entry, a, dtype).job.params[tunable] == value, (name, dtype)
                 assert _prepare(device, entry, a, dtype, **{tunable: "2"}).job.params[tunable] == 2
+
+
+# ---- columns of csr-hubs in shared memory, and rows in several chunks ------------------------------------
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"hubs": 0, "row_cost": 0},  # all of x from global memory
+        {"hubs": 1, "chunks": 8},
+        {"hubs": 5, "block": 256},
+        {"hubs": 3001, "row_cost": 1024},  # no multiple of 16 bytes
+        {"hubs": 6000, "row_cost": 0, "chunks": 8},  # in the smaller matrices every column that has an entry
+    ],
+    ids=lambda p: ",".join(f"{k}={v}" for k, v in p.items()),
+)
+@pytest.mark.parametrize("name", ["hub-5000", "around-2048", "every-length-to-70", "full-tiles-then-empty-rows", "1x1"])
+def test_csr_hubs_with_columns_in_shared_memory_or_not(device: Device, name: str, params: dict[str, Any]) -> None:
+    for dtype, offsets in (("float32", "int32"), ("float64", "int64")):
+        result = _check(device, get_variant("spmv", "csr-hubs"), name, dtype, offsets, **params)
+        assert result.ok, result.message
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(st.sampled_from([0, 0, 1, 2, 3, 125, 127, 128, 129, 256, 640]), max_size=60),
+    chunks=st.sampled_from([1, 2, 4, 8]),
+    hubs=st.sampled_from([-1, 0, 2]),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_csr_hubs_with_rows_that_end_where_tiles_do(lengths: list[int], chunks: int, hubs: int, dtype: str) -> None:
+    device = open_device("host", seed=2)
+    _is_right(device, "csr-hubs", random_rows(lengths, 700, 14), dtype, chunks=chunks, hubs=hubs)
+    device.close()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("hubs", [-1, 0, 1])
+def test_csr_hubs_adds_no_infinite_x_to_rows_without_that_column(device: Device, hubs: int, dtype: str) -> None:
+    """The last tile is filled up with the first column in shared memory, or the first of all, times 0."""
+    a = csr(3, 4, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 3], [1, 2, 3, 4, 5, 6])
+    prepared = _prepare(device, get_variant("spmv", "csr-hubs"), a, dtype, hubs=hubs)
+    dense = a.to_scipy(np.float64).toarray()
+    for column, value in itertools.product(range(4), (np.inf, np.nan)):
+        x = np.ones(4, dtype)
+        x[column] = value
+        device.write(prepared.job.buffers["x"], x)
+        expected = np.where(dense[:, column] != 0, value, dense.sum(1))
+        assert np.array_equal(_run(device, prepared), expected, equal_nan=True)
+
+
+def test_the_busiest_columns_are_those_with_the_most_entries() -> None:
+    count = np.array([3, 0, 7, 3, 9, 3, 1], np.uint32)
+    assert busiest(count, 7, 1).tolist() == [0, 2, 3, 4, 5, 6]
+    assert busiest(count, 7, 3).tolist() == [0, 2, 3, 4, 5]
+    assert busiest(count, 2, 1).tolist() == [2, 4]
+    tied = busiest(count, 3, 1)
+    assert sorted(count[tied]) == [3, 7, 9]
+    assert (np.diff(tied) > 0).all()
+    assert busiest(count, 0, 1).tolist() == busiest(count, 7, 10).tolist() == busiest(count[:0], 5, 1).tolist() == []
 
 
 # ---- the row-block table of csr-adaptive -----------------------------------------------------------------

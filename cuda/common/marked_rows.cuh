@@ -2,8 +2,8 @@
 //
 // Layout   entries in tiles of 128, of which a lane has four; the top bit of an entry's number is the mark. Work is cut
 //          into chunks of tiles, so a row may be in several chunks: MarkedRows in variants/marked_rows.py cuts them.
-// Mapping  a warp for a chunk. In a tile in which no row ends, adding up is all. Otherwise a segmented scan over the lanes
-//          gives the sums of the rows that end; they wait in shared memory and are written by 32, a lane each.
+// Mapping  a warp for a chunk. In a tile in which no row ends, adding up is all. Otherwise a segmented scan over the
+//          lanes gives the sums of the rows that end; they wait in shared memory and are written by 32, a lane each.
 // Idea     segmented sums with marked ends: Blelloch, Heroux and Zagha, "Segmented operations for sparse matrix
 //          computation on vector multiprocessors", 1993.
 #pragma once
@@ -17,17 +17,25 @@
 struct marked_rows {
     value_t* sums;  // [SUMS] in shared memory: of the row that came in, then of rows waiting to row - 1
     index_t row;  // the row that the next entry is of
-    index_t waiting;  // the first row whose sum has not been written
-    bool inside;  // still in the row that came in from the chunk before
-    value_t piece;  // of that row: its sum in this chunk, once it has ended
+    index_t waiting;  // the first row whose sum has not been written; the one that came in is not among these
     value_t open;  // this lane's part of the row that has not ended yet
 
     __device__ __forceinline__ void begin(index_t first_row, bool comes_in)
     {
         row = first_row;
         waiting = row + comes_in;
-        inside = comes_in;
-        piece = open = 0;
+        open = 0;
+    }
+
+    // Whether this is still the row that came in from the chunk before.
+    __device__ __forceinline__ bool inside() const { return row < waiting; }
+
+    // At the end of the chunk: what the row that came in has in it.
+    __device__ __forceinline__ value_t piece() const
+    {
+        const value_t sum = inside() ? warp_sum(open) : sums[0];
+        __syncwarp();  // before the next chunk writes sums[0]
+        return sum;
     }
 
     // At the end of the chunk: the sums that still wait. put(row, sum) is called by a lane for each.
@@ -91,10 +99,6 @@ struct marked_rows {
         if (mine) *first = head + carry;
         open = lane >= 31 - __clz((int)some) ? tail : 0;
         __syncwarp();
-        if (inside) {
-            piece = sums[0];
-            inside = false;
-        }
         row += all;
         const index_t waits = row - waiting, whole = waits / 32 * 32;
         if (whole > 0) {

@@ -34,7 +34,6 @@ __all__ = [
     "choose",
     "edges_reached",
     "graph_facts",
-    "hubs_on",
     "kind",
     "predict",
     "search_us",
@@ -53,7 +52,8 @@ _ROAD = 2.5
 _NARROW = 8000
 """Levels of fewer edges than this are done faster by one block than by the whole GPU."""
 HUBS = 40_000
-"""Busiest vertices that searches are counted with. On an H200 pull-hubs has as many values in shared memory."""
+"""Busiest vertices that searches are counted with. On an H200 pull-hubs has about as many values in shared memory, see
+:func:`spgraph_bench.variants.marked_rows.hubs_on`."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,6 @@ class GraphChoice:
     baseline: Mode
     ranked: tuple[Mode, ...]
     """All modes that are predicted, the choice first."""
-
-
-def hubs_on(gpu: GPU) -> int:
-    """Values of 4 bytes that pull-hubs keeps in shared memory on `gpu`, as the variant computes it."""
-    room = gpu.shared_per_block - (21 << 10)
-    return max(0, min(room, max(room // 2, gpu.shared_per_sm - (56 << 10)))) // 4
 
 
 def graph_facts(csr: CSR, undirected: bool, hubs: int = HUBS) -> GraphFacts:

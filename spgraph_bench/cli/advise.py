@@ -191,6 +191,7 @@ def _predict(case: _Case, gpu: GPU) -> _Predicted:
     from spgraph_bench.memory import require_memory
     from spgraph_bench.problems.sources import check_square, pattern_is_symmetric
     from spgraph_bench.runner.figures import analysis_bytes
+    from spgraph_bench.variants.marked_rows import hubs_on
 
     csr = case.matrix.csr
     require_memory(analysis_bytes(csr), f"the analysis of {csr.nnz:,} entries", case.matrix.source.text)
@@ -202,7 +203,7 @@ def _predict(case: _Case, gpu: GPU) -> _Predicted:
             facts = facts_of(csr, counted, lambda doing: progress(doing, None), gpu)
             return _Predicted(gpu, spmv.choose(facts, gpu, case.value_bytes, own))
         check_square(csr)
-        hubs = graphs.hubs_on(gpu) if case.problem == "pagerank" else graphs.HUBS
+        hubs = hubs_on(gpu, 4) if case.problem == "pagerank" else graphs.HUBS
         of_graph = graphs.graph_facts(csr, pattern_is_symmetric(case.matrix), hubs)
         return _Predicted(gpu, graph=(of_graph, graphs.choose(case.problem, of_graph, gpu)))
 

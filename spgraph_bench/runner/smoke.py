@@ -83,6 +83,7 @@ SMOKE_CASES: tuple[SmokeCase, ...] = (
             "csr-adaptive",
             "csr-segmented",
             "csr-merge",
+            "csr-hubs",
             "hyb*",
             "jds",
             "binned*",

@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import SkipError
+from spgraph_bench.gpus import GPU
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job
 
-__all__ = ["HUBS", "TILE", "MarkedRows", "hub_shape"]
+__all__ = ["HUBS", "TILE", "MarkedRows", "hub_shape", "hubs_on"]
 
 TILE = 128
 """Entries that a warp reads at a time, as in the kernels."""
@@ -25,7 +26,9 @@ HUBS = {
     "block": Parameter(
         0, "threads per block; 0: 1024, or as many as fit; on the host device 64", (0, 64, 128, 256, 512, 1024)
     ),
-    "hubs": Parameter(-1, "values in shared memory; -1: as many as leave L1 60 kB, for 8-byte values 92 kB", between=(-1, 1 << 20)),
+    "hubs": Parameter(
+        -1, "values in shared memory; -1: as many as leave L1 60 kB, for 8-byte values 92 kB", between=(-1, 1 << 20)
+    ),
     "chunks": Parameter(1, "runs of entries that a warp takes", (1, 2, 4, 8)),
     "row_cost": Parameter(4, "cost of finishing a row, in entries", between=(0, 1024)),
 }
@@ -62,7 +65,9 @@ class MarkedRows:
         cost = np.cumsum(TILE + row_cost * np.bincount((end - 1) // TILE, minlength=self.tiles))
         # A multiple of what is wanted, so that warps have equally many.
         count = min(self.tiles, max(1, -(-self.tiles // max(1, wanted * _MOST_TILES))) * wanted)
-        cuts = np.searchsorted(cost, cost[-1] * np.arange(1, count) / count) if count else np.zeros(0, np.int64)
+        cuts = (
+            np.searchsorted(cost, cost[-1] * np.arange(1, count) / count, "right") if count else np.zeros(0, np.int64)
+        )
         tile_begin = np.unique(np.concatenate(([0], cuts, [self.tiles])))
         entry_begin = tile_begin * TILE
         # The row at each cut, and whether it began before.
@@ -79,25 +84,46 @@ class MarkedRows:
         self.leader, self.pieces = leader.astype(np.int32), np.where(cut, last - leader + 1, 0).astype(np.int32)
 
 
+def _block_on(gpu: GPU, size: int, most: int = 1024) -> int:
+    """The threads of a block on `gpu` for which values of `size` bytes leave room: sums take half of it at most."""
+    while most > 64 and 2 * _sums_of(most, size) > gpu.shared_per_block:
+        most //= 2
+    return most
+
+
+def _sums_of(block: int, size: int) -> int:
+    return block // 32 * _SUMS * size
+
+
+def _room(gpu: GPU, size: int, block: int) -> tuple[int, int]:
+    """Bytes beside the sums of `block` threads: those that there are, and those that leave L1 its part."""
+    sums = _sums_of(block, size)
+    room = gpu.shared_per_block - 1024 - sums
+    return room, min(room, max(room // 2, gpu.shared_per_sm - _FOR_L1[size] - sums))
+
+
+def hubs_on(gpu: GPU, size: int) -> int:
+    """Values of `size` bytes, 4 or 8, that a kernel has in shared memory on `gpu`, its tunables at their defaults."""
+    return max(0, _room(gpu, size, _block_on(gpu, size))[1]) // size
+
+
 def hub_shape(job: Job, columns: int) -> tuple[int, int, int]:
-    """Threads of a block, bytes of their sums in shared memory, and the values that fit beside them (`columns` at most).
+    """Threads of a block, bytes of their sums in shared memory and of one value, and the values that fit beside them:
+    `columns` at most, and so few that their number plus a column is below 2^31.
 
     Its variant has the tunables :data:`HUBS`. Raises SkipError where a block does not fit.
     """
     p, gpu, size = job.params, job.device.info().gpu, job.dtype.itemsize
-    block = int(p["block"]) or (64 if job.device.kind == "host" else 1024)
-    while not p["block"] and block > 64 and 2 * block // 32 * _SUMS * size > gpu.shared_per_block:
-        block //= 2  # sums take half of what a block may have, at most
-    sums = block // 32 * _SUMS * size
-    room = gpu.shared_per_block - 1024 - sums
+    block = int(p["block"]) or _block_on(gpu, size, 64 if job.device.kind == "host" else 1024)
+    sums = _sums_of(block, size)
+    room, fitting = _room(gpu, size, block)
     if room < size:
         raise SkipError(
             f"the sums of {block:,} threads take {sums:,} bytes of shared memory, a block of this GPU has "
             f"{gpu.shared_per_block:,}",
-            remedy=f"block={block // 2}",
+            remedy=f"--param block={block // 2}",
         )
-    fitting = min(room, max(room // 2, gpu.shared_per_sm - _FOR_L1[size] - sums))
-    hubs = min(columns, fitting // size if p["hubs"] == -1 else int(p["hubs"]))
+    hubs = min(columns, 2**31 - columns, fitting // size if p["hubs"] == -1 else int(p["hubs"]))
     if hubs * size > room:
-        raise SkipError(f"{hubs:,} values do not fit into shared memory", remedy=f"hubs={room // size}")
-    return block, sums, hubs
+        raise SkipError(f"{hubs:,} values do not fit into shared memory", remedy=f"--param hubs={room // size}")
+    return block, sums + 16, hubs  # where there are no hubs, far gathers read a place in front of the sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from spgraph_bench.variants.marked_rows import HUBS, TILE, MarkedRows, hub_shape
 
 __all__: list[str] = []
 
+_TUNABLES = HUBS | {"row_cost": replace(HUBS["row_cost"], default=12)}
 _SECTOR = 32
 """Bytes that a gather takes from the L2."""
 
@@ -32,7 +34,7 @@ def _busiest(count: npt.NDArray[Any], most: int, least: int) -> npt.NDArray[np.i
     "csr-hubs",
     format="csr",
     source="spmv/csr_hubs.cu",
-    tunables=HUBS,
+    tunables=_TUNABLES,
     missing=needs_cooperative,
     about="segmented sums; x of the busiest columns from shared memory",
 )
