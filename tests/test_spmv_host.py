@@ -31,8 +31,8 @@ from spgraph_bench.recipes import make
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
 from spgraph_bench.stats import MatrixStats, row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
+from spgraph_bench.variants.marked_rows import busiest_columns
 from spgraph_bench.variants.spmv.csr import subwarp_shape
-from spgraph_bench.variants.spmv.csr_hubs import _busiest as busiest
 from spgraph_bench.variants.spmv.dia import lines_of, stride_of
 from spgraph_bench.variants.spmv.gathers import scattered
 
@@ -740,6 +740,9 @@ def test_csr_hubs_adds_no_infinite_x_to_rows_without_that_column(device: Device,
 
 
 def test_the_busiest_columns_are_those_with_the_most_entries() -> None:
+    def busiest(count: np.ndarray, most: int, least: int) -> np.ndarray:
+        return busiest_columns(count, most, 8 * (least - 1), 4)  # 8 copies of 4 bytes are a sector
+
     count = np.array([3, 0, 7, 3, 9, 3, 1], np.uint32)
     assert busiest(count, 7, 1).tolist() == [0, 2, 3, 4, 5, 6]
     assert busiest(count, 7, 3).tolist() == [0, 2, 3, 4, 5]

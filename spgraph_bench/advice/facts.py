@@ -19,6 +19,8 @@ from spgraph_bench.formats.hyb import choose_slots
 from spgraph_bench.gpus import GPU, H200
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats, row_blocks, row_stats, sample_blocks
+from spgraph_bench.structure.compiled import column_counts
+from spgraph_bench.variants.marked_rows import busiest_columns, hubs_on
 
 __all__ = ["SECTOR_BYTES", "Facts", "Stored", "facts_of", "sectors_of", "short"]
 
@@ -59,6 +61,9 @@ class Facts:
     sectors: Mapping[int, float]
     """Bytes of a value (4, 8) -> sectors of x that an entry moves into L1, on average: distinct sectors among 4,096
     neighbouring entries."""
+    far: Mapping[int, float]
+    """The same of the entries that are not in one of the columns that csr-hubs has in shared memory; sectors for one of
+    all entries."""
     hyb_slots: Mapping[int, int]
     """Bytes of a value -> slots of a row in the ELL part of HYB."""
     formats: Mapping[str, Mapping[int, Stored]]
@@ -90,8 +95,9 @@ class Facts:
             for name, sizes in fields["formats"].items()
         }
         sectors = {int(size): float(each) for size, each in fields["sectors"].items()}
+        far = {int(size): float(each) for size, each in fields["far"].items()}
         slots = {int(size): int(each) for size, each in fields["hyb_slots"].items()}
-        return cls(**{**fields, "formats": stored, "sectors": sectors, "hyb_slots": slots})
+        return cls(**{**fields, "formats": stored, "sectors": sectors, "far": far, "hyb_slots": slots})
 
 
 def short(data: Any) -> Any:
@@ -126,6 +132,10 @@ def facts_of(
                 size: Stored(form.predict_bytes(stats, size, offset_bytes), form.refuse(stats, None, size))
                 for size in (4, 8)
             }
+    progress("columns")
+    counts = column_counts(csr)
+    if counts is None:
+        counts = np.bincount(csr.col_idx, minlength=csr.cols)
     return Facts(
         rows=csr.rows,
         cols=csr.cols,
@@ -135,6 +145,10 @@ def facts_of(
         uneven=_uneven(csr, stats),
         one_value=one_value(csr) is not None,
         sectors={size: sectors_of(csr, size) for size in (4, 8)},
+        far={
+            size: sectors_of(csr, size, busiest_columns(counts, hubs_on(gpu, size), gpu.multiprocessors, size))
+            for size in (4, 8)
+        },
         hyb_slots={size: choose_slots(stats, "auto", size) for size in (4, 8)},
         formats=stored,
     )
@@ -148,16 +162,19 @@ def _uneven(csr: CSR, stats: MatrixStats) -> float:
     return WARP * int(longest.sum()) / csr.nnz
 
 
-def sectors_of(csr: CSR, value_bytes: int) -> float:
-    """Distinct sectors of x an entry, each window of entries counted alone."""
+def sectors_of(csr: CSR, value_bytes: int, near: npt.NDArray[np.integer] | None = None) -> float:
+    """Distinct sectors of x an entry, each window of entries counted alone; entries in the columns `near` take none."""
     if not csr.nnz:
         return 0.0
+    is_far = np.ones(csr.cols, bool)
+    if near is not None:
+        is_far[near] = False
     per_sector = SECTOR_BYTES // value_bytes
     distinct = entries = 0
     blocks = row_blocks(csr) if csr.nnz <= _SAMPLE else sample_blocks(csr, _SAMPLE, 32)
     for block in blocks:
         for start in range(0, len(block.cols), _WINDOW):
-            part: npt.NDArray[np.int32] = block.cols[start : start + _WINDOW] // per_sector
-            distinct += len(np.unique(part))
+            part = block.cols[start : start + _WINDOW]
+            distinct += len(np.unique(part[is_far[part]] // per_sector))
             entries += len(part)
     return distinct / max(entries, 1)

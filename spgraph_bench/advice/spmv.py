@@ -89,6 +89,9 @@ _TAILED = {"hyb", "pattern-hyb"}
 _FREE_OF_GATHERS = {"binned", "binned-fused"}
 """Their gathers are from shared memory."""
 
+_HUBS = {"csr-hubs"}
+"""What they gather in the busiest columns is in shared memory."""
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -135,7 +138,9 @@ def terms(variant: str, format: str, value_bytes: int, facts: Facts, gpu: GPU) -
     """The counts for one variant. The format must be one of `facts`."""
     speed = gpu.multiprocessors / H200.multiprocessors
     stored = facts.formats[format][value_bytes]
-    moved = facts.nnz * facts.sectors[value_bytes] if variant not in _FREE_OF_GATHERS else 0.0
+    moved = facts.nnz * (facts.far if variant in _HUBS else facts.sectors)[value_bytes]
+    if variant in _FREE_OF_GATHERS:
+        moved = 0.0
     x_bytes = facts.cols * value_bytes
     missed = max(0.0, 1 - _L2_OF_X * gpu.l2_bytes / x_bytes) if x_bytes else 0.0
     rate = bandwidth(gpu)

@@ -11,7 +11,7 @@ from spgraph_bench.gpus import GPU
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job
 
-__all__ = ["HUBS", "TILE", "MarkedRows", "hub_shape", "hubs_on"]
+__all__ = ["HUBS", "TILE", "MarkedRows", "busiest_columns", "hub_shape", "hubs_on"]
 
 TILE = 128
 """Entries that a warp reads at a time, as in the kernels."""
@@ -21,6 +21,9 @@ _FOR_L1 = {4: 36 << 10, 8: 68 << 10}
 """Of shared memory, left to L1, by the bytes of a value: what is on its way there is what an SM can wait for at a time.
 With these L1 has 60 kB, or 92."""
 _MOST_TILES = 96  # of a chunk: a bound on additions one after the other
+
+_SECTOR = 32
+"""Bytes that a gather takes from the L2."""
 
 HUBS = {
     "block": Parameter(
@@ -105,6 +108,25 @@ def _room(gpu: GPU, size: int, block: int) -> tuple[int, int]:
 def hubs_on(gpu: GPU, size: int) -> int:
     """Values of `size` bytes, 4 or 8, that a kernel has in shared memory on `gpu`, its tunables at their defaults."""
     return max(0, _room(gpu, size, _block_on(gpu, size))[1]) // size
+
+
+def busiest_columns(
+    count: npt.NDArray[np.integer], most: int, multiprocessors: int, size: int
+) -> npt.NDArray[np.int32]:
+    """The columns to keep in shared memory, rising: those with the most entries, `most` at most.
+
+    Every multiprocessor copies the `size` bytes of a column; a column that has fewer entries than that takes sectors
+    from the L2 is not worth it.
+
+    Parameters
+    ----------
+    count : entries of each column, ``[cols]``.
+    """
+    busy = np.flatnonzero(count > multiprocessors * size // _SECTOR)
+    if len(busy) > most:
+        rest = len(busy) - most
+        busy = np.sort(busy[np.argpartition(count[busy], rest - 1)[rest:]])
+    return busy.astype(np.int32)
 
 
 def hub_shape(job: Job, columns: int) -> tuple[int, int, int]:

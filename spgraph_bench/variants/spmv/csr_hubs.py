@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from spgraph_bench.timer import perf_counter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import blocks_for, needs_cooperative
-from spgraph_bench.variants.marked_rows import HUBS, TILE, MarkedRows, hub_shape
+from spgraph_bench.variants.marked_rows import HUBS, TILE, MarkedRows, busiest_columns, hub_shape
 
 __all__: list[str] = []
 
 _TUNABLES = HUBS | {"row_cost": replace(HUBS["row_cost"], default=12)}
-_SECTOR = 32
-"""Bytes that a gather takes from the L2."""
-
-
-def _busiest(count: npt.NDArray[Any], most: int, least: int) -> npt.NDArray[np.int32]:
-    """At most `most` columns, those with the most entries, but none with fewer than `least`; rising."""
-    busy = np.flatnonzero(count >= least)
-    if len(busy) > most:
-        rest = len(busy) - most
-        busy = np.sort(busy[np.argpartition(count[busy], rest - 1)[rest:]])
-    return busy.astype(np.int32)
 
 
 @variant(
@@ -55,8 +42,7 @@ def csr_hubs(job: Job) -> Launch:
 
     preprocess_ms += job.timed_ms(columns)
     begin = perf_counter()
-    # Each SM copies 8 bytes or 4 for a column in shared memory: that must be less than its gathers take.
-    hub_col = _busiest(device.download(count), most, blocks * a.dtype.itemsize // _SECTOR + 1)
+    hub_col = busiest_columns(device.download(count), most, blocks, a.dtype.itemsize)
     place = np.full(a.cols, -1, np.int32)
     place[hub_col] = np.arange(len(hub_col), dtype=np.int32)
     own = {
