@@ -45,6 +45,7 @@ def _facts(**changes: Any) -> Facts:
         uneven=1.0,
         one_value=False,
         sectors={4: 0.5, 8: 0.75},
+        far={4: 0.5, 8: 0.75},
         hyb_slots={4: 10, 8: 10},
         formats=formats,
     )
