@@ -238,9 +238,9 @@ MUTANTS = {
     "syncwarp removed": (
         "pagerank",
         "pull-hubs",
-        "pagerank/pull_hubs.cu",
-        "                __syncwarp();\n                if (inside)",
-        "                if (inside)",
+        "common/marked_rows.cuh",
+        "        __syncwarp();\n        row += all;",
+        "        row += all;",
     ),
 }
 
