@@ -34,12 +34,6 @@ static __forceinline__ T spg_gather_if(const T* p, bool wanted)
     return wanted ? spg_gather(p) : T{};
 }
 
-template <class T>
-static __forceinline__ void spg_gather_unless(bool have, const T* p, T& v)
-{
-    if (!have) v = spg_gather(p);
-}
-
 template <int BYTES>
 static __forceinline__ void spg_copy_async(void* shared, const void* global)
 {
@@ -153,17 +147,6 @@ SPG_GATHER_IF(int, "s32", "r")
 SPG_GATHER_IF(long long, "s64", "l")
 SPG_GATHER_IF(float, "f32", "f")
 SPG_GATHER_IF(double, "f64", "d")
-
-// A load into v, unless what is wanted is there already.
-#define SPG_GATHER_UNLESS(type, ptx, reg)                                                         \
-    __device__ __forceinline__ void spg_gather_unless(bool have, const type* p, type& v)          \
-    {                                                                                             \
-        asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @!q ld.global.nc." ptx " %0, [%1]; }" \
-                     : "+" reg(v)                                                                 \
-                     : "l"(p), "r"((int)have));                                                   \
-    }
-SPG_GATHER_UNLESS(float, "f32", "f")
-SPG_GATHER_UNLESS(double, "f64", "d")
 
 // Copies from global to shared memory that need no registers and that nothing waits for until spg_copy_wait:
 // cp.async, from compute capability 8.0 on; before, an ordinary copy. BYTES is 4, 8 or 16.

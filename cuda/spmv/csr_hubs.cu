@@ -48,6 +48,27 @@ SPG_KERNEL hubs_ends(index_t rows, const offset_t* __restrict__ row_ptr, unsigne
     if (row < rows && row_ptr[row + 1] > row_ptr[row]) edge[row_ptr[row + 1] - 1] |= LAST;
 }
 
+// A gather of x into v, unless what is wanted is there already. The predicate is in the load: no branch (see stream.cuh).
+#ifdef SPG_HOST
+static inline void gather_unless(bool have, const value_t* p, value_t& v)
+{
+    if (!have) v = spg_gather(p);
+}
+#else
+__device__ __forceinline__ void gather_unless(bool have, const float* p, float& v)
+{
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @!q ld.global.nc.f32 %0, [%1]; }"
+                 : "+f"(v)
+                 : "l"(p), "r"((int)have));
+}
+__device__ __forceinline__ void gather_unless(bool have, const double* p, double& v)
+{
+    asm volatile("{ .reg .pred q; setp.ne.s32 q, %2, 0; @!q ld.global.nc.f64 %0, [%1]; }"
+                 : "+d"(v)
+                 : "l"(p), "r"((int)have));
+}
+#endif
+
 struct four_t {
     int4 at;
     value_t v[4];
@@ -129,7 +150,7 @@ SPG_KERNEL __launch_bounds__(1024, 1)
                 const unsigned at = e[u] & ~LAST;
                 const bool near = at < (unsigned)hubs;
                 v[u] = hub[near ? at : 0];
-                spg_gather_unless(near, x + (long long)at - hubs, v[u]);
+                gather_unless(near, x + (long long)at - hubs, v[u]);
             }
 #pragma unroll
             for (int u = 0; u < 4; ++u) v[u] *= q.v[u];
