@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,8 +58,10 @@ PLAIN = [step for step in STEPS if step.command.startswith("spgraph ")]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files of the page, in the folder where its commands are run."""
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The files of the page, in the folder where its commands are run. Its path is short: a message with a long one
+    would be broken within a file's name."""
+    short = Path(tempfile.mkdtemp())
     blocks = BLOCK.findall(PAGE)
     files = {
         "small.mtx": next(text for _, text in blocks if text.startswith("%%MatrixMarket")),
@@ -66,9 +71,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     for name, text in files.items():
         assert f"`{name}`" in PAGE
-        (tmp_path / name).write_text(text)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+        (short / name).write_text(text)
+    monkeypatch.chdir(short)
+    yield short
+    shutil.rmtree(short)
 
 
 def _compare(step: Step, printed: str, folder: Path) -> None:

@@ -453,3 +453,21 @@ def test_what_a_format_refuses_is_not_compiled(monkeypatch: pytest.MonkeyPatch) 
     assert "csr_scalar" in labels[0]
     assert [r.run for r in records].count("one") == len(chosen)
     assert len(records) == 2 * len(chosen) - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "read"),
+    [("bfs", {}, False), ("pagerank", {}, False), ("pagerank", {"weighted": "yes"}, True), ("sssp", {}, True)],
+)
+def test_values_that_are_not_read_are_not_handed_over(name: str, options: dict[str, Any], read: bool) -> None:
+    from spgraph_bench.problems import get_problem
+    from spgraph_bench.recipes import make
+    from spgraph_bench.runner.assembly import assemble
+    from spgraph_bench.runner.settings import Settings
+
+    matrix = make("rmat:scale=5,symmetrize=1")
+    problem = get_problem(name, options)
+    settings = Settings(dtypes=problem.dtypes[:1], options=options)
+    made = assemble(matrix, problem, settings, lambda doing: None, keep_answer=False)
+    assert (made.payload.csr.values is not None) is read
+    assert made.matrix.csr.values is not None

@@ -72,6 +72,8 @@ class Problem(ABC):
     then of 0 x 0, named after problem and options; and :meth:`check` gets the inputs beside the oracle."""
     is_graph: bool = False
     """Whether the matrix is an adjacency matrix, of which it must be known whether it is symmetric."""
+    reads_values: bool = False
+    """Whether its checks read values of the matrix that none of its formats stores."""
     parallel: Literal["sum", "min"] = "sum"
     """What several entries at one place mean: their sum, or "min", the least of them."""
     has_cases: bool = False

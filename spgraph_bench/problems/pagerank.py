@@ -250,6 +250,7 @@ class PageRank(Problem):
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self.values = values or {name: option.default for name, option in _OPTIONS.items()}
+        self.reads_values = self.values["weighted"] == "yes"
 
     def configured(self, options: Mapping[str, Any]) -> PageRank:
         """This problem with these options."""

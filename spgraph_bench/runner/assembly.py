@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from spgraph_bench.errors import InputError
+from spgraph_bench.formats import get_format
 from spgraph_bench.formats.common import INT32_ENTRIES
 from spgraph_bench.matrix import Matrix, Source, label_arrays
 from spgraph_bench.memory import require_memory
@@ -22,6 +23,7 @@ from spgraph_bench.runner.figures import run_bytes
 from spgraph_bench.runner.payload import NO_MATRIX, Arrays, Payload, ReorderedMatrix
 from spgraph_bench.runner.plan import Task
 from spgraph_bench.runner.settings import Settings
+from spgraph_bench.variants import variants
 
 __all__ = ["Assembled", "assemble", "generated_matrix"]
 
@@ -78,7 +80,10 @@ def assemble(
             matrix, inputs = _named_after_inputs(matrix, problem, settings)
         inputs, oracles = _inputs_and_oracles(matrix, problem, settings, progress, inputs)
     labels = label_arrays(matrix) if problem.is_graph else {}
-    payload = Payload(matrix.csr, labels, orders, inputs, oracles)
+    # Of 500 M edges, weights that are not read take seconds to hand over, and again to a GPU.
+    stored = any(get_format(v.format).keeps_values for v in variants(problem.name))
+    csr = matrix.csr if stored or problem.reads_values else dataclasses.replace(matrix.csr, values=None)
+    payload = Payload(csr, labels, orders, inputs, oracles)
     return Assembled(matrix, payload, _task(matrix, problem, settings, keep_answer), reorder_ms)
 
 
