@@ -5,17 +5,22 @@
     judge_advice.py fit RECORDS... [-o costs.toml]   fit the constants of SpMV
     judge_advice.py loo RECORDS...                   each matrix judged by constants fitted on all other shapes
     judge_advice.py split FITTED JUDGED              fitted on the records of FITTED, judged on those of JUDGED
+    judge_advice.py csr RECORDS...                   the choice among kernels of CSR against the best, and cuSPARSE's
+    judge_advice.py condense RECORDS... -o FILE.csv  keep what judging uses, a line for each variant of a matrix
 
-RECORDS are files or folders of JSON Lines, as `spgraph sweep` and `spgraph bench` leave them. Counts are kept in
---facts (default results/h200/advice_facts.json), by the sha256 of the matrix; `count` reads the matrices again: recipes
-by their text, files from the folder SPGRAPH_MATRICES or where the record says. `loo` and `split` print a table; with
---write they put it into docs/advice.md, between the marks of its name. Modes of BFS are fitted and judged likewise.
-PageRank's constants are not fitted here: its records are judged in both.
+RECORDS are files or folders of JSON Lines, as `spgraph sweep` and `spgraph bench` leave them, or what `condense` wrote.
+Of a folder its advice_*.csv are read too; their times count where its other files have the same cell. Counts are kept
+in --facts (default results/h200/advice_facts.json), by the sha256 of the matrix; `count` reads the matrices again:
+recipes by their text, files from the folder SPGRAPH_MATRICES or where the record says. `loo`, `split` and `csr` print a
+table; with --write they put it into docs/advice.md, between the marks of its name. Modes of BFS are fitted and judged
+likewise. PageRank's constants are not fitted here: its records are judged in both. `csr` judges the constants that come
+with spgraph. It and `count` read JSON Lines only, since condensed records have no libraries and no sources.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import functools
 import json
 import os
@@ -23,7 +28,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +64,8 @@ COSTS = ROOT / "spgraph_bench" / "advice" / "costs.toml"
 PAGE = ROOT / "docs" / "advice.md"
 PLAIN = "csr-adaptive"
 """The kernel of plain CSR to take always, if a single one is to be taken."""
+HUBS = "csr-hubs"
+"""The kernel of plain CSR that older records are without."""
 NEAR = 1.1
 """A choice within this factor of the fastest variant is good."""
 DTYPES = {4: "float32", 8: "float64"}
@@ -80,30 +87,73 @@ class Observed:
     stored: int
     shape: str = ""
     """The name of its recipe, or of its file."""
+    gpu: str = ""
+    commit: str = ""
 
 
 # ---- records ----------------------------------------------------------------------------------------------
 
 
-def observed(paths: Iterable[Path], problems: Sequence[str] = ("spmv", "bfs", "pagerank")) -> list[Observed]:
-    """spgraph's own variants on a GPU, timed. The last record of a cell counts. A matrix in another order is another
-    matrix."""
-    latest: dict[tuple[str, ...], Observed] = {}
+def observed(paths: Iterable[Path], wanted: Callable[[Record], bool] | None = None) -> list[Observed]:
+    """Variants on a GPU, timed: spgraph's own, or those that are `wanted`. The last record of a cell counts. A matrix
+    in another order is another matrix."""
+    wanted, problems = wanted or _plain, ("spmv", "bfs", "pagerank")
+    latest: dict[tuple[str, str, int, str], Observed] = {}
     for path in paths:
+        if path.suffix == ".csv":
+            latest |= {(o.problem, o.variant, o.size, o.sha): o for o in _condensed(path)}
+            continue
         for r in read_records(path, lambda text: print(text, file=sys.stderr)):
-            if r.problem in problems and _plain(r) and (ms := _ms(r)):
+            if r.problem in problems and wanted(r) and (ms := _ms(r)):
                 setup = sum(r.times.get(f"{step}_ms", 0.0) for step in SETUP)
                 order = "" if _order(r) == "none" else f", {_order(r)}"
-                latest[r.problem, r.variant, r.dtype, _key(r)] = Observed(
-                    r.problem, r.variant, r.format, 4 if r.dtype == "float32" else 8, _key(r),
+                size = 4 if r.dtype == "float32" else 8
+                latest[r.problem, r.variant, size, _key(r)] = Observed(
+                    r.problem, r.variant, r.format, size, _key(r),
                     f"{r.matrix['name']}{order}", ms, setup, r.times.get("matrix_compile_ms", 0.0),
                     r.bytes.get("stored", 0), str(r.matrix["source"]["text"]).partition(":")[0],
+                    str(r.device.get("name", "")), str(r.environment.get("git_commit") or "")[:12],
                 )  # fmt: skip
     return list(latest.values())
 
 
+def condense(records: Iterable[Observed], path: Path) -> int:
+    """Write `records` to `path`, times with six digits. Returns how many."""
+    rows = [
+        {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in asdict(o).items()}
+        for o in records
+    ]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Observed)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return len(rows)
+
+
+def _condensed(path: Path) -> list[Observed]:
+    """What :func:`condense` wrote. Raises InputError for another CSV file."""
+    types: dict[str, Callable[[str], Any]] = {"str": str, "int": int, "float": float}
+    read_as = {field.name: types[str(field.type)] for field in fields(Observed)}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file)
+        if rows.fieldnames != list(read_as):
+            raise InputError("not condensed records", place=str(path), remedy="judge_advice.py condense RECORDS...")
+        try:
+            return [Observed(**{name: read_as[name](text) for name, text in row.items()}) for row in rows]
+        except (TypeError, ValueError, KeyError) as error:
+            raise InputError(
+                f"not an observation: {error}",
+                place=f"{path}:{rows.line_num}",
+                remedy="judge_advice.py condense RECORDS...",
+            ) from error
+
+
 def _plain(record: Record) -> bool:
     return record.where == "gpu" and not record.library and record.status == "ok"
+
+
+def _cusparse_csr(record: Record) -> bool:
+    return record.problem == "spmv" and record.status == "ok" and record.variant.startswith("cusparse-csr-")
 
 
 def _order(record: Record) -> str:
@@ -477,6 +527,77 @@ def details(judged: Sequence[Judged]) -> str:
 
 
 @dataclass(frozen=True)
+class JudgedCSR:
+    """One matrix in one type, as CSR arrays that stay as they are."""
+
+    name: str
+    dtype: str
+    is_file: bool
+    chosen: str
+    missing: bool
+    """Whether the choice would be HUBS, of which there is no record; `chosen` is the best predicted of the others."""
+    regret: float
+    """Time of the choice over that of spgraph's fastest on CSR, less 1."""
+    cusparse: float
+    """Time of cuSPARSE's fastest on CSR over that of the choice."""
+
+
+def judge_csr(
+    records: Sequence[Observed], libraries: Sequence[Observed], facts: Mapping[str, Facts], chooser: Chooser
+) -> list[JudgedCSR]:
+    """Every matrix and type with two of spgraph's kernels on CSR or more, and one of cuSPARSE's."""
+    theirs: dict[tuple[str, int], float] = {}
+    for o in libraries:
+        theirs[o.sha, o.size] = min(o.ms, theirs.get((o.sha, o.size), o.ms))
+    cells: dict[tuple[str, int], dict[str, Observed]] = defaultdict(dict)
+    for o in records:
+        if o.problem == "spmv" and o.format == "csr" and o.sha in facts and (o.sha, o.size) in theirs:
+            cells[o.sha, o.size][o.variant] = o
+    judged = []
+    for (sha, size), by in cells.items():
+        picked = chooser(facts[sha], size, {name: o.format for name, o in by.items()})
+        if len(by) > 1 and picked is not None:
+            mine, best = by[picked[0]], min(o.ms for o in by.values())
+            regret, gain = mine.ms / best - 1, theirs[sha, size] / mine.ms
+            wanted = chooser(facts[sha], size, {**{name: o.format for name, o in by.items()}, HUBS: "csr"})
+            missing = wanted is not None and wanted[0] not in by
+            judged.append(JudgedCSR(mine.name, DTYPES[size], "." in mine.shape, picked[0], missing, regret, gain))
+    return judged
+
+
+def csr_table(judged: Sequence[JudgedCSR]) -> str:
+    """Markdown: a line for recipes and for files in each type, then all."""
+    titles = ("matrices", "cells", "over spgraph's best on CSR: mean, worst", "cuSPARSE's best on CSR over it", "least")
+    rows = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
+    kinds = [
+        (
+            f"{'files' if is_file else 'recipes'}, {dtype}",
+            [j for j in judged if (j.is_file, j.dtype) == (is_file, dtype)],
+        )
+        for is_file in (False, True)
+        for dtype in DTYPES.values()
+    ]
+    for title, some in [*kinds, ("**all**", list(judged))]:
+        if some:
+            worst, least = max(some, key=lambda j: j.regret), min(some, key=lambda j: j.cusparse)
+            where = f" ({worst.name}: {worst.chosen})" if worst.regret else ""
+            mean = float(np.exp(np.mean([np.log(j.cusparse) for j in some])))
+            rows.append(
+                f"| {title} | {len(some)} | {percent(float(np.mean([j.regret for j in some])))}, "
+                f"{percent(worst.regret)}{where} | {mean:.2f} | {least.cusparse:.3g} ({least.name}: {least.chosen}) |"
+            )
+    below = [f"{j.name} {j.dtype} ({j.cusparse:.3g})" for j in judged if j.cusparse < 1]
+    missing = [f"{j.name} {j.dtype}" for j in judged if j.missing]
+    rows += ["", f"cuSPARSE's is faster in {len(below)} of {len(judged)}{': ' if below else ''}{', '.join(below)}."]
+    if missing:
+        rows += [
+            f"The choice would be {HUBS}, which was not measured, in {', '.join(missing)}: there the best predicted of "
+            "the measured kernels counts."
+        ]
+    return "\n".join(rows) + "\n"
+
+
+@dataclass(frozen=True)
 class JudgedMode:
     """One graph: the mode chosen, and what is the fastest."""
 
@@ -555,17 +676,23 @@ def put(text: str, name: str, made: str) -> str:
 # ---- command ----------------------------------------------------------------------------------------------
 
 
-def _files(paths: Iterable[Path]) -> list[Path]:
-    return [file for path in paths for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
+def _files(paths: Iterable[Path], *patterns: str) -> list[Path]:
+    """Of a folder its JSON Lines, then what is condensed: there all variants of a cell are of one sweep."""
+    patterns = patterns or ("*.jsonl", "advice_*.csv")
+    return [
+        file
+        for path in paths
+        for file in ([f for each in patterns for f in sorted(path.glob(each))] if path.is_dir() else [path])
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one of the commands. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["count", "count-ahead", "fit", "loo", "split"])
+    parser.add_argument("command", choices=["count", "count-ahead", "fit", "loo", "split", "csr", "condense"])
     parser.add_argument("records", nargs="+", help="files or folders; of count-ahead a sweep's words")
     parser.add_argument("--facts", type=Path, default=FACTS)
-    parser.add_argument("-o", "--output", type=Path, default=COSTS, help="of fit (%(default)s)")
+    parser.add_argument("-o", "--output", type=Path, help=f"of fit ({COSTS.relative_to(ROOT)}) and condense")
     parser.add_argument("--write", action="store_true", help="put the table into docs/advice.md")
     given, more = parser.parse_known_args(arguments)
     if given.command == "count-ahead":
@@ -589,11 +716,25 @@ def _run(given: argparse.Namespace) -> int:
         return status
     given.records = [Path(text) for text in given.records]
     if given.command == "count":
-        count(_files(given.records), given.facts)
+        count(_files(given.records, "*.jsonl"), given.facts)
+        return 0
+    if given.command == "condense":
+        if given.output is None or given.output.suffix != ".csv":
+            raise UsageError("condense writes a .csv file", remedy="-o FILE.csv")
+        written = condense(observed(_files(given.records)), given.output)
+        print(f"{given.output}: {written} observations")
         return 0
     known = json.loads(given.facts.read_text(encoding="utf-8"))
     facts = {sha: Facts.from_json(of["facts"]) for sha, of in known.items() if "facts" in of}
     of_graphs = {sha: graphs.GraphFacts.from_json(of["graph"]) for sha, of in known.items() if "graph" in of}
+    if given.command == "csr":
+        files = _files(given.records, "*.jsonl")
+        on_csr = judge_csr(observed(files), observed(files, _cusparse_csr), facts, adviser(shipped()))
+        if not on_csr:
+            why = "no records of two kernels on CSR and of cuSPARSE's, of matrices that are counted"
+            raise InputError(why, remedy="judge_advice.py count RECORDS..., or more records")
+        _show({"csr": csr_table(on_csr)}, [], given.write)
+        return 0
     if given.command == "split":
         if len(given.records) != 2:
             raise UsageError("split takes two files or folders", remedy="the records to fit on, then those to judge")
@@ -606,22 +747,30 @@ def _run(given: argparse.Namespace) -> int:
         records = observed(_files(given.records))
         if given.command == "fit":
             costs = fit(records, facts, of_graphs)
-            given.output.write_text(to_toml(costs), encoding="utf-8")
-            print(f"{given.output}: {costs.cells} records of {costs.matrices} matrices")
+            output = given.output or COSTS
+            output.write_text(to_toml(costs), encoding="utf-8")
+            print(f"{output}: {costs.cells} records of {costs.matrices} matrices")
             return 0
         judged = leave_one_out(records, facts)
         modes = judge_modes(records, of_graphs, without_shape(records, of_graphs))
     if not judged and not modes:
         why = "no records of two variants whose matrices are counted, and of another recipe than those fitted on"
         raise InputError(why, remedy="judge_advice.py count RECORDS..., or more records")
-    made, made_of_graphs = table(judged) if judged else "", graph_table(modes)
-    print(made, made_of_graphs, details(judged), *mode_details(modes), sep="\n")
-    if given.write:
-        text = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(
-            put(put(text, given.command, made), f"{given.command}-graphs", made_of_graphs), encoding="utf-8"
-        )
+    made = {given.command: table(judged)} if judged else {}
+    if len(modes) > 1:  # one graph is no table
+        made[f"{given.command}-graphs"] = graph_table(modes)
+    _show(made, [details(judged), *mode_details(modes)], given.write)
     return 0
+
+
+def _show(made: Mapping[str, str], more: Iterable[str], write: bool) -> None:
+    """Print tables, and `more` below them; put the tables into the page where that is wanted."""
+    print(*made.values(), *more, sep="\n")
+    if write:
+        text = PAGE.read_text(encoding="utf-8")
+        for name, each in made.items():
+            text = put(text, name, each)
+        PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

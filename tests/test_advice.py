@@ -163,6 +163,22 @@ def test_setup_counts_conversion_upload_and_compiling() -> None:
     assert spmv.setup_ms(costs, "sell", 7_500_000, 1_000_000) == pytest.approx(1 + 10 + 100 + 1)
 
 
+def test_what_a_variant_stores_beside_its_format_counts() -> None:
+    """csr-hubs: 4 bytes an entry, made on the device, so that they take memory but no upload."""
+    stored, arrays = spmv.stored_bytes("csr-hubs", 8_000_000, 1_000_000), spmv.stored_bytes("csr-merge", 8_000_000, 7)
+    assert (stored, arrays) == (12_000_000, 8_000_000)
+    [hubs, merge] = sorted(
+        spmv.predict(_facts(), H200, 4, {"csr-hubs": "csr", "csr-merge": "csr"}), key=lambda p: p.variant
+    )
+    assert (hubs.stored_bytes, merge.stored_bytes) == (12_000_000, 8_000_000)
+    assert hubs.setup_ms == spmv.setup_ms(fitted(), "csr-hubs", 8_000_000, 1_000_000)
+    small = replace(H200, memory_bytes=12_000_000)
+    refused = {p.variant: p.refused for p in spmv.predict(_facts(), small, 4, {"csr-hubs": "csr", "csr-merge": "csr"})}
+    assert refused == {"csr-hubs": "more than the memory of the GPU", "csr-merge": None}
+    [(way, _)] = sentences.timed([r for r in _records("spmv-rmat18") if r.variant == "csr-hubs"])
+    assert way.stored_bytes == 32_565_228 + 4 * 3_939_581
+
+
 # ---- the decision -----------------------------------------------------------------------------------------
 
 
@@ -242,6 +258,23 @@ def test_a_directed_graph_is_transposed_for_modes_that_pull() -> None:
     assert alike["auto"] == alike["persistent"] == setup["persistent"]
 
 
+@pytest.mark.parametrize(
+    ("name", "variant", "ms"),
+    [
+        ("rmat18", "csr-hubs", 0.0205),
+        ("rmat20-edgefactor10", "csr-hubs", None),
+        ("poisson2d-2048-random", "dia-jit", 0.0292),
+    ],
+)
+def test_what_was_the_fastest_on_an_h200_is_advised(name: str, variant: str, ms: float | None) -> None:
+    known = json.loads((RECORDS / "advice_facts.json").read_text(encoding="utf-8")).values()
+    [facts] = [Facts.from_json(entry["facts"]) for entry in known if entry["name"] == name and "facts" in entry]
+    choice = spmv.choose(facts, H200, 4, {v.name: v.format for v in variants("spmv") if v.name in fitted().spmv})
+    assert choice is not None
+    assert choice.best.variant == variant
+    assert ms is None or choice.best.ms == pytest.approx(ms, rel=0.1)
+
+
 def test_hubs_decide_on_pagerank() -> None:
     """With rmat20's counts, of which an H200's records are, and with those of a grid."""
     known = json.loads((RECORDS / "advice_facts.json").read_text(encoding="utf-8")).values()
@@ -261,7 +294,7 @@ def test_three_sentences_of_a_conversion() -> None:
         "reads.",
         "That is 2 times as fast as csr-vector, the best kernel of plain CSR (20 us), as predicted.",
         "Its setup of 3.07 ms pays after 100 products (stay with csr-vector for fewer), and it stores 8 MB, 1 times as "
-        "much as CSR.",
+        "much as csr-vector.",
     ]
 
 
@@ -274,7 +307,7 @@ def test_three_sentences_of_staying() -> None:
         "Stay with CSR: csr-vector takes 10 us for a product, predicted for the H200; most of it is the launch and "
         "first reads.",
         "The fastest in another format, sell (sell), takes 20 us, 2 times as long.",
-        "Nothing is converted: setup takes 2.07 ms, and CSR stores 8 MB.",
+        "Nothing is converted: setup takes 2.07 ms, and csr-vector stores 8 MB.",
     ]
 
 
@@ -541,6 +574,86 @@ def test_the_constants_are_those_that_the_records_give() -> None:
     assert np.mean([j.regret for j in judged]) < 0.04
 
 
+@pytest.fixture(scope="module")
+def script() -> Any:
+    return _script("judge_advice")
+
+
+def test_condensed_records_are_judged_alike(script: Any, tmp_path: Path) -> None:
+    paths = sorted(RECORDS.glob("spmv-[bcp]*.jsonl")) + sorted(RECORDS.glob("bfs-*.jsonl"))
+    condensed = tmp_path / "some.csv"
+    assert script.main(["condense", *map(str, paths), "-o", str(condensed)]) == 0
+    full, short = script.observed(paths), script.observed([condensed])
+    assert {o.problem for o in full} == {"spmv", "bfs"}
+    assert len(full) == len(short)
+    times = ("ms", "setup_ms", "compile_ms")
+    for a, b in zip(full, short, strict=True):
+        assert replace(a, **{name: getattr(b, name) for name in times}) == b
+        assert [getattr(b, name) for name in times] == pytest.approx([getattr(a, name) for name in times], rel=1e-5)
+        assert a.gpu == "NVIDIA H200"
+    known = json.loads(script.FACTS.read_text(encoding="utf-8"))
+    facts = {sha: Facts.from_json(of["facts"]) for sha, of in known.items() if "facts" in of}
+    of_graphs = {sha: graphs.GraphFacts.from_json(of["graph"]) for sha, of in known.items() if "graph" in of}
+    pairs = zip(*(script.judge(some, facts, script.adviser(fitted())) for some in (full, short)), strict=True)
+    for before, after in pairs:
+        assert (before.chosen, before.best, before.csr_chosen) == (after.chosen, after.best, after.csr_chosen)
+        assert after.regret == pytest.approx(before.regret, abs=1e-5)
+    modes = [script.judge_modes(some, of_graphs, lambda o: fitted()) for some in (full, short)]
+    assert script.graph_table(modes[0]) == script.graph_table(modes[1])
+    again = tmp_path / "again.csv"
+    assert script.main(["condense", str(condensed), "-o", str(again)]) == 0
+    assert again.read_bytes() == condensed.read_bytes()
+
+
+def test_condensed_records_count_where_both_have_a_cell(script: Any, tmp_path: Path) -> None:
+    source = RECORDS / "spmv-bcsstk13.jsonl"
+    (tmp_path / "spmv.jsonl").write_bytes(source.read_bytes())
+    one = replace(script.observed([source])[0], ms=77.0, setup_ms=2.0)
+    assert script.condense([one], tmp_path / "advice_one.csv") == 1
+    script.condense([one], tmp_path / "other.csv")
+    files = script._files([tmp_path])
+    assert [file.name for file in files] == ["spmv.jsonl", "advice_one.csv"]
+    merged = script.observed(files)
+    assert len(merged) == len(script.observed([source]))
+    assert [o for o in merged if o.ms == 77.0] == [one]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a,b\n1,2\n", "not condensed records"), ("{header}\nspmv,csr-merge,csr,4,abc,m,fast,1,0,9,s,g,c\n", "fast")],
+)
+def test_another_csv_file_is_no_record(
+    script: Any, text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.condense([], tmp_path / "empty.csv")
+    path = tmp_path / "wrong.csv"
+    path.write_text(text.replace("{header}", (tmp_path / "empty.csv").read_text().strip()))
+    assert script.main(["fit", str(path), "-o", str(tmp_path / "costs.toml")]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert "remedy: judge_advice.py condense" in err
+    assert script.main(["condense", str(path), "-o", str(tmp_path / "costs.toml")]) == 2
+    assert "-o FILE.csv" in capsys.readouterr().err
+
+
+def test_the_choice_on_csr_is_held_against_cusparse(script: Any) -> None:
+    def observed(variant: str, ms: float, size: int = 4) -> Any:
+        return script.Observed("spmv", variant, "csr", size, "a", "m", ms, 1.0, 0.0, 100, "rmat")
+
+    def chooser(facts: Facts, size: int, names: Mapping[str, str]) -> tuple[str, list[str]]:
+        return ("csr-hubs" if "csr-hubs" in names else "csr-merge"), []
+
+    own = [observed("csr-merge", 1.2), observed("csr-vector", 1.0), observed("csr-merge", 1.0, size=8)]
+    theirs = [observed("cusparse-csr-1", 3.0), observed("cusparse-csr-2", 1.5)]
+    [judged] = script.judge_csr(own, theirs, {"a": _facts()}, chooser)
+    assert (judged.chosen, judged.missing) == ("csr-merge", True)
+    assert (judged.regret, judged.cusparse) == (pytest.approx(0.2), pytest.approx(1.25))
+    made = script.csr_table([judged, replace(judged, cusparse=0.9, missing=False)])
+    assert "| recipes, float32 | 2 | 20%, 20% (m: csr-merge) | 1.06 | 0.9 (m: csr-merge) |" in made
+    assert "cuSPARSE's is faster in 1 of 2: m float32 (0.9)." in made
+    assert "was not measured, in m float32:" in made
+
+
 def test_a_choice_is_judged_by_the_time_it_takes() -> None:
     script = _script("judge_advice")
 
@@ -618,11 +731,20 @@ def test_the_example_of_the_page_is_what_is_printed() -> None:
     assert printed.startswith(shown)
 
 
-@pytest.mark.slow
-def test_the_page_has_the_table_that_the_script_makes(capsys: pytest.CaptureFixture[str]) -> None:
-    script = _script("judge_advice")
-    assert script.main(["loo", str(RECORDS)]) == 0
-    made = capsys.readouterr().out.split("\n\n")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["split", str(RECORDS / "advice_fitted.csv"), str(RECORDS / "advice_judged.csv")],
+        ["csr", str(RECORDS)],
+        pytest.param(["loo", str(RECORDS)], marks=pytest.mark.slow),
+    ],
+    ids=lambda words: str(words[0]),
+)
+def test_the_page_has_the_tables_that_the_script_makes(
+    script: Any, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = (ROOT / "docs" / "advice.md").read_text(encoding="utf-8")
-    assert made[0] in page
-    assert made[1] in page
+    monkeypatch.setattr(script, "PAGE", tmp_path / "page.md")
+    script.PAGE.write_text(page, encoding="utf-8")
+    assert script.main([*words, "--write"]) == 0
+    assert script.PAGE.read_text(encoding="utf-8") == page

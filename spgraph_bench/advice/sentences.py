@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from spgraph_bench.advice.graphs import BASELINE, DEFAULT, GraphChoice, GraphFacts, Mode
 from spgraph_bench.advice.graphs import MARGIN as MODE_MARGIN
-from spgraph_bench.advice.spmv import MARGIN, Choice, Prediction
+from spgraph_bench.advice.spmv import MARGIN, Choice, Prediction, stored_bytes
 from spgraph_bench.results.cases import compare_traversals
 from spgraph_bench.results.interval import Interval
 from spgraph_bench.results.record import Record
@@ -127,6 +127,8 @@ def timed(records: Sequence[Record]) -> list[tuple[Way, Interval]]:
             steps = record.result.get("iterations") or 1
             each = Interval(span.low / steps, span.median / steps, span.high / steps, span.coverage)
             stored = record.bytes.get("stored")
+            if stored is not None:
+                stored = stored_bytes(record.variant, stored, int(record.matrix["nnz"]))
             ways.append((Way(record.variant, record.format, ms / steps, _setup(record), stored), each))
     return sorted(ways, key=lambda pair: pair[0].ms)
 
@@ -239,7 +241,7 @@ def _changing(answer: Answer) -> list[str]:
     how = "" if answer.measured_on else ", as predicted"
     second = f"That is {_times_as_fast(answer)} {base.variant}, the best kernel of plain CSR ({_time(base.ms)}){how}."
     ratio_of = (take.stored_bytes or 0) / base.stored_bytes if base.stored_bytes else math.nan
-    memory = f"it stores {human_bytes(take.stored_bytes)}, {ratio_of:.2g} times as much as CSR"
+    memory = f"it stores {human_bytes(take.stored_bytes)}, {ratio_of:.2g} times as much as {base.variant}"
     if answer.pays_after == 0:
         third = f"Its setup costs no more than CSR's ({_time(take.setup_ms)}), and {memory}."
     else:
@@ -270,7 +272,8 @@ def _staying(answer: Answer) -> list[str]:
             f"{slower:.3g} times as long."
         )
     third = (
-        f"Nothing is converted: setup takes {_time(take.setup_ms)}, and CSR stores {human_bytes(take.stored_bytes)}."
+        f"Nothing is converted: setup takes {_time(take.setup_ms)}, and {take.variant} stores "
+        f"{human_bytes(take.stored_bytes)}."
     )
     return [first, second, third]
 

@@ -35,6 +35,7 @@ __all__ = [
     "predicted_us",
     "promising",
     "setup_ms",
+    "stored_bytes",
     "terms",
 ]
 
@@ -50,7 +51,8 @@ NOT_PREDICTED = {
     "coo-unsorted": "coo-atomic with twice the entries",
     "hyb-atomic": "atomics that meet on one row are not counted; hyb spends fewer",
     "ell-rows": "it is a contrast: ell with the same bytes, in an order that is read worse",
-    "csr-scalar": "its threads read lines of their own, which is not counted; csr-subwarp was never over 1 % slower",
+    "csr-scalar": "its threads read lines of their own, which is not counted; it was never the fastest, and at most "
+    "7 % faster than the next that reads CSR",
 }
 """Own variants without constants, and why. A new one, of which there are no records yet, need not be here."""
 _SOLD = 0.94
@@ -91,6 +93,8 @@ _FREE_OF_GATHERS = {"binned", "binned-fused"}
 
 _HUBS = {"csr-hubs"}
 """What they gather in the busiest columns is in shared memory."""
+_BESIDE = {"csr-hubs": 4}
+"""Bytes for each entry that a variant stores beside the arrays of its format."""
 
 
 @dataclass(frozen=True)
@@ -194,10 +198,15 @@ def predicted_us(cost: Cost, counted: Terms) -> tuple[float, str]:
     return cost.base + streamed + waiting, limit
 
 
-def setup_ms(costs: Costs, variant: str, stored_bytes: int, nnz: int) -> float:
-    """Setup of a variant, once for each matrix, in ms."""
+def stored_bytes(variant: str, of_format: int, nnz: int) -> int:
+    """Bytes that a variant keeps on the device for a matrix, of which its format's arrays have `of_format`."""
+    return of_format + _BESIDE.get(variant, 0) * nnz
+
+
+def setup_ms(costs: Costs, variant: str, of_format: int, nnz: int) -> float:
+    """Setup of a variant, once for each matrix, in ms. `of_format`: bytes of its format's arrays; they are uploaded."""
     known = costs.setup[variant]
-    return known.fixed + known.compile + known.entry * nnz / 1e6 + stored_bytes / UPLOAD
+    return known.fixed + known.compile + known.entry * nnz / 1e6 + of_format / UPLOAD
 
 
 def predict(
@@ -219,13 +228,14 @@ def predict(
 def _one(name: str, form: str, facts: Facts, gpu: GPU, value_bytes: int, costs: Costs) -> Prediction:
     if name not in costs.spmv or form not in facts.formats:
         return Prediction(name, form, None, 0.0, 0, refused=NOT_PREDICTED.get(name, "no costs of it are known"))
-    stored = facts.formats[form][value_bytes]
+    arrays = facts.formats[form][value_bytes].bytes
+    stored = stored_bytes(name, arrays, facts.nnz)
     if why := _refused(name, form, facts, gpu, value_bytes):
-        return Prediction(name, form, None, 0.0, stored.bytes, refused=why)
+        return Prediction(name, form, None, 0.0, stored, refused=why)
     us, limit = predicted_us(costs.spmv[name][value_bytes], terms(name, form, value_bytes, facts, gpu))
     if limit == "longest row" and name in _TAILED:
         limit = "launch"
-    return Prediction(name, form, us / 1e3, setup_ms(costs, name, stored.bytes, facts.nnz), stored.bytes, limit)
+    return Prediction(name, form, us / 1e3, setup_ms(costs, name, arrays, facts.nnz), stored, limit)
 
 
 def _refused(name: str, form: str, facts: Facts, gpu: GPU, value_bytes: int) -> str | None:
@@ -235,7 +245,7 @@ def _refused(name: str, form: str, facts: Facts, gpu: GPU, value_bytes: int) -> 
         return stored.refused
     if form.startswith("pattern-") and not facts.one_value:
         return "values differ"
-    if stored.bytes + (facts.rows + facts.cols) * value_bytes > gpu.memory_bytes:
+    if stored_bytes(name, stored.bytes, facts.nnz) + (facts.rows + facts.cols) * value_bytes > gpu.memory_bytes:
         return "more than the memory of the GPU"
     tiles = gpu.multiprocessors * _TILE * gpu.shared_per_block
     if name == "binned-fused" and facts.cols * value_bytes > tiles:
