@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -83,17 +84,23 @@ def cuts(weight_before: Ints, step: int = 1) -> list[tuple[int, int]]:
 def over(ranges: Sequence[tuple[int, int]], task: Callable[[int, int, int], None], threads: int | None = None) -> None:
     """``task(thread, first, last)`` for each range; a thread takes the next that is left.
 
-    There are as many threads as cores, or `threads`, and no more than ranges.
+    There are as many threads as cores, or `threads`, and no more than ranges. After an exception, Ctrl-C's too, none
+    takes another range.
     """
     waiting, lock = iter(ranges), threading.Lock()
 
     def work(thread: int) -> None:
-        while True:
+        try:
+            while True:
+                with lock:
+                    stretch = next(waiting, None)
+                if stretch is None:
+                    return
+                task(thread, *stretch)
+        except BaseException:
             with lock:
-                stretch = next(waiting, None)
-            if stretch is None:
-                return
-            task(thread, *stretch)
+                deque(waiting, maxlen=0)
+            raise
 
     in_threads(work, max(1, min(threads or usable_cores(), len(ranges))))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +19,7 @@ from spgraph_bench import cores, recipes
 from spgraph_bench.cores import core_limit, limit_cores, usable_cores
 from spgraph_bench.formats import get_format
 from spgraph_bench.runner.session import Session
+from spgraph_bench.threads import over
 from spgraph_bench.toolchain import library
 
 
@@ -86,3 +88,24 @@ def test_the_option_holds_for_its_command(tmp_path: Path) -> None:
     assert spgraph("info", "chain:n=9", "--threads", "2").returncode == 0
     done = spgraph("convert", "chain:n=9", str(tmp_path / "c.mtx"), "--threads", "0")
     assert (done.returncode, "take an integer from 1 to 4096" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("interrupted", [0, 1])
+def test_no_range_is_begun_after_one_failed(interrupted: int) -> None:
+    """Nor after Ctrl-C, which only the first thread gets."""
+    begun: list[int] = []
+    both, failed = threading.Barrier(2), threading.Event()
+
+    def task(thread: int, first: int, last: int) -> None:
+        begun.append(first)
+        if len(begun) <= 2:
+            both.wait(10)
+        if thread == interrupted:
+            failed.set()
+            raise KeyboardInterrupt if thread == 0 else ValueError
+        failed.wait(10)
+        time.sleep(0.05)
+
+    with pytest.raises((KeyboardInterrupt, ValueError)):
+        over([(k, k + 1) for k in range(100)], task, 2)
+    assert len(begun) <= 4
