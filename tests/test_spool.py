@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -207,6 +208,19 @@ def test_no_room_for_the_folder_or_its_lock_is_shown(place: Path, monkeypatch: p
             with pytest.raises(InputError, match="No space left on device"):
                 Spool(0)
         assert not list(place.iterdir())
+
+
+def test_an_array_that_is_cut_short_is_shown(place: Path) -> None:
+    """By a limit on files here; a full disk looks the same to numpy, whose error has neither number nor text of it."""
+    arrays = {"short": np.ones(10), "long": np.ones(1 << 18), "longer": np.ones(1 << 19)}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+    try:
+        with pytest.raises(InputError, match=r"there is no room \(\d+ requested and \d+ written\)") as caught:
+            spool.save(place, arrays)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.place == str(place)
 
 
 def _csr(symmetric: bool | None, *, values: bool) -> CSR:

@@ -162,8 +162,10 @@ def _boot() -> bytes:
 
 
 def _no_room(error: OSError, place: Path) -> InputError:
+    # numpy's own error has no number.
+    why = error.strerror or f"there is no room ({error})"
     return InputError(
-        f"cannot hand arrays to another process: {error.strerror}",
+        f"cannot hand arrays to another process: {why}",
         place=str(place),
         remedy="free space there, set TMPDIR to another folder, or use --in-process",
     )
