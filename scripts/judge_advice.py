@@ -213,8 +213,17 @@ def _kind(problem: str) -> str | None:
 
 
 def _counted(store: Path) -> dict[str, Any]:
-    known: dict[str, Any] = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
-    return known
+    return _read_facts(store) if store.exists() else {}
+
+
+def _read_facts(store: Path) -> dict[str, Any]:
+    try:
+        known = json.loads(store.read_text(encoding="utf-8"))
+    except ValueError:
+        known = None
+    if isinstance(known, dict) and all(isinstance(of, dict) for of in known.values()):
+        return known
+    raise InputError("this is no file of counts", place=str(store), remedy="`judge_advice.py count RECORDS` makes one")
 
 
 def _count_one(matrix: Matrix, kind: str, order: str, known: dict[str, Any], store: Path) -> None:
@@ -688,17 +697,20 @@ def _files(paths: Iterable[Path], *patterns: str) -> list[Path]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one of the commands. Returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("command", choices=["count", "count-ahead", "fit", "loo", "split", "csr", "condense"])
-    parser.add_argument("records", nargs="+", help="files or folders; of count-ahead a sweep's words")
     parser.add_argument("--facts", type=Path, default=FACTS)
-    parser.add_argument("-o", "--output", type=Path, help=f"of fit ({COSTS.relative_to(ROOT)}) and condense")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/advice.md")
-    given, more = parser.parse_known_args(arguments)
-    if given.command == "count-ahead":
-        given.records += more
-    elif more:
-        parser.error(f"unknown arguments: {' '.join(more)}")
+    if words[:1] == ["count-ahead"]:  # all else is the sweep's, in its order
+        given, swept = parser.parse_known_args(words)
+        given.records = swept
+    else:
+        parser.add_argument("records", nargs="+", help="files or folders")
+        parser.add_argument("-o", "--output", type=Path, help=f"of fit ({COSTS.relative_to(ROOT)}) and condense")
+        parser.add_argument("--write", action="store_true", help="put the table into docs/advice.md")
+        given = parser.parse_args(words)
     try:
         return _run(given)
     except SpgraphError as error:
@@ -724,9 +736,13 @@ def _run(given: argparse.Namespace) -> int:
         written = condense(observed(_files(given.records)), given.output)
         print(f"{given.output}: {written} observations")
         return 0
-    known = json.loads(given.facts.read_text(encoding="utf-8"))
-    facts = {sha: Facts.from_json(of["facts"]) for sha, of in known.items() if "facts" in of}
-    of_graphs = {sha: graphs.GraphFacts.from_json(of["graph"]) for sha, of in known.items() if "graph" in of}
+    known = _read_facts(given.facts)
+    try:
+        facts = {sha: Facts.from_json(of["facts"]) for sha, of in known.items() if "facts" in of}
+        of_graphs = {sha: graphs.GraphFacts.from_json(of["graph"]) for sha, of in known.items() if "graph" in of}
+    except (KeyError, TypeError):
+        other = "these are the counts of another version"
+        raise InputError(other, place=str(given.facts), remedy="remove it and count again") from None
     if given.command == "csr":
         files = _files(given.records, "*.jsonl")
         on_csr = judge_csr(observed(files), observed(files, _cusparse_csr), facts, adviser(shipped()))

@@ -718,7 +718,18 @@ def test_a_sweep_is_counted_before_it_runs(tmp_path: Path, capsys: pytest.Captur
     capsys.readouterr()
     assert script.main(["count-ahead", "--facts", str(store), *words[:3], "--reorder", "degree"]) == 0
     assert capsys.readouterr().out == ""  # counted once
+    assert script.main(["count-ahead", "--problem", "spmv", "rmat:scale=6", "--facts", str(store)]) == 0
     assert script.main(["count-ahead", "--facts", str(store), "no-such-file"]) == 2
+
+
+def test_a_file_that_holds_no_counts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script, store = _script("judge_advice"), tmp_path / "facts.json"
+    for text in ("root:x:0", "[1]", '{"a": 1}', '{"a": {"facts": {"rows": 1, "formats": {}}}}'):
+        store.write_text(text)
+        assert script.main(["loo", "--facts", str(store), str(RECORDS)]) == 2
+        assert re.fullmatch(rf"error: {store}: .*\n  remedy: .*\n", capsys.readouterr().err)
+    store.write_text("root:x:0")
+    assert script.main(["count-ahead", "--facts", str(store), "rmat:scale=6"]) == 2
 
 
 def test_the_example_of_the_page_is_what_is_printed() -> None:
