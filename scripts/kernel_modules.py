@@ -7,7 +7,9 @@ the cache with that where there is nvcc and no GPU: for prepare_modules.py and r
 
 from __future__ import annotations
 
+import argparse
 import functools
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,6 +43,7 @@ from spgraph_bench.variants import Variant, variants
 __all__ = [
     "Module",
     "NotingDevice",
+    "add_build_options",
     "compile_for",
     "extremes",
     "modules",
@@ -225,6 +228,24 @@ def of_run(
     pairs = [pair for dtype in dtypes for pair in kernels(problem.name, dtype)]
     pairs += [(f"measure/{path.name}", {}) for path in (cuda_dir() / "measure").glob("*.cu")]
     return device.compiled | {Module(source, tuple(sorted(defines.items()))) for source, defines in pairs}
+
+
+def add_build_options(parser: argparse.ArgumentParser) -> None:
+    """--arch and --jobs, as `compile_for` takes them."""
+    parser.add_argument("--arch", type=_arch, default="sm_90", help="what to compile for (%(default)s)")
+    parser.add_argument("--jobs", type=_jobs, help="compilers at a time")
+
+
+def _arch(text: str) -> str:
+    if not re.fullmatch(r"sm_[0-9]{2,3}[af]?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no architecture: sm_90, say")
+    return text
+
+
+def _jobs(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of compilers: 1 at least")
+    return int(text)
 
 
 def compile_for(arch: str, wanted: Iterable[Module], jobs: int | None = None) -> int:

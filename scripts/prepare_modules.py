@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_modules import Module, compile_for, of_run
+from kernel_modules import Module, add_build_options, compile_for, of_run
 from sweeps import blocks_of, with_matrices
 
 from spgraph_bench.errors import SpgraphError
@@ -52,8 +52,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--arch", default="sm_90", help="what to compile for (%(default)s)")
-    parser.add_argument("--jobs", type=int, help="compilers at a time")
+    add_build_options(parser)
     given, swept = parser.parse_known_args(words)
     status, blocks = blocks_of(swept)
     return compile_for(given.arch, needed(blocks), given.jobs) if blocks else status

@@ -38,7 +38,7 @@ from types import FrameType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_modules import Module, compile_for, of_run
+from kernel_modules import Module, add_build_options, compile_for, of_run
 
 from spgraph_bench import readers, recipes
 from spgraph_bench.cli.main import run as spgraph
@@ -293,9 +293,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this run; repeatable")
     parser.add_argument("--list", action="store_true", help="show the runs, start nothing")
     parser.add_argument("--build", action="store_true", help="compile what they need, start nothing")
-    parser.add_argument("--arch", default="sm_90", help="what to compile for (%(default)s)")
+    add_build_options(parser)
     parser.add_argument("--device", default="cuda", help="where to run (%(default)s)")
-    parser.add_argument("--jobs", type=int, help="compilers at a time")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FOLDER", help="for the records (%(default)s)")
     parser.add_argument("--archive", type=Path, metavar="FILE", help="keep records and log in this .tgz, too")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run that may end later")

@@ -173,6 +173,19 @@ def test_the_modules_of_a_sweep_are_prepared(tmp_path: Path, monkeypatch: pytest
     assert len(built) == 1
 
 
+@pytest.mark.parametrize("wrong", ["--jobs=0", "--jobs=-3", "--jobs=x", "--arch=foo", "--arch=sm_1", "--arch=90"])
+@pytest.mark.parametrize("name", ["prepare_modules", "reference"])
+def test_what_to_compile_for_is_checked_before_anything_is_prepared(
+    name: str, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        _script(name).main(
+            ["poisson2d:n=4"] * (name == "prepare_modules") + ["--build"] * (name == "reference") + [wrong]
+        )
+    option, _, value = wrong.partition("=")
+    assert f"error: argument {option}: '{value}' is no " in capsys.readouterr().err
+
+
 def test_extremes_of_tunables_are_found() -> None:
     script: Any = _script("kernel_modules")
     result = list(script.extremes(get_variant("spmv", "csr-segmented")))
