@@ -18,6 +18,7 @@ from spgraph_bench import memory, recipes
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.problems import filled_options, get_problem
+from spgraph_bench.problems.exact import row_sums
 from spgraph_bench.runner import worker
 from spgraph_bench.runner.figures import analysis_bytes, run_bytes
 from spgraph_bench.stats import row_stats
@@ -139,6 +140,13 @@ def test_inputs_and_oracle_take_what_they_say(name: str, matrix: Matrix) -> None
     make()  # what is imported and kept on the first call
     printed = run_bytes(name, matrix.csr, filled_options(problem, options))
     assert 0.05 * printed < _peak(make) < printed
+
+
+def test_transposed_sums_take_one_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)), raising=False)
+    csr = recipes.make("uniform:n=500000,degree=24").csr
+    ones = np.ones((csr.rows, 1))
+    assert _peak(lambda: row_sums(csr, ones, np.dtype("float32"), 1, 8, True)) < 160e6
 
 
 def test_a_worker_that_the_kernel_ended_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

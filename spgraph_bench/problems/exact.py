@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -141,7 +140,6 @@ def row_sums(
     one = None
     if csr.values is None:
         one = float(small_values(np.ones(1, dtype), key, most)[0])
-    lock = threading.Lock()
 
     def add_up(thread: int, begin: int, end: int) -> None:
         first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])
@@ -157,14 +155,14 @@ def row_sums(
         for j, column in enumerate(columns):
             if transposed:
                 terms = a * np.repeat(column[begin:end], lengths[begin:end])
-                sums = np.bincount(col, terms, minlength=csr.cols)
-                with lock:
-                    out[:, j] += sums
+                out[:, j] += np.bincount(col, terms, minlength=csr.cols)
             else:
                 # reduceat gives a wrong answer for an empty segment, so only rows with entries take part.
                 out[row, j] = np.add.reduceat(a * column[col], csr.row_ptr[row] - first)
 
-    over(list(row_ranges(csr.row_ptr, max(_COLUMN_TERMS, csr.cols) if transposed else _TERMS)), add_up)
+    ranges = list(row_ranges(csr.row_ptr, max(_COLUMN_TERMS, csr.cols) if transposed else _TERMS))
+    # Transposed, a thread needs 8 bytes a column and more; numpy's repeat keeps Python's lock, so several gain nothing.
+    over(ranges, add_up, 1 if transposed else None)
     return out
 
 
