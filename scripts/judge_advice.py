@@ -46,7 +46,7 @@ from spgraph_bench.advice.spmv import NOT_PREDICTED, UPLOAD, Terms, choose, pred
 from spgraph_bench.errors import InputError, SpgraphError, UsageError
 from spgraph_bench.gpus import get_gpu
 from spgraph_bench.matrix import Matrix
-from spgraph_bench.problems.sources import pattern_is_symmetric
+from spgraph_bench.problems.sources import check_square, pattern_is_symmetric
 from spgraph_bench.readers import ReadOptions, read
 from spgraph_bench.recipes import make
 from spgraph_bench.reorder import reorder
@@ -233,6 +233,7 @@ def _count_one(matrix: Matrix, kind: str, order: str, known: dict[str, Any], sto
         own = (v for v in variants("spmv") if v.library is None and v.where == "gpu")
         made = facts_of(csr, {v.format for v in own if v.name not in NOT_PREDICTED}).to_json()
     else:
+        check_square(csr)
         made = graphs.graph_facts(csr, pattern_is_symmetric(matrix)).to_json()
     name = matrix.name if order == "none" else f"{matrix.name}, {order}"
     known.setdefault(_key_of(matrix.sha256, order), {"name": name})[kind] = made

@@ -22,7 +22,6 @@ from kernel_modules import Module, add_build_options, compile_for, of_run
 from sweeps import blocks_of, with_matrices
 
 from spgraph_bench.errors import SpgraphError
-from spgraph_bench.problems import get_problem
 from spgraph_bench.sweep.plan import Block
 
 
@@ -37,11 +36,13 @@ def needed(blocks: Sequence[Block]) -> set[Module]:
             continue
         if not variants:
             continue
-        # Which vertices a search starts from does not decide what it compiles.
-        options = {} if get_problem(block.problem).is_graph else block.options
-        known = len(wanted)
-        for order in block.orders:
-            wanted |= of_run(variants, matrix, block.dtypes, options, block.params, order, block.offsets or "int32")
+        known, offsets = len(wanted), block.offsets or "int32"
+        try:
+            for order in block.orders:
+                wanted |= of_run(variants, matrix, block.dtypes, block.options, block.params, order, offsets)
+        except SpgraphError as error:  # the problem takes no such matrix
+            print(f"{block.title}: {error}", file=sys.stderr)
+            continue
         print(f"{block.title}: {len(wanted) - known} modules more, {time.monotonic() - started:.1f} s", flush=True)
         started = time.monotonic()
     return wanted

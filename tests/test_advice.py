@@ -720,6 +720,9 @@ def test_a_sweep_is_counted_before_it_runs(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == ""  # counted once
     assert script.main(["count-ahead", "--problem", "spmv", "rmat:scale=6", "--facts", str(store)]) == 0
     assert script.main(["count-ahead", "--facts", str(store), "no-such-file"]) == 2
+    wide = tmp_path / "wide.mtx"
+    wide.write_text("%%MatrixMarket matrix coordinate real general\n3 4 2\n1 1 1\n2 4 1\n")
+    assert script.main(["count-ahead", "--facts", str(store), str(wide), "--problem", "bfs"]) == 2
 
 
 def test_a_file_that_holds_no_counts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

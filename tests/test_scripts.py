@@ -173,6 +173,22 @@ def test_the_modules_of_a_sweep_are_prepared(tmp_path: Path, monkeypatch: pytest
     assert len(built) == 1
 
 
+def test_modules_of_a_sweep_are_those_of_its_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what a problem does not take is left to the sweep to refuse."""
+    script: Any = _script("prepare_modules")
+    built: list[set[Any]] = []
+    monkeypatch.setattr(script, "compile_for", lambda arch, wanted, jobs: built.append(wanted) or 0)
+    wide = tmp_path / "wide.mtx"
+    wide.write_text("%%MatrixMarket matrix coordinate real general\n3 4 2\n1 1 1\n2 4 1\n")
+    words = ["--problem", "pagerank", "--variant", "pull", "--option", "weighted=yes"]
+    assert script.main([str(wide), "rmat:scale=5,symmetrize=1", *words]) == 0
+    [module] = [m for m in built[0] if m.source == "pagerank/pull.cu"]
+    assert dict(module.defines)["SPG_WEIGHTED"] == "1"
+    assert "a graph needs a square matrix" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("wrong", ["--jobs=0", "--jobs=-3", "--jobs=x", "--arch=foo", "--arch=sm_1", "--arch=90"])
 @pytest.mark.parametrize("name", ["prepare_modules", "reference"])
 def test_what_to_compile_for_is_checked_before_anything_is_prepared(
