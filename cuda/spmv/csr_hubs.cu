@@ -48,7 +48,7 @@ SPG_KERNEL hubs_ends(index_t rows, const offset_t* __restrict__ row_ptr, unsigne
     if (row < rows && row_ptr[row + 1] > row_ptr[row]) edge[row_ptr[row + 1] - 1] |= LAST;
 }
 
-// A gather of x into v, unless what is wanted is there already. The predicate is in the load: no branch (see stream.cuh).
+// A gather of x into v, unless what is wanted is there already. The predicate is in the load: no branch (stream.cuh).
 #ifdef SPG_HOST
 static inline void gather_unless(bool have, const value_t* p, value_t& v)
 {
