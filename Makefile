@@ -45,10 +45,11 @@ demo: $(READY)
 	@$(BIN)/python scripts/demo.py
 
 # The type checker takes one core, so nvcc has the others meanwhile; some tests wait, and inputs are mutated meanwhile.
+# test-races is a job of its own in the workflow: every kernel is compiled once more for it.
 test: $(READY)
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint type test-compile
 	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-host test-fuzz
-	@$(MAKE) --no-print-directory test-sanitized test-races
+	@$(MAKE) --no-print-directory test-sanitized
 
 # Tests cover pairs of what can be combined; here all of it (tests/proportion.py), and all modules for all architectures.
 test-full: export SPGRAPH_TESTS = full
