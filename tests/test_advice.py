@@ -21,6 +21,7 @@ from spgraph_bench.advice.costs import Cost, Costs, SetUp, fitted
 from spgraph_bench.advice.facts import Facts, Stored, facts_of, sectors_of
 from spgraph_bench.cli import advise
 from spgraph_bench.gpus import H200, get_gpu
+from spgraph_bench.matrix import CSR
 from spgraph_bench.paths import configs_dir
 from spgraph_bench.recipes import make
 from spgraph_bench.results.record import Record
@@ -106,6 +107,18 @@ def test_hubs_are_what_the_variant_keeps() -> None:
         assert hub_shape(job, 1 << 20)[2] == hubs
         assert hub_shape(job, 100)[2] == 100
         assert hub_shape(job, 2**31 - 1)[2] == 1  # the kernel adds a column to it
+
+
+def test_gathers_in_busy_columns_are_counted_apart() -> None:
+    """Every row has an entry in column 0, which all multiprocessors keep, and one in a sector of its own."""
+    rows = 100
+    col = np.array([[0, 8 * row + 8] for row in range(rows)], np.int32).reshape(-1)
+    csr = CSR(rows, 8 * rows + 8, np.arange(0, 2 * rows + 1, 2), col, np.ones(2 * rows))
+    facts = facts_of(csr, {"csr"})
+    assert facts.far == {4: 0.5, 8: 0.5}
+    assert facts.sectors == {4: 0.505, 8: 0.505}
+    far, all_of_them = (spmv.terms(name, "csr", 4, facts, H200) for name in ("csr-hubs", "csr-segmented"))
+    assert far.gathers == pytest.approx(all_of_them.gathers * 0.5 / 0.505)
 
 
 # ---- the model --------------------------------------------------------------------------------------------
