@@ -6,12 +6,11 @@
 //          0. edge, row_of, bare, and the arrays of the chunks: below.
 // Mapping  one block per SM, with x[0 .. hubs) in its shared memory, copied there in each iteration. Warps take
 //          chunks, which are about equally much work, for themselves: no barrier but the one at an iteration's end.
-//          A lane reads four edges as 16 bytes, one tile ahead, and adds up their x. Rows that end: below.
+//          A lane reads four edges as 16 bytes, one tile ahead, and adds up their x, see common/marked_rows.cuh.
 // Wins     on skewed graphs: of rmat20's edges (symmetrised) 74 % come from the 44,032 busiest of a million vertices.
 //          Their x cost neither a sector of L2 nor a look-up in L1, which does one line a cycle.
 // Loses    to pull on small graphs, which L1 holds anyway, and where all vertices are alike (grids).
-// Idea     degree-ordered gathers: Balaji and Lucia, "When is graph reordering an optimization?", IISWC 2018; segmented
-//          sums with marked ends: Blelloch, Heroux and Zagha, 1993.
+// Idea     degree-ordered gathers: Balaji and Lucia, "When is graph reordering an optimization?", IISWC 2018.
 #include "../common/marked_rows.cuh"
 #include "../common/stream.cuh"
 #include "cached.cuh"
