@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from spgraph_bench import recipes, threads
+from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import sources
 from spgraph_bench.problems.cc import least_labels
@@ -110,3 +111,21 @@ def test_components_of_large_graphs_by_threads_at_once(recipe: str) -> None:
     with _used(8):
         for _ in range(5):
             assert np.array_equal(compiled.components(csr), right)
+
+
+@given(_matrices(square=True), st.integers(0, 2), st.booleans())
+@settings(deadline=None)
+def test_work_of_levels_is_the_same(csr: CSR, source: int, both_ways: bool) -> None:
+    if csr.rows <= source:
+        return
+    level = sources.plain_levels(csr, source)
+    back = transposed(csr)
+    arrays = {"row_ptr": csr.row_ptr.astype(np.int32), "col": csr.col_idx}
+    if both_ways:
+        arrays |= {"col_ptr": back.row_ptr.astype(np.int32), "row": back.col_idx}
+    packed = get_format("adjacency").pack(csr)
+    packed = dataclasses.replace(packed, arrays=arrays)
+    by_numpy = sources.level_work(packed, level)
+    for cores in (1, 3):
+        with _used(cores):
+            assert repr(sources.level_work(packed, level)) == repr(by_numpy)

@@ -167,10 +167,14 @@ class SELL(Format):
     def _slots(self, stats: MatrixStats, value_bytes: int, params: dict[str, Any]) -> tuple[int, int, int]:
         """Slots, slices and sigma."""
         assert stats.csr is not None, "the widths of slices depend on the order of the rows"
-        lengths = stats.csr.row_lengths()
-        sigma = choose_sigma(lengths, params.get("sell_sigma", "auto"), value_bytes)
-        widths = _widths(lengths, sigma)
-        return int(widths.sum()) * SLICE, len(widths), sigma
+        key = ("sell", value_bytes, params.get("sell_sigma", "auto"))
+        if key not in stats.found:
+            lengths = stats.csr.row_lengths()
+            sigma = choose_sigma(lengths, params.get("sell_sigma", "auto"), value_bytes)
+            widths = _widths(lengths, sigma)
+            stats.found[key] = int(widths.sum()) * SLICE, len(widths), sigma
+        slots, slices, sigma = stats.found[key]
+        return slots, slices, sigma
 
     def refuse(
         self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any

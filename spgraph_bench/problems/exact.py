@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from spgraph_bench.formats.base import Packed, get_format
 from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import compiled
 from spgraph_bench.stats import row_ranges
 from spgraph_bench.threads import over
 
@@ -78,12 +79,12 @@ def small_values(values: npt.NDArray[Any], key: int, most: int) -> npt.NDArray[A
     """Integers from 1 to `most`, of the shape and type of `values`, each a function of the value's bits; 0
     for 0 and -0, which cannot be distinguished from fill."""
     flat = np.ascontiguousarray(values).reshape(-1)
-    out = np.empty_like(flat)
-
-    def fill(thread: int, begin: int, end: int) -> None:
-        out[begin:end] = _integers(flat[begin:end], key, most)
-
-    over([(begin, min(begin + _AT_ONCE, len(flat))) for begin in range(0, len(flat), _AT_ONCE)], fill)
+    out = compiled.small_values(flat, key, most)
+    if out is None:
+        out = np.empty_like(flat)
+        for begin in range(0, len(flat), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            out[part] = _integers(flat[part], key, most)
     return out.reshape(values.shape)
 
 
@@ -134,12 +135,16 @@ def row_sums(
     Every partial sum is an integer below 2^53, so that any order is exact. One pass over the entries for each
     column, a block of rows at a time.
     """
-    lengths = csr.row_lengths()
-    columns = [np.ascontiguousarray(x[:, j], np.float64) for j in range(x.shape[1])]
-    out = np.zeros((csr.cols if transposed else csr.rows, len(columns)))
     one = None
     if csr.values is None:
         one = float(small_values(np.ones(1, dtype), key, most)[0])
+    if not transposed:
+        sums = compiled.integer_sums(csr, x.astype(np.float64), dtype, key, most, int(one or 0))
+        if sums is not None:
+            return sums
+    lengths = csr.row_lengths()
+    columns = [np.ascontiguousarray(x[:, j], np.float64) for j in range(x.shape[1])]
+    out = np.zeros((csr.cols if transposed else csr.rows, len(columns)))
 
     def add_up(thread: int, begin: int, end: int) -> None:
         first, last = int(csr.row_ptr[begin]), int(csr.row_ptr[end])

@@ -120,7 +120,7 @@ def levels_of(output: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def counted_edges(csr: CSR, degree: npt.NDArray[np.int64], reached: npt.NDArray[np.bool_]) -> int:
     """The edges that a rate counts: those out of `reached` vertices, undirected ones once. `degree`: see
     :func:`proper_degrees`."""
-    arcs = int(degree[reached].sum())
+    arcs = int(np.add.reduce(degree, where=reached))
     return arcs // 2 if csr.symmetric else arcs
 
 
@@ -255,6 +255,13 @@ class LevelWork:
         return int((self.pull if how == "pull" else self.edges)[level])
 
 
+def _beyond(waiting: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int64]:
+    """In-edges that each level looks at for nothing: level l's vertices find no parent in levels 0 to l - 2, those not
+    reached in none. `waiting`: in-edges of the vertices of each level, those not reached at depth + 1."""
+    from_here: npt.NDArray[np.int64] = np.cumsum(waiting[::-1])[::-1]
+    return from_here[np.minimum(np.arange(depth) + 2, depth + 1)]
+
+
 def level_work(packed: Packed, levels: Levels) -> LevelWork:
     """From the graph as `packed` and the levels found (by the ids of the input), in one pass over the
     edges."""
@@ -266,11 +273,18 @@ def level_work(packed: Packed, levels: Levels) -> LevelWork:
         degree = np.diff(arrays["row_ptr"])
     else:
         degree = np.bincount(arrays["row"], minlength=packed.rows)
-    vertices = np.bincount(level[reached], minlength=depth)
-    edges = np.bincount(level[reached], degree[reached], minlength=depth).astype(np.int64)
-    pull = np.zeros(depth, np.int64)
+    degree, pull = degree.astype(np.int64, copy=False), np.zeros(depth, np.int64)
+    col_ptr, row = None, None
     if "col_ptr" in arrays:
         col_ptr, row = arrays["col_ptr"].astype(np.int64, copy=False), arrays["row"]
+    if (counts := compiled.looks_of_levels(np.ascontiguousarray(level), degree, col_ptr, row)) is not None:
+        vertices, edges, waiting, own = counts
+        if col_ptr is not None:
+            pull = own[:depth] + _beyond(waiting, depth)
+        return LevelWork(vertices[:depth], edges[:depth], pull)
+    vertices = np.bincount(level[reached], minlength=depth)
+    edges = np.bincount(level[reached], degree[reached], minlength=depth).astype(np.int64)
+    if col_ptr is not None and row is not None:
         in_degree = np.diff(col_ptr)
         own = np.zeros(depth, np.int64)
         for begin, end in row_ranges(col_ptr, _EDGES_AT_ONCE):
@@ -282,10 +296,7 @@ def level_work(packed: Packed, levels: Levels) -> LevelWork:
             children, first_parent = np.unique(target[is_parent], return_index=True)
             looks = is_parent[first_parent] + first - col_ptr[children] + 1
             own += np.bincount(level[children] - 1, looks, minlength=depth).astype(np.int64)
-        # Without a parent in every level before: level l's vertices in levels 0 to l - 2, the unreached in all.
         later = level.copy()
         later[~reached] = depth + 1
-        waiting = np.bincount(later, in_degree, minlength=depth + 2).astype(np.int64)
-        beyond = np.cumsum(waiting[::-1])[::-1]  # in-edges of vertices at this level or later
-        pull = own + beyond[np.minimum(np.arange(depth) + 2, depth + 1)]
+        pull = own + _beyond(np.bincount(later, in_degree, minlength=depth + 2).astype(np.int64), depth)
     return LevelWork(vertices.astype(np.int64), edges, pull)

@@ -17,7 +17,7 @@ from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 from spgraph_bench.problems.exact import MOST, Draw, Ranges, choose_ranges, key_of, row_sums, small_x
-from spgraph_bench.problems.summation import BOUND_FACTOR, TENSOR_CORE_FACTOR, Judged, judge
+from spgraph_bench.problems.summation import BOUND_FACTOR, TENSOR_CORE_FACTOR, Judged, judge, plainly_right
 from spgraph_bench.stats import row_ranges
 
 __all__ = ["SpMM", "sum_type"]
@@ -172,6 +172,11 @@ class SpMM(Problem):
             return CheckResult(False, f"y is {output.dtype} {list(output.shape)}, not {kind} {list(shape)}")
         y = output if self.layout == "row" else output.T
         factor = TENSOR_CORE_FACTOR if dtype == np.dtype(np.float16) else BOUND_FACTOR
+        if found := plainly_right(y, r, absax, lengths, factor, kind):
+            row, column = divmod(found[0], k)
+            counts = dict.fromkeys(("wrong_entries", "unwritten_entries", "wrong_columns"), 0)
+            place = {"worst_row": row, "worst_column": column, "worst_row_length": int(lengths[row])}
+            return CheckResult(True, "", {**counts, **place, "max_error_ratio": found[1]})
         wrong = unwritten = 0
         in_columns = np.zeros(k, np.int64)
         worst: _Worst | None = None

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BOUND_FACTOR", "TENSOR_CORE_FACTOR", "Judged", "judge"]
+from spgraph_bench.problems import compiled
+
+__all__ = ["BOUND_FACTOR", "TENSOR_CORE_FACTOR", "Judged", "judge", "plainly_right"]
 
 BOUND_FACTOR = 1.0
 """c in the bound c (nnz_i + 2) eps (|A| |x|)_i that every sum is held to.
@@ -46,6 +48,26 @@ class Judged:
 def _underflow(made_in: Any) -> float:
     """What one addition in this type may lose to underflow."""
     return float(made_in.smallest_normal if made_in.dtype == np.float32 else made_in.smallest_subnormal)
+
+
+def plainly_right(
+    output: npt.NDArray[np.floating[Any]],
+    r: npt.NDArray[np.float64],
+    absax: npt.NDArray[np.float64],
+    lengths: npt.NDArray[np.int64],
+    factor: float = BOUND_FACTOR,
+    sums: np.dtype[Any] | None = None,
+) -> tuple[int, float] | None:
+    """What :func:`judge` says of many sums that are all right, without its arrays: the place of the largest ratio,
+    counted row by row, and that ratio. None where one is wrong or may overflow, and where it was not looked at.
+
+    `lengths` has one element a row of the output, which may have columns.
+    """
+    if output.dtype != (sums or output.dtype):  # rounded once more
+        return None
+    limits = np.finfo(output.dtype)
+    tiny = max(float(limits.smallest_subnormal), _underflow(limits))
+    return compiled.all_within(output, r, absax, lengths, (factor, float(limits.eps), tiny, float(limits.max)))
 
 
 def judge(

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench import threads
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.matrix import CSR
 from spgraph_bench.threads import Ints, call, cuts, equal_shares, matrix_of, over, rows_and_entries, worth_it
@@ -25,6 +26,7 @@ __all__ = [
     "block_rows",
     "column_counts",
     "components",
+    "looks_of_levels",
     "loops",
     "mirrored",
     "places",
@@ -163,6 +165,34 @@ def loops(csr: CSR) -> npt.NDArray[np.bool_] | None:
         cuts(np.arange(csr.rows + 1)), lambda thread, first, last: call(library.spg_loops, matrix, first, last, result)
     )
     return result
+
+
+def looks_of_levels(
+    level: npt.NDArray[np.int32], degree: Ints, in_ptr: Ints | None, in_row: npt.NDArray[np.int32] | None
+) -> Ints | None:
+    """Of a search with these levels (-1: not reached), int64 ``[4][depth + 2]``, or None: vertices of each level, their
+    out-edges, their in-edges (those not reached last), and, at the level before theirs, their in-edges up to the first
+    from a vertex of that level. The last two are zeros where `in_ptr` is None.
+
+    level, degree : ``[n]``; in_ptr : ``[n + 1]``; in_row : ``[in_ptr[n]]``, all contiguous.
+    """
+    entries = int(degree.sum())
+    library = _library() if entries >= threads.WORTH_ENTRIES else None
+    if library is None:
+        return None
+    depth = int(level.max(initial=0)) + 1
+    workers = max(1, min(usable_cores(), entries // (4 * depth)))  # counters take less room than entries
+    counts = np.zeros((workers, 4, depth + 2), np.int64)
+    weight = np.arange(len(level) + 1) if in_ptr is None else in_ptr + np.arange(len(level) + 1)
+    over(
+        cuts(weight),
+        lambda thread, first, last: call(
+            library.spg_level_work, level, first, last, depth, degree, in_ptr, in_row, counts[thread]
+        ),
+        workers,
+    )
+    total: Ints = counts.sum(axis=0)
+    return total
 
 
 def components(csr: CSR) -> npt.NDArray[np.int32] | None:

@@ -155,3 +155,28 @@ SPG_EXPORT void spg_roots(int64_t first, int64_t last, int32_t* parent)
         __atomic_store_n(parent + v, root_of(parent, static_cast<int32_t>(v)), __ATOMIC_RELAXED);
     }
 }
+
+// Vertices [first, last) of a search with these levels (-1: not reached) by level: how many, their out-edges, and their
+// in-edges (those not reached at depth + 1); and of those found in a level, with the level before theirs as index, the
+// in-edges up to the first from a vertex of that level. counts: int64 [4][depth + 2]. Null in_ptr: no in-edges.
+SPG_EXPORT void spg_level_work(const int32_t* level, int64_t first, int64_t last, int64_t depth, const int64_t* degree,
+                               const int64_t* in_ptr, const int32_t* in_row, int64_t* counts)
+{
+    int64_t *vertices = counts, *edges = vertices + depth + 2, *waiting = edges + depth + 2,
+            *looks = waiting + depth + 2;
+    for (int64_t v = first; v < last; ++v) {
+        const int64_t mine = level[v];
+        if (mine >= 0) {
+            ++vertices[mine];
+            edges[mine] += degree[v];
+        }
+        if (!in_ptr) continue;
+        waiting[mine >= 0 ? mine : depth + 1] += in_ptr[v + 1] - in_ptr[v];
+        if (mine <= 0) continue;
+        for (int64_t entry = in_ptr[v]; entry < in_ptr[v + 1]; ++entry) {
+            if (level[in_row[entry]] != mine - 1) continue;
+            looks[mine - 1] += entry - in_ptr[v] + 1;
+            break;
+        }
+    }
+}
