@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import functools
 import hashlib
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, SupportsIndex
@@ -189,19 +191,33 @@ class Finding:
     """The input was read by guessing what it means: printed on stderr too."""
 
 
+_hashing = threading.Lock()
+
+
+class _Later:
+    """A hash that was not asked for yet; matrices of the same content share it."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def of(self, csr: CSR) -> str:
+        """The hash of `csr`, worked out once, whichever thread asks first."""
+        with _hashing:
+            self._text = self._text or csr.sha256()
+            return self._text
+
+
 class _Hash:
     """The field `sha256`: given, or worked out from the CSR when first asked for (1 s per GB or so)."""
 
     def __get__(self, matrix: Matrix | None, owner: type) -> str:
         if matrix is None:
             return ""  # the field's default: not given
-        fields = vars(matrix)
-        if not fields["sha256"]:
-            fields["sha256"] = matrix.csr.sha256()
-        return str(fields["sha256"])
+        known: str | _Later = vars(matrix)["sha256"]
+        return known if isinstance(known, str) else known.of(matrix.csr)
 
     def __set__(self, matrix: Matrix, value: str) -> None:
-        vars(matrix)["sha256"] = value
+        vars(matrix)["sha256"] = value or _Later()
 
 
 @dataclass(frozen=True)
@@ -228,6 +244,12 @@ class Matrix:
     """The name that vertex i has in the input ``[rows]``, where vertices have names."""
     locate: Callable[[int, int], int | None] | None = field(default=None, compare=False, repr=False)
     """The line of the input that an entry comes from, by row and column; slow, only for messages."""
+
+    def with_symmetry(self, symmetric: bool) -> Matrix:
+        """The same matrix, with what is now known of its pattern. Its hash is the same, too, and not worked out."""
+        known = copy.copy(self)
+        object.__setattr__(known, "csr", replace(self.csr, symmetric=symmetric))
+        return known
 
     def line_of(self, row: int, col: int) -> int | None:
         """The 1-based line of the input that holds this entry, where that is known; slow: for messages."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,11 +46,6 @@ class MatrixStats:
     """How many rows have each."""
     csr: CSR | None = field(default=None, repr=False, compare=False)
     """The matrix itself, for what depends on the order of rows (SELL) or on columns (DIA)."""
-
-    @cached_property
-    def found(self) -> dict[Hashable, Any]:
-        """What formats have found out of the matrix, by keys of their own: they are asked several times."""
-        return {}
 
     @cached_property
     def diagonals(self) -> npt.NDArray[np.int64]:

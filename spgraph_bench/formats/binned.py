@@ -12,6 +12,7 @@ import numpy.typing as npt
 from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
+    OfLastMatrix,
     csr_from_loose,
     offset_type,
     quiet_overflow,
@@ -96,6 +97,9 @@ def _form_bins(csr: CSR, capacity: int) -> _Bins:
         bin_row.append(min(max(last, first + 1), first + MOST_ROWS, int(class_end[lanes[first] + 1])))
     firsts = np.array(bin_row[:-1], np.int64)
     return _Bins(row, parts[row] > 1, start, length, lanes[firsts], np.array(bin_row, np.int64))
+
+
+_last: OfLastMatrix[int] = OfLastMatrix()
 
 
 @register
@@ -226,6 +230,8 @@ class Binned(Format):
         assert stats.csr is not None
         csr = stats.csr
         width, capacity = self._sizes(csr.cols, csr.nnz, value_bytes, params)
+        if (known := _last.get(csr, (width, capacity, value_bytes))) is not None:
+            return known
         tiles = max(1, -(-csr.cols // width))
         bins = _form_bins(csr, capacity)
         count, parts, groups = len(bins.bin_row) - 1, len(bins.row_id), 0
@@ -238,7 +244,9 @@ class Binned(Format):
                 groups += int((-(-np.bincount(column // width, minlength=tiles) // GROUP)).sum())
         split = len(np.unique(bins.row_id[bins.split]))
         per_group = GROUP * (value_bytes + 2 + 2) + 4
-        return groups * per_group + 4 * (tiles + 1 + 3 * count + 2 + parts + split) + 2 * (parts + count)
+        need = groups * per_group + 4 * (tiles + 1 + 3 * count + 2 + parts + split) + 2 * (parts + count)
+        _last.put(csr, (width, capacity, value_bytes), need)
+        return need
 
     def refuse(
         self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any

@@ -15,6 +15,7 @@ from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.binned import GROUP, in_sum_order, refuse_thin_buckets
 from spgraph_bench.formats.common import (
+    OfLastMatrix,
     csr_from_loose,
     offset_type,
     quiet_overflow,
@@ -88,6 +89,9 @@ class _Bin:
     tile: npt.NDArray[np.int32]
     """Of each group."""
     extra_slot: npt.NDArray[np.uint16]
+
+
+_last: OfLastMatrix[int] = OfLastMatrix()
 
 
 @register
@@ -236,6 +240,9 @@ class BinnedChunks(Format):
         """Counts the buckets, in a pass over the column indices; an upper bound for the extra sums."""
         assert stats.csr is not None
         csr = stats.csr
+        key = (self.gpu, value_bytes, tuple(sorted(params.items())))
+        if (known := _last.get(csr, key)) is not None:
+            return known
         tile_col, bins = self._plan(csr, value_bytes, params)
         tiles, count = len(tile_col) - 1, len(bins)
         tile_of = np.repeat(np.arange(tiles, dtype=np.uint16), np.diff(tile_col))
@@ -252,7 +259,9 @@ class BinnedChunks(Format):
         chunks = -(-count // self._chunk_bins(params))
         extras = np.minimum(np.diff(bins.entry), SHARE).sum()
         words = groups + chunks * tiles + tiles + chunks + 4 * count + 5 + 2 * count
-        return int(groups * GROUP * (value_bytes + 4) + 4 * words + 2 * extras)
+        need = int(groups * GROUP * (value_bytes + 4) + 4 * words + 2 * extras)
+        _last.put(csr, key, need)
+        return need
 
     def refuse(
         self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -83,16 +83,18 @@ class OfLastMatrix(Generic[_Finding]):
     """
 
     def __init__(self) -> None:
-        self._entry: tuple[weakref.ref[npt.NDArray[np.int32]], Any, _Finding] | None = None
+        self._matrix: weakref.ref[npt.NDArray[np.int32]] | None = None
+        self._found: dict[Hashable, _Finding] = {}
 
-    def get(self, csr: CSR, key: Any) -> _Finding | None:
+    def get(self, csr: CSR, key: Hashable) -> _Finding | None:
         """The value kept for `csr` and `key`, or None. The matrix is recognised by its array of columns."""
-        entry = self._entry
-        return entry[2] if entry is not None and entry[0]() is csr.col_idx and entry[1] == key else None
+        return self._found.get(key) if self._matrix is not None and self._matrix() is csr.col_idx else None
 
-    def put(self, csr: CSR, key: Any, value: _Finding) -> None:
-        """Keep `value` for `csr` and `key` in place of the value before. `csr` is not kept alive."""
-        self._entry = weakref.ref(csr.col_idx), key, value
+    def put(self, csr: CSR, key: Hashable, value: _Finding) -> None:
+        """Keep `value` for `csr` and `key`, in place of all values of another matrix. `csr` is not kept alive."""
+        if self._matrix is None or self._matrix() is not csr.col_idx:
+            self._matrix, self._found = weakref.ref(csr.col_idx), {}
+        self._found[key] = value
 
 
 def whole_number_param(tunables: Mapping[str, Parameter], params: Mapping[str, Any], name: str) -> int | None:

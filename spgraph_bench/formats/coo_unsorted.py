@@ -12,6 +12,7 @@ from spgraph_bench.formats.base import Array, Format, Packed, Replace, register
 from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, value_type
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
+from spgraph_bench.structure import transposed
 
 __all__ = ["COOUnsorted"]
 
@@ -40,13 +41,13 @@ class COOUnsorted(Format):
         self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
         value = value_type(dtype)
-        row = np.repeat(np.arange(csr.rows, dtype=np.int32), csr.row_lengths())
-        order = np.argsort(np.concatenate((row, csr.col_idx)), kind="stable")
-        first, second = _halves(csr.value_array(value))
+        turned = transposed(csr)  # whose rows are the columns of each element
+        by_row = _firsts(csr.row_lengths(), turned.row_lengths())
+        first, second = _halves(csr.value_array(value))[0], _halves(turned.value_array(value))[1]
         arrays = {
-            "row": np.concatenate((row, row))[order],
-            "col": np.concatenate((csr.col_idx, csr.col_idx))[order],
-            "val": np.concatenate((first, second))[order],
+            "row": _merged(by_row, _row_ids(csr), turned.col_idx),
+            "col": _merged(by_row, csr.col_idx, _row_ids(turned)),
+            "val": _merged(by_row, first, second),
         }
         return Packed(
             self.name,
@@ -71,12 +72,43 @@ class COOUnsorted(Format):
 
     def replaced(self, packed: Packed, array: Array, replace: Replace) -> Array:
         """Whole values are replaced, and split in whole numbers if they are whole."""
+        least = np.finfo(array.dtype).smallest_normal
+        with np.errstate(invalid="ignore"):
+            if ((np.abs(array) < least) & (array != 0)).any() or not np.isfinite(array).all():
+                return self._replaced_in_pairs(packed, array, replace)
+        # Both halves are alike, so that each knows the whole.
+        values = replace(array * 2)
+        lower, elements = np.floor(values / 2), max(packed.rows, packed.cols)
+        counts = (np.bincount(packed.arrays[name], minlength=elements) // 2 for name in ("row", "col"))
+        return np.where(_firsts(*counts), lower, values - lower)
+
+    def _replaced_in_pairs(self, packed: Packed, array: Array, replace: Replace) -> Array:
+        """The same where the halves of a value may differ: they are looked for."""
         first, second = _pairs(packed)
         values = replace(array[first] + array[second])
         out = np.empty_like(array)
         out[first] = np.floor(values / 2)
         out[second] = values - out[first]
         return out
+
+
+def _row_ids(csr: CSR) -> npt.NDArray[np.int32]:
+    return np.repeat(np.arange(csr.rows, dtype=np.int32), csr.row_lengths())
+
+
+def _firsts(in_row: npt.NDArray[np.int64], in_col: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which entries are of their element's row, ``[2 nnz]``, by the entries of each row and each column."""
+    elements = max(len(in_row), len(in_col))
+    counts = np.zeros((elements, 2), np.int64)
+    counts[: len(in_row), 0], counts[: len(in_col), 1] = in_row, in_col
+    return np.repeat(np.tile([True, False], elements), counts.reshape(-1))
+
+
+def _merged(by_row: npt.NDArray[np.bool_], first: Array, second: Array) -> Array:
+    """`first` where `by_row` says so, `second` elsewhere, each in its order."""
+    out = np.empty(len(by_row), first.dtype)
+    out[by_row], out[~by_row] = first, second
+    return out
 
 
 def _halves(values: npt.NDArray[np.floating[Any]]) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     PADDING,
+    OfLastMatrix,
     csr_from_entries,
     offset_type,
     quiet_overflow,
@@ -92,6 +93,9 @@ def choose_sigma(lengths: npt.NDArray[np.int64], sigma: int | str = "auto", valu
     return window
 
 
+_last: OfLastMatrix[tuple[int, int, int]] = OfLastMatrix()
+
+
 @register
 class SELL(Format):
     """SELL-C-sigma with C = 32 (Kreutzer, Hager, Wellein, Fehske, Bishop, "A unified sparse matrix data
@@ -167,14 +171,14 @@ class SELL(Format):
     def _slots(self, stats: MatrixStats, value_bytes: int, params: dict[str, Any]) -> tuple[int, int, int]:
         """Slots, slices and sigma."""
         assert stats.csr is not None, "the widths of slices depend on the order of the rows"
-        key = ("sell", value_bytes, params.get("sell_sigma", "auto"))
-        if key not in stats.found:
+        wanted = params.get("sell_sigma", "auto")
+        if (found := _last.get(stats.csr, (value_bytes, wanted))) is None:
             lengths = stats.csr.row_lengths()
-            sigma = choose_sigma(lengths, params.get("sell_sigma", "auto"), value_bytes)
+            sigma = choose_sigma(lengths, wanted, value_bytes)
             widths = _widths(lengths, sigma)
-            stats.found[key] = int(widths.sum()) * SLICE, len(widths), sigma
-        slots, slices, sigma = stats.found[key]
-        return slots, slices, sigma
+            found = int(widths.sum()) * SLICE, len(widths), sigma
+            _last.put(stats.csr, (value_bytes, wanted), found)
+        return found
 
     def refuse(
         self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any

@@ -107,6 +107,11 @@ class CudaClock:
         self._reset_persisting()
         self._read_clean()
 
+    def wake(self) -> None:
+        """Some work, of no variant's: its clocks may have fallen while the GPU waited for the host."""
+        self.evict()
+        self._device.synchronize()
+
     def gates(self, launch: Launch) -> bool:
         """Whether samples of `launch` are gated."""
         return self.gate and launch.gated and launch.operations <= _GATE_OPERATIONS

@@ -120,7 +120,7 @@ def levels_of(output: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def counted_edges(csr: CSR, degree: npt.NDArray[np.int64], reached: npt.NDArray[np.bool_]) -> int:
     """The edges that a rate counts: those out of `reached` vertices, undirected ones once. `degree`: see
     :func:`proper_degrees`."""
-    arcs = int(np.add.reduce(degree, where=reached))
+    arcs = int(degree @ reached)
     return arcs // 2 if csr.symmetric else arcs
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.cores import on_all_cores
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Matrix, called
 from spgraph_bench.problems.lengths import INT32_MOST
@@ -40,20 +41,26 @@ def check_weights(matrix: Matrix, dtype: np.dtype[Any]) -> None:
     refuse_weights(matrix, WALK_FAULTS + (_INT_FAULTS if dtype == np.int32 else _FLOAT_FAULTS))
 
 
+def _where(test: Callable[[Values], npt.NDArray[np.bool_]], values: Values) -> npt.NDArray[np.int64]:
+    """Which of `values` are what `test` says, on all cores."""
+
+    def look(begin: int) -> npt.NDArray[np.int64]:
+        return begin + np.flatnonzero(test(values[begin : begin + _EDGES_AT_ONCE]))
+
+    found = [places for _, places in on_all_cores(look, range(0, len(values), _EDGES_AT_ONCE))]
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
 def refuse_weights(matrix: Matrix, faults: Faults) -> None:
     """InputError, with the place of the first, for weights with one of `faults`."""
     csr = matrix.csr
     if csr.values is None:
         return
     for what, test, remedy in faults:
-        entry, count = -1, 0
-        for begin in range(0, csr.nnz, _EDGES_AT_ONCE):
-            bad = np.flatnonzero(test(csr.values[begin : begin + _EDGES_AT_ONCE]))
-            if len(bad) and entry < 0:
-                entry = begin + int(bad[0])
-            count += len(bad)
-        if not count:
+        bad = _where(test, csr.values)
+        if not len(bad):
             continue
+        entry, count = int(bad[0]), len(bad)
         u = int(np.searchsorted(csr.row_ptr, entry, side="right")) - 1
         v = int(csr.col_idx[entry])
         ids = matrix.labels()

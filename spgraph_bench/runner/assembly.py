@@ -66,8 +66,7 @@ def assemble(
         _require_memory(matrix, problem, settings)
         if problem.is_graph:
             progress("checking whether the graph is undirected")
-            csr = dataclasses.replace(matrix.csr, symmetric=pattern_is_symmetric(matrix))
-            matrix = dataclasses.replace(matrix, csr=csr)
+            matrix = matrix.with_symmetry(pattern_is_symmetric(matrix))
         orders: dict[str, ReorderedMatrix] = {}
         reorder_ms: dict[str, float] = {}
         for order in settings.reorder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.errors import SpgraphError
+from spgraph_bench.matrix import Matrix
 from spgraph_bench.measure.sampling import Ended, Taken
 from spgraph_bench.problems import Problem
 from spgraph_bench.results.describe import describe_device, describe_environment, describe_matrix
@@ -29,11 +31,16 @@ __all__ = ["Recorder", "Surroundings", "surroundings"]
 class Surroundings:
     """What all records of a run say of where and on what it was made."""
 
-    matrix: Any
+    input: Matrix
     device: Any
     environment: Mapping[str, Any]
     run: str
     """Tells records of one run from others."""
+
+    @functools.cached_property
+    def matrix(self) -> Mapping[str, Any]:
+        """What the matrix is. Its hash takes time, and the first record comes late."""
+        return describe_matrix(self.input)
 
 
 def surroundings(
@@ -50,8 +57,7 @@ def surroundings(
         session.drop_worker()
         versions, alone = {}, None
     environment = {**describe_environment(info.toolkit), "libraries": versions, "gpu_alone": alone}
-    matrix, device = describe_matrix(assembled.matrix), describe_device(info)
-    return Surroundings(matrix, device, environment, run_id or uuid.uuid4().hex[:12])
+    return Surroundings(assembled.matrix, describe_device(info), environment, run_id or uuid.uuid4().hex[:12])
 
 
 class Recorder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from spgraph_bench.device.base import Limit
@@ -24,7 +25,7 @@ from spgraph_bench.runner.rounds import time_cells
 from spgraph_bench.runner.screening import OnAnswer, screen
 from spgraph_bench.runner.session import Session
 from spgraph_bench.runner.settings import Settings
-from spgraph_bench.runner.tuned import load_tuned
+from spgraph_bench.runner.tuned import any_tuned, load_tuned
 from spgraph_bench.runner.worker import WorkerDiedError, WorkerHungError
 from spgraph_bench.variants.base import Variant
 
@@ -64,10 +65,12 @@ def run(
     with contextlib.suppress(OSError):  # the compile step reports it
         cache_dir("modules")  # CacheError ends the run: code would be run out of it
 
+    # Of a large matrix the hash takes seconds, on one core, while others compute.
+    threading.Thread(target=lambda: matrix.sha256, name="hash", daemon=True).start()
     # Plan: the payload while the device gets ready, then what depends on it.
     assembled = assemble(matrix, wanted, settings, progress, keep_answer=on_answer is not None)
     info = session.info()
-    tuned = load_tuned(problem, assembled.matrix.sha256, info)
+    tuned = load_tuned(problem, assembled.matrix.sha256, info) if any_tuned(problem) else {}
     task = dataclasses.replace(assembled.task, tuned=tuned)
     task, refused, failed = limited(
         task, assembled.payload, variants, settings.limits(), lambda limits: _refuse(session, limits)

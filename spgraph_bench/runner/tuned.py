@@ -12,7 +12,7 @@ from typing import Any
 from spgraph_bench.device.base import DeviceInfo
 from spgraph_bench.paths import cache_dir, trusted
 
-__all__ = ["load_tuned", "save_tuned", "tuned_path"]
+__all__ = ["any_tuned", "load_tuned", "save_tuned", "tuned_path"]
 
 Tuned = dict[str, dict[str, Any]]
 
@@ -21,6 +21,11 @@ def tuned_path(problem: str, sha256: str, info: DeviceInfo) -> Path:
     """The file for one matrix on one device (its UUID; the host device has none and goes by its name)."""
     device = re.sub(r"[^A-Za-z0-9]+", "-", info.uuid or f"{info.kind}-{info.name}")
     return cache_dir("tuned") / f"{problem}-{sha256[:32]}-{device}.json"
+
+
+def any_tuned(problem: str) -> bool:
+    """Whether some matrix was tuned for `problem`: else no matrix's hash, which takes time, is needed."""
+    return any(cache_dir("tuned").glob(f"{problem}-*.json"))
 
 
 def load_tuned(problem: str, sha256: str, info: DeviceInfo) -> Tuned:

@@ -132,14 +132,22 @@ def places_of_columns(csr: CSR) -> tuple[Ints, list[tuple[int, int, Ints]]] | No
     library = _usable(csr)
     if library is None:
         return None
-    threads = max(1, min(usable_cores(), csr.nnz // (4 * max(1, csr.cols))))  # counters take less room than entries
+    threads = max(1, min(usable_cores(), csr.nnz // max(1, csr.cols)))  # counters take less room than entries
     rows = equal_shares(csr.row_ptr, threads)
     places = _counts_of_parts(library, csr, [int(csr.row_ptr[r]) for r in rows])
-    ptr = np.zeros(csr.cols + 1, np.int64)
-    np.cumsum(places.sum(axis=0), out=ptr[1:])
-    start = ptr[:-1].copy()
-    for counts in places:
-        counts[:], start = start, start + counts
+    ptr, ranges = np.zeros(csr.cols + 1, np.int64), cuts(np.arange(csr.cols + 1))
+
+    def add_up(thread: int, first: int, last: int) -> None:
+        places[:, first:last].sum(axis=0, out=ptr[1 + first : 1 + last])
+
+    def start(thread: int, first: int, last: int) -> None:
+        np.cumsum(places[:-1, first:last], axis=0, out=places[1:, first:last])
+        places[0, first:last] = 0
+        places[:, first:last] += ptr[first:last]
+
+    over(ranges, add_up)
+    np.cumsum(ptr, out=ptr)
+    over(ranges, start)
     return ptr, [(int(rows[part]), int(rows[part + 1]), places[part]) for part in range(threads)]
 
 
