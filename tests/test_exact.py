@@ -151,3 +151,20 @@ def test_the_checksum_kernel_sees_every_byte(size: int) -> None:
         assert checksum(device, device.upload(changed)) != checksum(device, device.upload(data))
     assert len(seen) == 1 + len(range(0, size, 97))
     device.close()
+
+
+@pytest.mark.parametrize("odd", [None, float(3 * np.finfo(np.float32).smallest_subnormal), np.inf])
+def test_halves_that_differ_are_replaced_as_well(odd: float | None) -> None:
+    """What has no half is looked for by its position; all else knows its whole value from one half."""
+    csr, kind = matrix(40, 60), KINDS[0]
+    if odd is not None:
+        csr.values[[3, 17]] = odd  # type: ignore[index]
+    packed = formats()["coo-unsorted"].pack(csr, kind)
+    small = small_packed(packed, key_of(1), 30)
+    sums = sp.coo_array((small.val, (small.row, small.col)), shape=csr.shape).toarray()
+    assert np.array_equal(sums, with_small_values(csr, kind, 1, 30).toarray())
+    assert np.array_equal(small.val, np.floor(small.val))
+    in_pairs = formats()["coo-unsorted"]._replaced_in_pairs(  # type: ignore[attr-defined]
+        packed, packed.val, lambda values: small_values(values, key_of(1), 30)
+    )
+    assert np.array_equal(sp.coo_array((in_pairs, (small.row, small.col)), shape=csr.shape).toarray(), sums)

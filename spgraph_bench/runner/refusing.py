@@ -60,8 +60,8 @@ def refused_by_format(
 ) -> dict[str, str]:
     """By the key of a cell that is not going to run, why: its kernels need not be compiled.
 
-    Of spgraph's own kernels only, since libraries have none; the worker looks once more, when it knows how much
-    memory is free.
+    Of spgraph's own kernels only, since libraries have none. On a host device the worker looks once more, since its
+    memory may have been taken by others.
     """
     statistics: dict[str, MatrixStats] = {}
     refused: dict[str, str] = {}

@@ -24,5 +24,7 @@ def refusal(assignment: Assignment, cell: Cell) -> str | None:
     dense = dense_bytes(task, assignment.payload, cell.dtype)
     if dense > free:
         return f"inputs and outputs need {human_bytes(dense)}; device has {human_bytes(free)}"
+    if device.kind == "cuda" and variant.source is not None and not variant.from_elsewhere:
+        return None  # the parent has looked, with the same numbers (refusing.refused_by_format)
     csr, stats = assignment.matrix(cell)
     return unfit(variant, cell.dtype, csr, stats, task, free - dense, device.info().gpu)
