@@ -6,6 +6,7 @@ run goes on; a mutant is run again when its file or its entry has changed.
 
     python scripts/mutants.py                     on the host device
     python scripts/mutants.py --device cuda       its tests marked gpu, and the checks on the GPU
+    python scripts/mutants.py --device cuda --checks    the checks alone: a minute in place of many
     python scripts/mutants.py --write             and put the table into docs/measuring.md
 """
 
@@ -96,8 +97,8 @@ def _verdict(command: list[str], folder: Path, env: dict[str, str], statuses: It
     return "not found" if process.returncode == 0 else f"status {process.returncode}: {output[-300:]}"
 
 
-def run_one(mutant: Mutant, device: str) -> dict[str, Any]:
-    """Plant `mutant` in a copy; what its tests and the checks of ``spgraph bench`` say."""
+def run_one(mutant: Mutant, device: str, checks_only: bool = False) -> dict[str, Any]:
+    """Plant `mutant` in a copy; what its tests (unless `checks_only`) and the checks of ``spgraph bench`` say."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         folder = Path(name)
@@ -111,7 +112,7 @@ def run_one(mutant: Mutant, device: str) -> dict[str, Any]:
         env = {**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1"}
         marker = "gpu" if device == "cuda" else "not gpu"
         tests = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", marker, *shlex.split(mutant.tests)]
-        by_tests = _verdict([sys.executable, *tests], folder, env, {1})
+        by_tests = "" if checks_only else _verdict([sys.executable, *tests], folder, env, {1})
         by_bench = ""
         if mutant.bench:
             words = [*shlex.split(mutant.bench), "--device", device, "--no-save", "--time-limit", "0.1"]
@@ -128,21 +129,20 @@ def table(all_of_them: Iterable[Mutant], by_device: dict[str, dict[str, Any]]) -
     rows = list(all_of_them)
     devices = [d for d in ("host", "cuda") if by_device.get(d)]
     names = {"host": "host", "cuda": "GPU"}
-    head = ["fault", "in", "kind", *(f"{w}, {names[d]}" for d in devices for w in ("tests", "checks")), "why not"]
+    words = {"tests": ("tests", "the tests"), "bench": ("checks", "the checks of `spgraph bench`")}
+    columns = [(d, what) for d in devices for what in words if any(one.get(what) for one in by_device[d].values())]
+    head = ["fault", "in", "kind", *(f"{words[what][0]}, {names[d]}" for d, what in columns), "why not"]
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     for m in rows:
         cells = [m.name, m.family, m.kind]
-        for d in devices:
-            one = by_device[d].get(m.name, {})
-            cells += [_mark(one.get("tests", "?")), _mark(one.get("bench", "?"))]
+        cells += [_mark(by_device[d].get(m.name, {}).get(what, "?")) for d, what in columns]
         lines.append("| " + " | ".join([*cells, m.why]) + " |")
     shares = []
-    for d in devices:
-        for what, word in (("tests", "the tests"), ("bench", "the checks of `spgraph bench`")):
-            verdicts = [by_device[d][m.name][what] for m in rows if m.name in by_device[d]]
-            verdicts = [verdict for verdict in verdicts if verdict]
-            hits = sum(verdict in ("found", "hangs") for verdict in verdicts)
-            shares.append(f"{word} on the {names[d]} find {hits} of {len(verdicts)}")
+    for d, what in columns:
+        verdicts = [by_device[d][m.name][what] for m in rows if m.name in by_device[d]]
+        verdicts = [verdict for verdict in verdicts if verdict]
+        hits = sum(verdict in ("found", "hangs") for verdict in verdicts)
+        shares.append(f"{words[what][1]} on the {names[d]} find {hits} of {len(verdicts)}")
     return "\n".join([f"{'; '.join(shares)}.".capitalize(), "", *lines])
 
 
@@ -171,6 +171,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("host", "cuda"), default="host")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", default="", help="mutants whose name or family contains this")
+    parser.add_argument("--checks", action="store_true", help="only what `spgraph bench` finds, without tests")
     parser.add_argument("--again", action="store_true", help="those that have a result, too")
     parser.add_argument("--write", action="store_true", help="put the table into docs/measuring.md")
     arguments = parser.parse_args()
@@ -186,7 +187,7 @@ def main() -> int:
     broken = 0
 
     def one(mutant: Mutant) -> tuple[Mutant, dict[str, Any]]:
-        return mutant, run_one(mutant, arguments.device)
+        return mutant, run_one(mutant, arguments.device, arguments.checks)
 
     with ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
         for mutant, outcome in pool.map(one, todo):
