@@ -97,6 +97,11 @@ def test_the_table_says_what_is_found_and_why_not(tmp_path: Path, monkeypatch: p
     assert "checks of `spgraph bench` on the host find 1 of 2" in text
     assert "| one | spmv | kind | yes | yes (hangs) |  |" in text
     assert "| two | spmv | kind | **no** | **no** | order of memory |" in text
+    gpu = {"one": {"tests": "", "bench": "found"}}  # the checks alone
+    with_gpu = SCRIPT.table(three, {"host": host, "cuda": gpu})
+    assert "| fault | in | kind | tests, host | checks, host | checks, GPU | why not |" in with_gpu
+    assert "| one | spmv | kind | yes | yes (hangs) | yes |  |" in with_gpu
+    assert "checks of `spgraph bench` on the gpu find 1 of 1" in with_gpu.lower()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
