@@ -121,6 +121,10 @@ _SAMPLING = {
     "rounds": Parameter(
         2, "neighbours of each vertex that are joined before the hub's tree is left alone", between=(0, 64)
     ),
+    "hub_degree": Parameter(
+        64, "search from the hub if it has this many times the mean number of edges", between=(0, 2**31 - 1)
+    ),
+    "probes": Parameter(8, "neighbours of each vertex that each of two searches looks at", between=(1, 1 << 16)),
     # Offsets go up to a list's length beyond the last edge: int32 ones leave 2^16 for that (INT32_ENTRIES).
     "long_list": Parameter(
         1024, "longest list of neighbours that a warp walks alone; longer ones are cut", between=(1, 1 << 16)
@@ -136,6 +140,8 @@ _STEPS = (
     "outside of the hub's tree",
     "long lists",
     "labels",
+    "the hub's neighbours",
+    "search from the hub",
 )
 
 
@@ -147,7 +153,7 @@ _STEPS = (
     tunables=GRID | _SAMPLING,
     dtypes=_DTYPES,
     missing=needs_cooperative,
-    about="two neighbours each, then all of those not in the tree of a hub",
+    about="a search from a hub, or two neighbours each; then all of those not in the hub's tree",
 )
 def afforest(job: Job) -> Launch:
     a, p, device = job.arrays, job.params, job.device
@@ -155,6 +161,7 @@ def afforest(job: Job) -> Launch:
     # A list longer than L has at most 2 length / L parts.
     pieces = 2 * (1 + directed) * job.packed.nnz // p["long_list"] + 1
     piece, state = device.empty(pieces, np.int64), device.empty(2, np.int32)
+    near = device.empty(-(-max(job.packed.rows, 1) // 32), np.uint32)
     incoming = (a["col_ptr"], a["row"]) if directed else (None, None)
     edges = job.packed.offsets.type(job.packed.nnz)
     return _cooperative(
@@ -170,9 +177,12 @@ def afforest(job: Job) -> Launch:
             *incoming,
             label,
             np.int32(p["rounds"]),
+            np.int32(p["probes"]),
+            np.int32(p["hub_degree"]),
             np.int32(p["long_list"]),
             piece,
             state,
+            near,
         ),
-        piece.nbytes + state.nbytes,
+        piece.nbytes + state.nbytes + near.nbytes,
     )
