@@ -5,8 +5,7 @@
 //          of each component. Directions do not count.
 //          piece int64 [pieces]: parts of long lists, vertex | which of the two lists << 31 | part << 32;
 //          state int32 [2]: the least vertex of the hub's component, the number of pieces; barrier unsigned [1].
-//          near unsigned [n / 32, rounded up]: a bit per vertex that is known to be in the hub's component, or that has
-//          no edge.
+//          near unsigned [n / 32, rounded up]: a bit per vertex, of the hub's component or without any edge.
 //          stamps: a step for each below, by its code, see graph/stamps.cuh; the code -1 ends them.
 // Mapping  one cooperative launch, grid barriers between steps, which are listed below.
 // Wins     nearly everywhere: on rmat graphs it reads one or two sectors of each list instead of all.
@@ -78,13 +77,13 @@ __device__ __forceinline__ bool has_bit(const unsigned* bits, index_t v)
     return load_block(bits + v / 32) >> v % 32 & 1;
 }
 
-// How many words of bits a warp has at a time: one after the other, a vertex's offsets, neighbours and bits are waited for
-// in turn, 4 us a word.
+// How many words of bits a warp has at a time: one by one, it waits for offsets, neighbours and bits in turn, 4 us a
+// word.
 #define SPG_WORDS 4
 
-// Bits of a vertex's neighbours that others set meanwhile may be seen or not: whoever has one is in the component. Each
-// word has one writer. The first of such searches writes all parents, and sets the bits of vertices without any edge,
-// which nothing will look for.
+// Bits that others set meanwhile may be seen or not: every vertex that has one is in the component. Each word has one
+// writer. The first of such searches writes all parents, and sets the bits of vertices without any edge, which nothing
+// will look for.
 __device__ __forceinline__ void search_once(index_t n, index_t hub, bool first, int probes,
                                             const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
                                             const offset_t* __restrict__ col_ptr, unsigned* near, index_t* parent)

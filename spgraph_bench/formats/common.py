@@ -84,17 +84,17 @@ class OfLastMatrix(Generic[_Finding]):
 
     def __init__(self) -> None:
         self._matrix: weakref.ref[npt.NDArray[np.int32]] | None = None
-        self._found: dict[Hashable, _Finding] = {}
+        self._findings: dict[Hashable, _Finding] = {}
 
     def get(self, csr: CSR, key: Hashable) -> _Finding | None:
         """The value kept for `csr` and `key`, or None. The matrix is recognised by its array of columns."""
-        return self._found.get(key) if self._matrix is not None and self._matrix() is csr.col_idx else None
+        return self._findings.get(key) if self._matrix is not None and self._matrix() is csr.col_idx else None
 
     def put(self, csr: CSR, key: Hashable, value: _Finding) -> None:
         """Keep `value` for `csr` and `key`, in place of all values of another matrix. `csr` is not kept alive."""
         if self._matrix is None or self._matrix() is not csr.col_idx:
-            self._matrix, self._found = weakref.ref(csr.col_idx), {}
-        self._found[key] = value
+            self._matrix, self._findings = weakref.ref(csr.col_idx), {}
+        self._findings[key] = value
 
 
 def whole_number_param(tunables: Mapping[str, Parameter], params: Mapping[str, Any], name: str) -> int | None:

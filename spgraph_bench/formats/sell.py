@@ -172,13 +172,13 @@ class SELL(Format):
         """Slots, slices and sigma."""
         assert stats.csr is not None, "the widths of slices depend on the order of the rows"
         wanted = params.get("sell_sigma", "auto")
-        if (found := _last.get(stats.csr, (value_bytes, wanted))) is None:
+        if (sizes := _last.get(stats.csr, (value_bytes, wanted))) is None:
             lengths = stats.csr.row_lengths()
             sigma = choose_sigma(lengths, wanted, value_bytes)
             widths = _widths(lengths, sigma)
-            found = int(widths.sum()) * SLICE, len(widths), sigma
-            _last.put(stats.csr, (value_bytes, wanted), found)
-        return found
+            sizes = int(widths.sum()) * SLICE, len(widths), sigma
+            _last.put(stats.csr, (value_bytes, wanted), sizes)
+        return sizes
 
     def refuse(
         self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any

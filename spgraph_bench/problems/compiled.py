@@ -87,17 +87,17 @@ def all_within(
     steps = [stride // y.itemsize for stride in y.strides] + [1]
     given = np.array(limits)
     # A thread takes ranges in rising order, so each keeps the first of equal ratios.
-    found = np.tile([1.0, 0.0, 0.0], (usable_cores(), 1))
+    verdicts = np.tile([1.0, 0.0, 0.0], (usable_cores(), 1))
     function = library[f"spg_judge_{_TYPES[y.dtype]}"]
 
     def look(thread: int, first: int, last: int) -> None:
-        of_thread = found[thread]
+        of_thread = verdicts[thread]
         call(function, y, steps[0], steps[1], r, absax, lengths, first, last, columns, given, of_thread)
 
     over(_ranges(rows), look)
-    if not found[:, 0].all():
+    if not verdicts[:, 0].all():
         return None
-    worst = min(found.tolist(), key=lambda one: (-one[2], one[1] if one[2] else np.inf))
+    worst = min(verdicts.tolist(), key=lambda one: (-one[2], one[1] if one[2] else np.inf))
     return int(worst[1]), worst[2]
 
 

@@ -172,11 +172,11 @@ class SpMM(Problem):
             return CheckResult(False, f"y is {output.dtype} {list(output.shape)}, not {kind} {list(shape)}")
         y = output if self.layout == "row" else output.T
         factor = TENSOR_CORE_FACTOR if dtype == np.dtype(np.float16) else BOUND_FACTOR
-        if found := plainly_right(y, r, absax, lengths, factor, kind):
-            row, column = divmod(found[0], k)
+        if plain := plainly_right(y, r, absax, lengths, factor, kind):
+            row, column = divmod(plain[0], k)
             counts = dict.fromkeys(("wrong_entries", "unwritten_entries", "wrong_columns"), 0)
             place = {"worst_row": row, "worst_column": column, "worst_row_length": int(lengths[row])}
-            return CheckResult(True, "", {**counts, **place, "max_error_ratio": found[1]})
+            return CheckResult(True, "", {**counts, **place, "max_error_ratio": plain[1]})
         wrong = unwritten = 0
         in_columns = np.zeros(k, np.int64)
         worst: _Worst | None = None

@@ -134,8 +134,8 @@ class SpMV(Problem):
         r, absax, lengths = oracle["r"], oracle["absax"], oracle["lengths"]
         if output.shape != r.shape or output.dtype != dtype:
             return CheckResult(False, f"y is {output.dtype} {list(output.shape)}, not {dtype} {list(r.shape)}")
-        if found := plainly_right(output, r, absax, lengths):
-            worst, highest = found
+        if plain := plainly_right(output, r, absax, lengths):
+            worst, highest = plain
             facts = {"worst_row": worst, "worst_row_length": int(lengths[worst]), "max_error_ratio": highest}
             return CheckResult(True, "", {"wrong_rows": 0, "unwritten_rows": 0, **facts})
         judged = judge(output, r, absax, lengths)

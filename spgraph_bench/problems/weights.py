@@ -47,8 +47,8 @@ def _where(test: Callable[[Values], npt.NDArray[np.bool_]], values: Values) -> n
     def look(begin: int) -> npt.NDArray[np.int64]:
         return begin + np.flatnonzero(test(values[begin : begin + _EDGES_AT_ONCE]))
 
-    found = [places for _, places in on_all_cores(look, range(0, len(values), _EDGES_AT_ONCE))]
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+    parts = [places for _, places in on_all_cores(look, range(0, len(values), _EDGES_AT_ONCE))]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def refuse_weights(matrix: Matrix, faults: Faults) -> None:
