@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from commands import spgraph
+from commands import in_a_terminal, spgraph
 
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.results.record import Record
@@ -78,3 +79,48 @@ def test_baselines_that_should_end_in_time_are_timed_together_and_before_the_oth
     groups = [[c.variant for c in group] for group in baselines._in_turn(cells, records, 10.0)]
     assert groups == [["fast", "fair"], ["slow"], ["minute"]]
     assert baselines._in_turn(cells, records, float("inf")) == [cells]
+
+
+BOTH = (
+    "bench",
+    "spmv",
+    "grid:n=12",
+    "--device",
+    "host",
+    "--no-save",
+    "--variant",
+    "csr-scalar",
+    "--variant",
+    "slow-check",
+)
+
+
+def test_an_interrupted_baseline_leaves_the_kernels_their_rows() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spgraph_bench", *BOTH, "--baseline-seconds", "1k"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "SPGRAPH_PLUGINS": str(PLUGIN)},
+    )
+    assert process.stderr
+    assert "kernels are done; CPU baselines take up to 1000 s more" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert out.count("csr-scalar  csr     ok ") == 1
+    assert "interrupted before it was checked" in out
+
+
+def test_a_terminal_shows_the_kernels_while_baselines_run(tmp_path: Path) -> None:
+    words = (*BOTH, "--baseline-seconds", "3")
+    status, text = in_a_terminal(*words, cwd=tmp_path, SPGRAPH_PLUGINS=str(PLUGIN))
+    assert status == 0
+    assert "kernels are done" not in text  # which the table shows
+    first, last = text.split("\x1b[1A\x1b[2K")[0], text.rpartition("\x1b[1A\x1b[2K")[2]
+    assert "slow-check (test)" not in first  # its row is the last
+    assert "slow-check (test)" in last
+    for table in (first, last):
+        assert table.count("csr-scalar  csr     ok ") == 1

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import pty
-import subprocess
-import sys
-import threading
 from pathlib import Path
 
 import pytest
+from commands import in_a_terminal
 
 from spgraph_bench.cli.main import run
 from spgraph_bench.errors import InputError
@@ -48,36 +44,6 @@ def test_messages_are_two_lines_of_200_characters(place: str) -> None:
     assert message("a\nb\nc") == "a\nb"
 
 
-def _in_a_terminal(*args: str, cwd: Path) -> tuple[int, str]:
-    """Status and everything that the command writes to a terminal."""
-    ours, theirs = pty.openpty()
-    read: list[bytes] = []
-
-    def drain() -> None:
-        try:
-            while piece := os.read(ours, 65536):
-                read.append(piece)
-        except OSError:  # the other side is closed
-            pass
-
-    reader = threading.Thread(target=drain, daemon=True)
-    reader.start()
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "150"}
-    done = subprocess.run(
-        [sys.executable, "-m", "spgraph_bench", *args],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        env=env,
-        timeout=120,
-    )
-    os.close(theirs)
-    reader.join(20)
-    os.close(ours)
-    return done.returncode, b"".join(read).decode(errors="surrogateescape")
-
-
 ONE = ("--variant", "csr-scalar", "--no-save")
 EVIL = "\x1b]2;owned\x07\x9b1m\u202e"
 
@@ -99,7 +65,7 @@ def _escaped(text: str) -> bool:
     "args", [("info", f"m{EVIL}.mtx"), ("bench", "spmv", f"m{EVIL}.mtx", "--device", "host", *ONE)]
 )
 def test_nothing_of_an_input_reaches_a_terminal_raw(args: tuple[str, ...], nasty_files: Path) -> None:
-    code, text = _in_a_terminal(*args, cwd=nasty_files)
+    code, text = in_a_terminal(*args, cwd=nasty_files)
     assert code == 0, text
     assert _escaped(text), text
 
@@ -140,7 +106,7 @@ def test_a_compilers_message_is_escaped(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("CXX", str(compiler))
     monkeypatch.setenv("SPGRAPH_CACHE", str(tmp_path / "cache"))
     bench = ("bench", "spmv", "grid:n=4", "--device", "host", "--variant", "csr-scalar", "--no-save")
-    code, text = _in_a_terminal(*bench, cwd=tmp_path)
+    code, text = in_a_terminal(*bench, cwd=tmp_path)
     assert code == 1, text
     assert r"\x1b]2;owned\x07" in text
     assert "\x1b]2" not in text

@@ -138,6 +138,7 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
             options.params,
             offsets=None if offsets == "auto" else offsets,
             reorder=tuple(dict.fromkeys(given.get("reorder", ("none",)))),
+            table=None if options.json else lambda records: _table(records, given["rank"]),
         )
 
     def show(records: Sequence[Record]) -> None:
@@ -220,12 +221,16 @@ def _sweep(
     return sweep(request, show)
 
 
-def _print_table(records: Sequence[Record], rank: str) -> None:
+def _table(records: Sequence[Record], rank: str) -> str:
     from spgraph_bench.report import render
 
     out = console()
-    text = render(records, width=out.width, terminal=out.is_terminal, cache="hot" if rank == "hot" else "cold")
-    click.echo(text, nl=not text.endswith("\n"), color=out.is_terminal or None)
+    return render(records, width=out.width, terminal=out.is_terminal, cache="hot" if rank == "hot" else "cold")
+
+
+def _print_table(records: Sequence[Record], rank: str) -> None:
+    text = _table(records, rank)
+    click.echo(text, nl=not text.endswith("\n"), color=console().is_terminal or None)
 
 
 class _Problems(click.Group):

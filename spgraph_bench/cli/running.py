@@ -7,9 +7,9 @@ and differ in what they show.
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,17 @@ from spgraph_bench.cli.keeping import kept_records
 from spgraph_bench.cli.options import RunOptions
 from spgraph_bench.cli.terminal import console, note, warn
 from spgraph_bench.errors import NothingRanError
+from spgraph_bench.parameters import BASELINE_SECONDS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from rich.console import RenderableType
+    from rich.live import Live
 
     from spgraph_bench.matrix import Matrix, VertexLabels
     from spgraph_bench.problems import Problem
     from spgraph_bench.readers.common import ReadOptions
     from spgraph_bench.results.record import Record
-    from spgraph_bench.runner.run import Progress
     from spgraph_bench.runner.session import Session
     from spgraph_bench.variants.base import Variant
 
@@ -49,6 +51,7 @@ MATRIX_RECIPE = {"cuda": "rmat:scale=18", "host": "rmat:scale=11"}
 GRAPH_RECIPE = {"cuda": "rmat:scale=18,symmetrize=1", "host": "rmat:scale=10,symmetrize=1"}
 
 Write = Callable[[Mapping[str, "npt.NDArray[Any]"]], None]
+Table = Callable[[Sequence["Record"]], str]
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,13 @@ class Opened:
         *,
         write: Write | None = None,
         echo: bool = True,
+        table: Table | None = None,
         **settings: Any,
     ) -> Record | None:
         """Check and time `variants` with `params`; the last record. With --json all are printed (`echo`) when the run
         ends, however it does, since ranks and ratios follow from all of them. `write` gets the first right answer;
-        `settings` are further ones of ``Settings``."""
+        `table` makes what is shown of the kernels while CPU baselines run. `settings` are further ones of
+        ``Settings``."""
         from spgraph_bench.results.store import to_json_lines
         from spgraph_bench.results.tidy import derived
         from spgraph_bench.runner.run import run
@@ -121,14 +126,14 @@ class Opened:
             **settings,
         }
 
-        before = len(self.records)
+        before, limit = len(self.records), options.baseline_seconds
 
         def on_record(record: Record) -> None:
             self.records.append(record)
             self.keep(record)
 
         try:
-            with show_progress() as progress:
+            with show_progress() as shown:
                 run(
                     self.session,
                     self.matrix,
@@ -136,8 +141,9 @@ class Opened:
                     variants,
                     Settings(**values),
                     on_record,
-                    progress,
+                    shown,
                     write,
+                    lambda: shown.kernels_are_done(table(self.records[before:]) if table else None, limit),
                 )
         finally:
             if options.json and echo:
@@ -241,20 +247,59 @@ def exit_status(records: Sequence[Record]) -> int:
     return 0
 
 
-@contextmanager
-def show_progress() -> Iterator[Progress]:
+class Shown:
+    """What stderr shows of a run. In a terminal: one changing line, and below it the kernels' table while CPU baselines
+    run. Elsewhere: a note that they do. The table of all goes to stdout when this has gone."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._tables = self._terminal and sys.stdout.isatty()
+        self._line = "starting"
+        self._table: RenderableType = ""
+        self._note: threading.Timer | None = None
+
+    def __call__(self, text: str) -> None:
+        """`text` is being done."""
+        self._line = text
+
+    def kernels_are_done(self, table: str | None, seconds: float | None) -> None:
+        """CPU baselines follow, for `seconds` at most (None: the default). `table` is of the kernels, None in a run
+        without tables."""
+        if table is not None and self._tables:
+            from rich.text import Text
+
+            self._table = Text.from_ansi(table, no_wrap=True, overflow="crop")
+            return
+        limit = BASELINE_SECONDS.default if seconds is None else seconds
+        text = f"kernels are done; CPU baselines take up to {limit:g} s more (--baseline-seconds)"
+        self._note = threading.Timer(1.0, note, (text,))
+        self._note.daemon = True
+        self._note.start()
+
+    @contextmanager
+    def shown(self) -> Iterator[Shown]:
+        """Shows it until the end."""
+        with self._live() if self._terminal else nullcontext():
+            try:
+                yield self
+            finally:
+                if self._note is not None:
+                    self._note.cancel()
+
+    def _live(self) -> Live:
+        from rich.console import Group
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        spinner = Spinner("dots", style="status.spinner")
+
+        def all_of_it() -> RenderableType:
+            spinner.update(text=self._line)
+            return Group(spinner, self._table) if self._table else spinner
+
+        return Live(console=console(stderr=True), get_renderable=all_of_it, refresh_per_second=4, transient=True)
+
+
+def show_progress() -> AbstractContextManager[Shown]:
     """What is being done: a changing line in a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda text: None
-        return
-    with console(stderr=True).status("starting") as status:
-        shown = 0.0
-
-        def show(text: str) -> None:
-            nonlocal shown
-            # Samples come by the thousand; the eye needs ten a second.
-            if (now := time.monotonic()) - shown > 0.1:
-                shown = now
-                status.update(text)
-
-        yield show
+    return Shown().shown()

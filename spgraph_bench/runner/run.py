@@ -44,6 +44,7 @@ def run(
     on_record: Callable[[Record], None],
     progress: Progress = lambda text: None,
     on_answer: OnAnswer | None = None,
+    on_kernels: Callable[[], None] = lambda: None,
     *,
     done: Collection[str] = (),
     run_id: str = "",
@@ -51,7 +52,8 @@ def run(
     """Check and time `variants` on `matrix`; `on_record` gets each record as its cell ends.
 
     `on_answer` gets the columns of the first right answer (of the first case), before anything is timed; the
-    arrays are gone after that. For problems whose answer is one of vertices.
+    arrays are gone after that. For problems whose answer is one of vertices. `on_kernels` is called when all
+    kernels have their records and CPU baselines follow.
 
     Cells whose key is in `done` have their records already. `run_id`, which all records share, tells them from those
     of other runs; by default it is drawn.
@@ -96,6 +98,8 @@ def run(
             if right:
                 time_cells(contact, right, records, settings, info, progress)
             baselines = [cell for cell in ready if by_name[cell.variant].where == "cpu"]
+            if kernels and baselines:
+                on_kernels()
             run_baselines(
                 contact, baselines, records, timed, settings, info, progress, on_answer, beside_kernels=bool(kernels)
             )
