@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import threading
 from collections.abc import Callable, Hashable
 from types import MappingProxyType, ModuleType
 from typing import Generic, TypeVar
@@ -27,7 +28,8 @@ class Registry(Generic[Key, Entry]):
     def __init__(self, what: str, package: str, more: Callable[[], None] = lambda: None) -> None:
         self._what, self._package, self._more = what, package, more
         self._entries: dict[Key, Entry] = {}
-        self._filled = False
+        self._filling = self._filled = False
+        self._lock = threading.RLock()
 
     def enter(self, key: Key, entry: Entry) -> Entry:
         """Register `entry`, and return it. Raises ValueError where the key is taken."""
@@ -40,15 +42,20 @@ class Registry(Generic[Key, Entry]):
     def entries(self) -> MappingProxyType[Key, Entry]:
         """All entries by key: a view. What importing the package, or `more`, raises is raised."""
         if not self._filled:
-            # From here on: what is imported may ask for an entry that is not there.
-            self._filled = True
-            try:
-                _import_all(importlib.import_module(self._package))
-                self._more()
-            except BaseException:
-                self._filled = False
-                raise
+            with self._lock:  # another thread waits until all are there
+                self._fill()
         return MappingProxyType(self._entries)
+
+    def _fill(self) -> None:
+        if self._filling or self._filled:  # what is imported may ask for an entry that is not there
+            return
+        self._filling = True
+        try:
+            _import_all(importlib.import_module(self._package))
+            self._more()
+            self._filled = True
+        finally:
+            self._filling = False
 
     def get(self, key: Key) -> Entry:
         """The entry of `key`: of the package all, or what is registered so far. KeyError where there is none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,9 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry[str, int]:
     monkeypatch.syspath_prepend(tmp_path)
     module = type(pytest)("spgraph_registry_of_test")
     module.ROOM = made  # type: ignore[attr-defined]
-    monkeypatch.setitem(__import__("sys").modules, "spgraph_registry_of_test", module)
+    monkeypatch.setitem(sys.modules, "spgraph_registry_of_test", module)
+    for name in [name for name in sys.modules if name.startswith("room_of_test")]:  # of the test before
+        monkeypatch.delitem(sys.modules, name)
     return made
 
 
@@ -41,6 +45,13 @@ def test_it_fills_itself_once_in_order(room: Registry[str, int]) -> None:
     assert dict(room.entries()) == dict(room.entries())
     with pytest.raises(KeyError):
         room.get("three")
+
+
+def test_a_thread_waits_until_another_has_filled_it(room: Registry[str, int], tmp_path: Path) -> None:
+    slow = tmp_path / "room_of_test" / "one.py"
+    slow.write_text(f"import time\n{HOST}time.sleep(0.2)\nROOM.enter('one', 1)\n")
+    with ThreadPoolExecutor(4) as pool:
+        assert [len(seen) for seen in pool.map(lambda _: dict(room.entries()), range(4))] == [3] * 4
 
 
 def test_what_is_entered_already_is_got_without_a_look(room: Registry[str, int]) -> None:
