@@ -211,7 +211,7 @@ def test_rooms_mirror_problems() -> None:
 
     for variant in variants():
         room, module = variant.prepare.__module__.split(".")[2:]
-        assert variant.problem.removesuffix("-transposed") == room, variant
+        assert variant.problem.removesuffix("-transposed").removesuffix("-batch") == room, variant
         assert variant.source is None or variant.source.split("/")[0] == room, variant
         order = getattr(sys.modules[f"spgraph_bench.variants.{room}"], "READING_ORDER", ())
         ours = {p.stem for p in (PACKAGE / "variants" / room).glob("*.py")}

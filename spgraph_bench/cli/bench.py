@@ -15,11 +15,13 @@ from spgraph_bench.cli.exporting import export_options, exports_of
 from spgraph_bench.cli.options import RunOptions, parameters_of, read_options_of
 from spgraph_bench.cli.plotting import check_plot, plot_option, result_drawing, show_plot
 from spgraph_bench.cli.problem_options import (
+    FORMS,
     ProblemCommand,
     flag_of,
     given_own,
     given_reading,
     given_running,
+    other_form,
     shared_parameters,
 )
 from spgraph_bench.cli.running import Opened, Request, chosen_variants, exit_status, run_and_show
@@ -54,6 +56,7 @@ _HYB_K = click.option(
     help="hyb: slots per row of its ELL part; the same as --param hyb_k=K [default: auto, by a cost model].",
 )
 _TRANSPOSE = click.option("--transpose", is_flag=True, help="y = A^T x, the problem spmv-transposed.")
+_BATCH = click.option("--batch", is_flag=True, help="Up to 64 sources in each run, the problem bfs-batch.")
 _GATE = click.option(
     "--gate/--no-gate",
     default=None,
@@ -65,13 +68,6 @@ _RANK = click.option(
 )
 
 
-def _transposed(problem: Problem) -> Problem | None:
-    """The problem with A^T in place of A, where there is one."""
-    from spgraph_bench.problems import problems
-
-    return problems().get(f"{problem.name}-transposed")
-
-
 def _parameters(problem: Problem) -> list[click.Parameter]:
     from spgraph_bench.formats import get_format
     from spgraph_bench.variants import variants
@@ -81,7 +77,8 @@ def _parameters(problem: Problem) -> list[click.Parameter]:
         *((_OFFSETS,) if problem.needs_matrix else ()),
         *((_REORDER,) if problem.axes else ()),
         *((_HYB_K,) if "hyb_k" in tunables else ()),
-        *((_TRANSPOSE,) if _transposed(problem) else ()),
+        *((_TRANSPOSE,) if other_form(problem, "transpose") else ()),
+        *((_BATCH,) if other_form(problem, "batch") else ()),
         _GATE,
         _RANK,
         export_options,
@@ -111,8 +108,9 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     options, own = given_running(problem, given), given_own(problem, given)
     if given.get("hyb_k") is not None:
         options = options.with_param("hyb_k", given["hyb_k"])
-    if given.get("transpose"):
-        problem = _transposed(problem) or problem
+    for option in FORMS:
+        if given.get(option):
+            problem = other_form(problem, option) or problem
     chosen = chosen_variants(problem.name, options)
     check_params(chosen, options.params)
     arguments: tuple[str, ...] = given.get("arguments", ())

@@ -31,7 +31,19 @@ if TYPE_CHECKING:
     from spgraph_bench.problems import Problem
     from spgraph_bench.readers.common import ReadOptions
 
-__all__ = ["ProblemCommand", "flag_of", "given_own", "given_reading", "given_running", "shared_parameters"]
+__all__ = [
+    "FORMS",
+    "ProblemCommand",
+    "flag_of",
+    "given_own",
+    "given_reading",
+    "given_running",
+    "other_form",
+    "shared_parameters",
+]
+
+FORMS = {"transpose": "transposed", "batch": "batch"}
+"""Options that take another form of a problem, which is a problem of its own, and what its name ends in."""
 
 
 class ProblemCommand(click.Command):
@@ -85,6 +97,13 @@ class ProblemCommand(click.Command):
         """The help text, made from the problem."""
         self.help = self._help(self.problem)
         super().format_help_text(ctx, formatter)
+
+
+def other_form(problem: Problem, option: str) -> Problem | None:
+    """The problem that `option`, one of :data:`FORMS`, takes in place of `problem`, where there is one."""
+    from spgraph_bench.problems import problems
+
+    return problems().get(f"{problem.name}-{FORMS[option]}")
 
 
 def flag_of(name: str) -> str:

@@ -17,7 +17,14 @@ from click.shell_completion import CompletionItem
 from spgraph_bench.cli import completing
 from spgraph_bench.cli.options import Positive, TextParam, parameters_of
 from spgraph_bench.cli.plotting import check_plot, level_drawing, show_plot
-from spgraph_bench.cli.problem_options import ProblemCommand, given_own, given_reading, given_running, shared_parameters
+from spgraph_bench.cli.problem_options import (
+    ProblemCommand,
+    given_own,
+    given_reading,
+    given_running,
+    other_form,
+    shared_parameters,
+)
 from spgraph_bench.cli.running import Opened, Request, Write, exit_status, run_and_show
 from spgraph_bench.cli.terminal import console, note
 from spgraph_bench.errors import UsageError
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command_for", "has_answer"]
 
-_MODES = {"cc": "afforest", "pagerank": "pull-hubs"}
+_MODES = {"cc": "afforest", "pagerank": "pull-hubs", "bfs-batch": "multi-source"}
 """The default mode, where it is not auto."""
 _CHOSEN = {"spmv"}
 """Problems of which `auto` is not a variant, but chooses one that needs no conversion, by `spgraph_bench.advice`."""
@@ -58,6 +65,7 @@ _TEXTS = {
     \b
       spgraph bfs graph.mtx --source 1 --trace --output levels.csv
       spgraph bfs rmat:scale=20,symmetrize=1 --sources 64 --mode auto
+      spgraph bfs rmat:scale=20,symmetrize=1 --sources 64 --batch
       spgraph bfs grid:n=1000 --tune""",
     "sssp": """Find the shortest paths from a vertex: an entry in row u, column v is an edge from u to v, that long.
 
@@ -108,6 +116,7 @@ _EXTRA = {
             is_flag=True,
             help="With --trace: the other modes too, from that source; which is fastest in each level.",
         ),
+        click.option("--batch", is_flag=True, help="Search from up to 64 sources in each run; --mode multi-source."),
         click.option("--parents", is_flag=True, help="Find a parent of every vertex too; checked by Graph500's rules."),
         click.option(
             "--plot",
@@ -149,6 +158,7 @@ class _ModeName(TextParam):
         from spgraph_bench.variants import variants
 
         known = [*(("auto",) if self._problem in _CHOSEN else ()), *(v.name for v in variants(self._problem))]
+        known += [v.name for v in variants(f"{self._problem}-batch")]
         if value not in known:
             close = difflib.get_close_matches(value, known, n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
@@ -171,11 +181,12 @@ _OUTPUT_HELP = (
 def has_answer(problem: Problem) -> bool:
     """Whether it answers something about each vertex or row: then it has a command of its own.
 
-    The product with A^T is not among them: `bench spmv --transpose` measures it.
+    The product with A^T is not among them: `bench spmv --transpose` measures it. Batches are `--batch` of theirs.
     """
     from spgraph_bench.problems.base import Problem as Base
 
-    return type(problem).columns is not Base.columns and not getattr(problem, "transposes", False)
+    other = getattr(problem, "transposes", False) or getattr(problem, "is_batch", False)
+    return type(problem).columns is not Base.columns and not other
 
 
 def _default_mode(problem: str) -> str:
@@ -235,11 +246,29 @@ def _all_sources(own: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, "sources": _ALL, "component": "any"}
 
 
-def _mode(given: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    source = click.get_current_context().get_parameter_source("mode")
-    if own.get("weighted") == "yes" and source is click.core.ParameterSource.DEFAULT:
+def _mode(problem: Problem, given: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    from spgraph_bench.variants import variants
+
+    chosen = click.get_current_context().get_parameter_source("mode") is not click.core.ParameterSource.DEFAULT
+    mode, names = str(given["mode"]), [v.name for v in variants(problem.name)]
+    if given.get("batch"):
+        if not chosen:
+            return _default_mode(problem.name)
+        if mode not in names:
+            raise UsageError(f"{mode} has one source in a run", remedy=f"--mode {' or '.join(names)}, or omit --batch")
+    elif chosen and mode not in names and problem.name not in _CHOSEN:
+        raise UsageError(f"{mode} is for batches of sources", remedy="add --batch")
+    if own.get("weighted") == "yes" and not chosen:
         return _WEIGHTED_MODE
-    return str(given["mode"])
+    return mode
+
+
+def _batch(problem: Problem, given: Mapping[str, Any]) -> Problem:
+    """The problem whose runs have a batch of sources each. Raises UsageError for what follows one source only."""
+    for name in ("parents", "all_modes", "plot", "tune"):
+        if given.get(name):
+            raise UsageError(f"--{name.replace('_', '-')} is for one source in a run", remedy="omit it, or --batch")
+    return other_form(problem, "batch") or problem
 
 
 def _params(problem: Problem, mode: str, given: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,7 +277,7 @@ def _params(problem: Problem, mode: str, given: Mapping[str, Any], params: Mappi
 
     filled = dict(params)
     for name in ("parents", "reorder", "delta"):
-        if name not in given:
+        if name not in given or (name == "parents" and given.get("batch")):
             continue
         if name in params and (given[name] is not None or name != "delta"):
             raise UsageError(f"--param {name} is a separate option here", remedy=f"--{name} alone")
@@ -278,9 +307,11 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     from spgraph_bench.variants import variants
 
     options, own = given_running(problem, given), given_own(problem, given)
+    if given.get("batch"):
+        problem = _batch(problem, given)
     if given.get("all_sources"):
         own = _all_sources(own)
-    mode, output, trace = _mode(given, own), given["output"], given.get("trace", False)
+    mode, output, trace = _mode(problem, given, own), given["output"], given.get("trace", False)
     plot = given.get("plot")
     check_plot(plot, options.json)
     every = {v.name: v for v in variants(problem.name)}

@@ -134,9 +134,9 @@ class Problem(ABC):
         csr: CSR,
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
-    ) -> tuple[CheckResult, bool]:
-        """The outcome, and whether the oracle knows this case; if not, only a validator tells whether the
-        answer is right (:mod:`spgraph_bench.validate`). By default no oracle knows any."""
+    ) -> tuple[CheckResult, int]:
+        """The outcome, and whether the oracle knows this case (of a batch, how many of its sources); if not, only a
+        validator tells whether the answer is right (:mod:`spgraph_bench.validate`). By default no oracle knows any."""
         return CheckResult(True), False
 
     def describe_case(

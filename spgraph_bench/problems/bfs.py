@@ -149,7 +149,7 @@ class BFS(SourceProblem):
         csr: CSR,
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
-    ) -> tuple[CheckResult, bool]:
+    ) -> tuple[CheckResult, int]:
         """The outcome, and whether an oracle was there for this case.
 
         `output` is the levels, or levels and parents as two rows; parents are checked in every case.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
@@ -27,6 +27,7 @@ __all__ = [
     "SOURCE_OPTIONS",
     "LevelWork",
     "SourceProblem",
+    "batches",
     "check_square",
     "counted_edges",
     "draw_sources",
@@ -84,10 +85,25 @@ class SourceProblem(Problem):
     host_defaults: Mapping[str, Any] = MappingProxyType({"sources": 4})  # emulated kernels are slow
     options: Mapping[str, Parameter] = SOURCE_OPTIONS
 
+    def sources_of(self, case: int, inputs: Mapping[str, npt.NDArray[Any]]) -> list[int]:
+        """The sources of one case: a vertex, or those of a batch."""
+        return [v for v in np.atleast_1d(inputs["sources"][case]).tolist() if v >= 0]
+
+    def answers_of(self, output: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
+        """The answer from each source of a case, in their order, of its `output`."""
+        return [output]
+
     def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         """`options`: source, sources and component, see :func:`draw_sources`; others are omitted."""
         own = {k: v for k, v in options.items() if k in ("source", "sources", "component")}
         return {"sources": draw_sources(matrix.csr, seed, **own)}
+
+
+def batches(sources: npt.NDArray[np.int32], width: int) -> npt.NDArray[np.int32]:
+    """`sources` in rows of `width`, int32 ``[ceil(count / width), width]``; -1 where the last row has fewer."""
+    rows = np.full((-(-len(sources) // width), width), -1, np.int32)
+    rows.reshape(-1)[: len(sources)] = sources
+    return rows
 
 
 def has_oracle(csr: CSR) -> bool:

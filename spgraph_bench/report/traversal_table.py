@@ -136,9 +136,17 @@ class TraversalGroup(Group):
         most = max((len(t.record.cases) for t in self.compared), default=0)
         if fewer := [f"{self._mode(t)} {len(t.record.cases):,}" for t in self.compared if len(t.record.cases) < most]:
             lines.append(f"from fewer sources because slow: {', '.join(fewer)}")
+        batches = [(t, sum(case.get("sources", 0) for case in t.record.cases)) for t in self.compared if t.mean]
+        if each := [
+            f"{self._mode(t)} {milliseconds(t.mean * len(t.record.cases) / total)}"
+            for t, total in batches
+            if total and t.mean
+        ]:
+            lines.append(f"ms for each source: {', '.join(each)}")
         if any(t.median is not None for t in self.compared):
+            what = "batches" if batches and batches[0][1] else "sources"
             lines.append(
-                "ms: median over sources of the median from each; GTEPS: harmonic mean over sources; "
+                f"ms: median over {what} of the median from each; GTEPS: harmonic mean over {what}; "
                 "best and CPU: of the mean time"
             )
             if any(t.cycle is None and t.median is not None for t in self.compared):
@@ -159,13 +167,17 @@ def _sources(record: Record) -> str:
     cases = record.cases
     edges = sorted({case["edges"] for case in cases})
     counted = "edges of its component" if record.matrix.get("symmetry") != "general" else "edges it reaches"
-    if len(cases) == 1:
+    if len(cases) == 1 and "sources" not in cases[0]:
         c = cases[0]
         texts = [f"{c['reached']:,} vertices"] if "reached" in c else []
         texts.append(f"{c['edges']:,} {counted}")
         texts += [f"{c['levels']:,} levels"] if "levels" in c else []
         return f"source {_source(c)}: {', '.join(texts)}"
     span = f"{edges[0]:,}" if len(edges) == 1 else f"{edges[0]:,} to {edges[-1]:,}"
+    if "sources" in cases[0]:
+        total, count = sum(case["sources"] for case in cases), len(cases)
+        batches = "one batch" if count == 1 else f"{count:,} batches of up to {cases[0]['sources']}, one after another"
+        return f"{total:,} sources (seed {record.seed}) in {batches}; edges of all searches of a batch: {span}"
     return f"{len(cases)} sources (seed {record.seed}), {counted}: {span}"
 
 

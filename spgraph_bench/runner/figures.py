@@ -21,7 +21,8 @@ _BLOCKS = 64 << 20
 
 @dataclass(frozen=True)
 class _Figure:
-    """Bytes that a problem takes; `columns`: those of dense inputs, outputs and sums, a column of k."""
+    """Bytes that a problem takes; `columns`: those of dense inputs, outputs and sums, a column of k (of a batch, a
+    source)."""
 
     row: int
     entry: int
@@ -36,6 +37,7 @@ _FIGURES = {
     "spmv-transposed": _Figure(48, 18, 200, 64),
     "spmm": _Figure(16, 8, 100, 60, columns=(14, 110)),
     "pagerank": _Figure(40, 20, 160, 60),
+    "bfs-batch": _Figure(72, 44, 160, 60, columns=(4, 28)),
 }
 
 
@@ -63,12 +65,14 @@ def run_bytes(problem: str, csr: Shape, options: Mapping[str, Any], dtypes: int 
 
     Parameters
     ----------
-    options : the problem's; k of spmm counts.
+    options : the problem's; k of spmm and the sources of a batch count.
     dtypes, orders : value types and orders of the run, of which arrays are held together.
     """
     figure = _FIGURES.get(problem, _TRAVERSAL)
     count, nnz = max(csr.rows, csr.cols), csr.nnz
     k = int(options.get("k", 1))
+    if problem.endswith("-batch"):
+        k = 1 if options.get("source", -1) != -1 else min(64, int(options.get("sources", 64)))
     blocks = min(_BLOCKS, 80 * nnz)
     making = (figure.row + figure.columns[0] * k) * count + figure.entry * nnz
     running = (figure.running_row + figure.columns[1] * k) * count + figure.running_entry * nnz

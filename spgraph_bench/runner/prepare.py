@@ -71,7 +71,7 @@ class Prepared:
         """The last of the sources it was prepared with are these, and are not cases of a run."""
         self.fresh_sources = sources
         # A slow variant may do some of its cases only.
-        cases = len(self.job.inputs.get("sources", ())) - len(sources)
+        cases = len(self.job.inputs.get("sources", ())) - len(sources)  # of a batch a row is a case
         if len(sources):
             self.launch.cases = min(self.launch.cases, cases)
 

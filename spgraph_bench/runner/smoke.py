@@ -117,6 +117,7 @@ SMOKE_CASES: tuple[SmokeCase, ...] = (
     ),
     SmokeCase("bfs", "chain:n=300", ("auto", "one-block", "tail-launch"), ("auto", "one-block"), options={"source": 0}),
     SmokeCase("bfs", "star:n=2000", ("auto", "balanced"), ("auto", "balanced"), options={"source": 5}),
+    SmokeCase("bfs-batch", _GRAPH, (), ("multi-source", "auto-in-turn"), options={"sources": 5}),
     SmokeCase(
         "sssp",
         f"{_GRAPH},values=integers",

@@ -169,8 +169,8 @@ def _dense(block: Block, shape: _Shape, dtype: str) -> int:
 
 
 def _columns(block: Block) -> int:
-    """Columns of dense operands."""
-    return _number(block, "k")
+    """Columns of dense operands; of a batch, its sources."""
+    return min(64, _sources(block)) if block.problem.endswith("-batch") else _number(block, "k")
 
 
 def _sources(block: Block) -> int:

@@ -24,7 +24,7 @@ from spgraph_bench.validate.base import (
 )
 from spgraph_bench.validate.search import reached_from
 
-__all__ = ["BFSValidator", "find_faults"]
+__all__ = ["BFSBatchValidator", "BFSValidator", "find_faults"]
 
 Words = npt.NDArray[np.int32]
 
@@ -165,3 +165,10 @@ class BFSValidator(Validator):
             if reached != right:
                 result = CheckResult(False, f"{reached:,} vertices are reached, a plain search reaches {right:,}")
         return Checked(result)
+
+
+@validates
+class BFSBatchValidator(BFSValidator):
+    """The same for each source of a batch, one after another."""
+
+    name = "bfs-batch"

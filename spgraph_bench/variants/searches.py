@@ -15,20 +15,34 @@ from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, LevelTime
 from spgraph_bench.variants.grids import cooperative_shape, threads_for
 
-__all__ = ["EDGE_BITS", "PARENTS", "Levels", "Trace", "check_tally", "cooperative", "per_level"]
+__all__ = ["EDGE_BITS", "PARENTS", "POISON", "BufferPart", "Levels", "Trace", "check_tally", "cooperative", "per_level"]
 
 PARENTS = {"parents": Parameter(0, "1: find a parent for every vertex too, in a pass after the levels", (0, 1))}
 
 EDGE_BITS = 33
 """Bits of a tally that count the edges of a frontier; the others count vertices (graph/frontier.cuh)."""
 
-_POISON = 0x80
+POISON = 0x80
 """Fills results before a run: 0x80808080 is neither a level nor a vertex, and not -1."""
 _TRACED_LEVELS = 1 << 16
 _HOW = {0: "push", 1: "pull", 2: "one block"}
 
 Walk = Callable[[], Iterator[str | None]]
 """Yields None once everything is begun, then after each level how it was done."""
+
+
+class BufferPart:
+    """`count` elements of a device buffer, from element `first` on."""
+
+    def __init__(self, buffer: Buffer, first: int, count: int) -> None:
+        self._whole = buffer
+        self.dtype = buffer.dtype
+        self.shape = (count,)
+        self.ptr = buffer.ptr + first * buffer.dtype.itemsize
+        self.nbytes = count * buffer.dtype.itemsize
+
+    def free(self) -> None:
+        """Belongs to the whole buffer."""
 
 
 def check_tally(job: Job, times: int = 1) -> None:
@@ -152,7 +166,7 @@ class Levels:
 
         def reset() -> None:
             for buffer in {id(b): b for b in (self.level, self.result, self.parent) if b is not None}.values():
-                self.device.fill(buffer, _POISON)
+                self.device.fill(buffer, POISON)
 
         def output() -> npt.NDArray[Any]:
             levels = self.device.download(self.result)

@@ -57,7 +57,9 @@ class FirstRun:
             for name in by:
                 checked_by[name] += 1
             if not result.ok:
-                source = f" (source {int(inputs['sources'][case])})" if "sources" in inputs else ""
+                # Of a batch the message names the source.
+                one = "sources" in inputs and inputs["sources"].ndim == 1
+                source = f" (source {int(inputs['sources'][case])})" if one else ""
                 return CheckResult(False, f"{which}{source}: {result.message}", {**checked_by, **result.details})
             described = problem.describe_case(case, output, assignment.csr, inputs, oracle)
             cases.append(self._with_id({**described, **facts}))

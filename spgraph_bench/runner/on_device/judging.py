@@ -12,6 +12,7 @@ import numpy as np
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.matrix import called, with_labels
 from spgraph_bench.problems import CheckResult
+from spgraph_bench.problems.sources import SourceProblem
 from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.payload import Arrays
 from spgraph_bench.runner.plan import Cell
@@ -67,16 +68,25 @@ class Judge:
     ) -> tuple[CheckResult, list[str], Mapping[str, Any]]:
         """The outcome of one case.
 
-        Returns the outcome, by whom ("by_oracle", "by_validator"), and what the validator learned on the way.
+        Returns the outcome, by whom ("by_oracle", "by_validator", for each of its sources), and what the validator
+        learned on the way.
         """
+        problem = self._assignment.problem
         with _readable(output):
-            result, known = self._assignment.problem.check_case(case, output, self._assignment.csr, inputs, oracle)
-        by: list[str] = ["by_oracle"] if known else []
+            result, known = problem.check_case(case, output, self._assignment.csr, inputs, oracle)
+        by = ["by_oracle"] * int(known)
         facts: Mapping[str, Any] = {}
         if result.ok and self._validator(cell) is not None:
-            checked = self._validated(cell, output, int(inputs["sources"][case]))
-            result, facts = checked.result, checked.facts
-            by.append("by_validator")
+            assert isinstance(problem, SourceProblem)
+            sources = problem.sources_of(case, inputs)
+            for source, answer in zip(sources, problem.answers_of(output), strict=True):
+                checked = self._validated(cell, answer, source)
+                result, facts = checked.result, checked.facts
+                if not result.ok and len(sources) > 1:
+                    result = replace(result, message=f"from source {source:,}: {result.message}")
+                if not result.ok:
+                    break
+                by.append("by_validator")
         if not by:  # a problem must have one or the other
             result = CheckResult(False, f"no check covers the answer to case {case + 1}")
         return result, by, facts

@@ -11,7 +11,7 @@ from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.on_device.packed_arrays import PackedArrays
 from spgraph_bench.runner.plan import Cell
 from spgraph_bench.runner.prepare import Prepared, filled_params, prepare
-from spgraph_bench.runner.verify import finished_output, fresh_sources, output_of
+from spgraph_bench.runner.verify import finished_output, fresh_cases, output_of
 from spgraph_bench.timer import perf_counter
 
 __all__ = ["Inputs", "Launches"]
@@ -55,7 +55,7 @@ class Launches:
         inputs = {name: assignment.input_in_order(cell, name, array) for name, array in assignment.inputs(cell).items()}
         fresh = np.empty(0, np.int32)
         if "sources" in inputs:
-            fresh = fresh_sources(assignment.csr, inputs["sources"])
+            fresh = fresh_cases(assignment.csr, inputs["sources"])
             inputs["sources"] = np.concatenate((inputs["sources"], fresh))
         prepared = prepare(
             assignment.device,

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from spgraph_bench.device.base import Arg, Buffer
+from spgraph_bench.device.base import Arg
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.bfs.by_level import DTYPES, PLAIN
-from spgraph_bench.variants.searches import EDGE_BITS, Levels, check_tally, counted, per_level
+from spgraph_bench.variants.searches import EDGE_BITS, BufferPart, Levels, check_tally, counted, per_level
 
 __all__ = ["DIRECTION", "Frontiers", "on_gpu", "turn_cost"]
 
@@ -84,20 +84,6 @@ def turn_cost(job: Job) -> int:
     return on_gpu(job, "turn", 1 << 18)
 
 
-class _Part:
-    """A device buffer from `offset` bytes on."""
-
-    def __init__(self, buffer: Buffer, offset: int) -> None:
-        self._whole = buffer
-        self.ptr = buffer.ptr + offset
-        self.dtype = buffer.dtype
-        self.nbytes = buffer.nbytes - offset
-        self.shape = (self.nbytes // buffer.dtype.itemsize,)
-
-    def free(self) -> None:
-        """Belongs to the whole buffer."""
-
-
 @variant(
     "bfs",
     "direction",
@@ -118,7 +104,7 @@ def direction(job: Job) -> Launch:
     words = -(-n // 32)
     top_down, bottom_up, requeue = (job.kernel(f"direction_{x}") for x in ("push", "pull", "queue"))
     # The copy of the bitmap that is current changes with each bottom-up level; a traversal may need either.
-    copies = [_Part(f.visited, 4 * words * c) for c in (0, 1)]
+    copies = [BufferPart(f.visited, words * c, words) for c in (0, 1)]
 
     def bind_push(c: int) -> Callable[[int], None]:
         return per_level(

@@ -186,41 +186,45 @@ def graph_while(job: Job) -> Launch:
     return levels.launch(run, operations=2, every_level="push")
 
 
+AUTO = GRID | _SMALL | _ALONE | DIRECTION
+"""Tunables of auto, but for parents."""
+
+
+class Auto:
+    """What searches of auto share that run one after another: queues and thresholds."""
+
+    def __init__(self, job: Job, levels: Levels) -> None:
+        p, a = job.params, job.arrays
+        f, barrier, handover = Frontiers(levels, 2), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
+        small, self._shared = _small(job)
+        # A barrier of few blocks costs next to nothing.
+        if not self._shared and job.packed.rows < on_gpu(job, "alone_from", 1 << 14):
+            small = np.int32(0), np.int64(0)
+        rule = np.float64(p["alpha"]), np.float64(p["beta"]), np.float64(turn_cost(job))
+        self._graph = (a["row_ptr"], a["col"], a["col_ptr"], a["row"])
+        self._own = (*f.args[1:], handover, barrier, *small, *rule, np.int32(p["probes"]))
+        self._kernel = job.kernel("bfs_auto_bitmap" if self._shared else "bfs_auto")
+
+    def launch(self, levels: Levels) -> Launch:
+        """A Launch whose source and levels are those of `levels`."""
+        return cooperative(
+            levels,
+            self._kernel,
+            lambda trace, traced: (levels.n, levels.source, *self._graph, levels.level, *self._own, trace, traced),
+            self._shared,
+        )
+
+
 @variant(
     "bfs",
     "auto",
     format="adjacency",
     source="bfs/auto.cu",
-    tunables=GRID | _SMALL | _ALONE | DIRECTION | PARENTS,
+    tunables=AUTO | PARENTS,
     dtypes=DTYPES,
     missing=needs_cooperative,
     about="one launch; one block, top-down or bottom-up, chosen for each level",
 )
 def auto(job: Job) -> Launch:
-    levels, a, p = Levels(job), job.arrays, job.params
-    f, barrier, handover = Frontiers(levels, 2), levels.zeros(1, np.uint32), levels.zeros(2, np.int64)
-    small, shared = _small(job)
-    # A barrier of few blocks costs next to nothing.
-    if not shared and job.packed.rows < on_gpu(job, "alone_from", 1 << 14):
-        small = np.int32(0), np.int64(0)
-    rule = np.float64(p["alpha"]), np.float64(p["beta"]), np.float64(turn_cost(job))
-    choice = (*small, *rule, np.int32(p["probes"]))
-    return cooperative(
-        levels,
-        job.kernel("bfs_auto_bitmap" if shared else "bfs_auto"),
-        lambda trace, traced: (
-            levels.n,
-            levels.source,
-            a["row_ptr"],
-            a["col"],
-            a["col_ptr"],
-            a["row"],
-            *f.args,
-            handover,
-            barrier,
-            *choice,
-            trace,
-            traced,
-        ),
-        shared,
-    )
+    levels = Levels(job)
+    return Auto(job, levels).launch(levels)
