@@ -448,6 +448,13 @@ GRAPHS = {
 }
 
 
+@place("batches")
+def batches(*stems: str) -> str:
+    """Table: 64 searches in a run, together and one after another."""
+    rows = [[GRAPHS[stem.removesuffix("-batch")], *_modes(stem, ("multi-source", "auto-in-turn"))] for stem in stems]
+    return table(["graph", "multi-source, ms for 64", "auto-in-turn, ms for 64"], rows)
+
+
 @place("bfs")
 def bfs() -> str:
     """Table: `auto` and the best other mode on each graph."""
