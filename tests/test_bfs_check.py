@@ -329,8 +329,12 @@ def test_a_trace_of_a_small_graph_says_who_found_whom() -> None:
 )
 def test_a_trace_says_why(mode: str, message: str) -> None:
     params = {n: p.default for n, p in get_variant("bfs", mode).tunables.items()}
-    record = dataclasses.replace(_traced(2, mode), params=params)
-    assert message in " ".join(render_trace(record, 100, False).split())
+    for busiest in (0, 1):  # as decided
+        params |= {"small_edges": 4096, "busiest": busiest}
+        record = dataclasses.replace(_traced(2, mode), params=params)
+        text = " ".join(render_trace(record, 100, False).split())
+        assert message in text
+        assert ("busiest neighbour first" in text) == (mode == "auto" and busiest == 1)
     assert "why" not in render_trace(dataclasses.replace(record, params={}), 100, False)
 
 
@@ -614,8 +618,8 @@ def test_tuning_shows_a_column_for_each_tunable(
     head, names, _, *rows = printed.out.splitlines()
     assert head == "auto: settings tried"
     assert names.split() == ["alpha", "beta", "vertices", "edges", "probes", "bitmap", "ms", "regret"]
-    assert rows[0].split()[:9] == ["4", "200", "1024", "4096", "8", "1", "2.000", "100%", "default"]
-    assert [row.split()[:2] for row in rows if row.endswith(" best")] == [["2", "200"]]
+    assert rows[0].split()[:9] == ["8", "100000", "1024", "auto", "8", "1", "2.000", "100%", "default"]
+    assert [row.split()[:2] for row in rows if row.endswith(" best")] == [["2", "100000"]]
     assert rows[-1] == "vertices, edges, bitmap: small_vertices, small_edges, shared_bitmap"
     assert all(len(row) <= 100 for row in rows)
     assert len(rows) == 1 + len({tuple(p[k] for k in sorted(p)) for p in _settings(printed.out)})

@@ -103,12 +103,77 @@ def test_parents(device: Device, mode: Variant, name: str) -> None:
         {"block": 256, "probes": 1},
         {"shared_bitmap": 0},
         {"small_vertices": 30, "block": 64},
+        {"busiest": 0},
+        {"busiest": 0, "small_vertices": 3, "small_edges": 9, "alpha": 1e9, "beta": 12.0},
+        {"busiest": 1, "small_vertices": 3, "small_edges": 9, "alpha": 1e9, "beta": 12.0},
+        {"busiest": 1, "small_vertices": 0, "alpha": 1e9, "beta": 1e9, "block": 32},  # many words for each warp
+        {"busiest": 1, "alpha": 1e9, "beta": 3.0, "probes": 0},
     ],
     ids=lambda p: ",".join(f"{k}={v:g}" for k, v in p.items()),
 )
 @pytest.mark.parametrize("mode", ["auto", "one-block"])
 def test_every_way_through_the_adaptive_modes(device: Device, mode: str, params: dict[str, Any], name: str) -> None:
     _check(device, get_variant("bfs", mode), name, alone_from=0, **params)
+
+
+@pytest.mark.parametrize("offsets", ["int32", "int64"])
+@pytest.mark.parametrize("name", graphs())
+def test_busiest_neighbours_are_what_a_loop_finds(device: Device, name: str, offsets: str) -> None:
+    a, sources = graphs()[name]
+    prepared = _prepare(device, get_variant("bfs", "auto"), a, sources, offsets, busiest=0)
+    job, n, words = prepared.job, a.rows, -(-a.rows // 32)
+    busiest, bare = device.empty(n, np.int32), device.upload(np.zeros(words + 1, np.uint32))
+    arrays = [job.arrays[x] for x in ("row_ptr", "col_ptr", "row")]
+    job.kernel("bfs_find_busiest")(3, 64, np.int32(n), *arrays, busiest, bare)
+    in_edges = np.diff(job.packed.col_ptr)
+    isolated = (in_edges == 0) & (a.row_lengths() == 0)
+    expected = np.empty(n, np.int32)
+    for v in range(n):
+        # The first 1,024 are looked at.
+        of = job.packed.row[job.packed.col_ptr[v] : job.packed.col_ptr[v + 1]][:1024]
+        best = of[np.argmax(in_edges[of])] if len(of) else v
+        expected[v] = best if in_edges[v] > 1 else ~best
+    assert np.array_equal(device.download(busiest), expected)
+    *bits, count = device.download(bare)
+    assert count == isolated.sum()
+    rest = np.concatenate((isolated, np.ones(32 * words - n, bool)))
+    assert np.array_equal(np.unpackbits(np.array(bits, np.uint32).view(np.uint8), bitorder="little"), rest)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "likely"),
+    [
+        ("rmat:scale=9,symmetrize=1", True),
+        ("uniform:n=500,degree=20", True),
+        ("grid:n=20", False),
+        ("chain:n=500", False),
+    ],
+)
+def test_busiest_neighbours_are_found_where_bottom_up_may_pay(device: Device, recipe: str, likely: bool) -> None:
+    a = make(recipe).csr
+    auto = get_variant("bfs", "auto")
+    plain = _prepare(device, auto, a, (0,), busiest=0, turn=0, shared_bitmap=0, alone_from=0)
+    default = _prepare(device, auto, a, (0,), turn=0, shared_bitmap=0, alone_from=0)
+    words = -(-a.rows // 32)
+    assert default.launch.extra_bytes - plain.launch.extra_bytes == (4 * (a.rows + words + 1) if likely else 0)
+    # Nor where turning costs more looks than there are edges.
+    few = _prepare(device, auto, a, (0,), turn=a.nnz, shared_bitmap=0, alone_from=0)
+    assert few.launch.extra_bytes == plain.launch.extra_bytes
+    assert [p.job.params["busiest"] for p in (plain, default, few)] == [0, int(likely), 0]
+
+
+def test_small_graphs_of_uneven_degrees_are_left_to_persistent(device: Device) -> None:
+    auto, params = get_variant("bfs", "auto"), {"turn": 1 << 20, "alone_from": 1 << 20}
+    for name in ("skewed", "random-directed", "hub-of-5000", "isolated-source"):
+        _check(device, auto, name, "int64", **params)
+        _check(device, auto, name, parents=1, **params)
+    a, sources = graphs()["skewed"]
+
+    def sources_of(**own: int) -> set[str]:
+        return {m.source for m in _prepare(device, auto, a, sources, **params, **own).job.modules}
+
+    assert "bfs/persistent.cu" in sources_of()
+    assert sources_of(busiest=1) == {"bfs/auto.cu"}
 
 
 @pytest.mark.parametrize("name", ["skewed", "random-directed", "grid-graph"])

@@ -39,7 +39,9 @@ SPG_ORDERED_ADD(add_acquire_release, acq_rel, gpu)
 // One atomic per block. (The idea is that of cooperative groups' grid.sync.) The block barriers around make thread
 // 0's release and acquire stand for all threads of its block: synchronisation is cumulative in PTX's memory model.
 // So plain loads, and lines in L1, are right again after it.
-__device__ __forceinline__ void grid_barrier(unsigned* barrier)
+//
+// `then` is done by thread 0 of each block when all blocks are there, before the others of its block go on.
+template <class Then> __device__ __forceinline__ void grid_barrier(unsigned* barrier, Then then)
 {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -47,6 +49,12 @@ __device__ __forceinline__ void grid_barrier(unsigned* barrier)
         const unsigned before = add_release(barrier, arrive);
         while (((load_acquire(barrier) ^ before) & 0x80000000u) == 0) {
         }
+        then();
     }
     __syncthreads();
+}
+
+__device__ __forceinline__ void grid_barrier(unsigned* barrier)
+{
+    grid_barrier(barrier, [] {});
 }

@@ -19,6 +19,17 @@ __device__ __forceinline__ long long warp_of_grid() { return ((long long)blockId
 __device__ __forceinline__ long long warps_of_grid() { return (long long)gridDim.x * blockDim.x / 32; }
 __device__ __forceinline__ long long words_of(index_t n) { return ((long long)n + 31) / 32; }
 
+// The frontier of level 0. By one thread.
+__device__ __forceinline__ void begin_frontier(index_t source, const offset_t* __restrict__ row_ptr, index_t* queue,
+                                               offset_t* start, word64_t* tally)
+{
+    const offset_t degree = row_ptr[source + 1] - row_ptr[source];
+    queue[0] = source;
+    start[0] = 0;
+    tally[0] = degree > 0 ? tally_of(1, degree) : 0;
+    tally[1] = 0;
+}
+
 // Level -1 for all but the source, bits for vertices without edges (where col_ptr is given, so that in-edges are
 // known), the frontier of level 0. A warp per word. A vertex with out-edges only must keep its bit unset: bottom-up
 // levels would take it for a visited in-neighbour.
@@ -38,13 +49,7 @@ __device__ __forceinline__ void begin_levels(index_t n, index_t source, const of
         const unsigned bits = __ballot_sync(SPG_FULL_WARP, done);
         if (lane == 0) visited[word] = bits;
     }
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        const offset_t degree = row_ptr[source + 1] - row_ptr[source];
-        queue[0] = source;
-        start[0] = 0;
-        tally[0] = degree > 0 ? tally_of(1, degree) : 0;
-        tally[1] = 0;
-    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) begin_frontier(source, row_ptr, queue, start, tally);
 }
 
 // Whether this thread is the one that visits `w`.
@@ -97,6 +102,7 @@ __device__ __forceinline__ void push_level(index_t n, int k, const offset_t* __r
 // vertex looks through its whole list for nothing.)
 __device__ __forceinline__ bool bottom_up_pays(double edges, double rest, double unvisited, double alpha, double turn)
 {
+    if (edges * alpha <= turn) return false;  // saves small levels a division, which takes as long as a load
     const double looks = min(rest, unvisited * ((edges + rest) / edges));
     return edges * alpha > looks + turn;
 }

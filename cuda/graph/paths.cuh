@@ -18,17 +18,6 @@ __device__ __forceinline__ void begin_paths(index_t n, index_t source, int* leve
     if (blockIdx.x == 0 && threadIdx.x == 0) scale[0] = 0;
 }
 
-// The first frontier. By one thread.
-__device__ __forceinline__ void begin_frontier(index_t source, const offset_t* __restrict__ row_ptr, index_t* queue,
-                                               offset_t* start, word64_t* tally)
-{
-    const offset_t degree = row_ptr[source + 1] - row_ptr[source];
-    queue[0] = source;
-    start[0] = 0;
-    tally[0] = degree > 0 ? tally_of(1, degree) : 0;
-    tally[1] = 0;
-}
-
 // Dependencies, by the input's ids (old_id is null where these are the same). By the whole grid. Paths that end at the
 // source or begin there do not go through it.
 __device__ __forceinline__ void end_paths(index_t n, index_t source, const path_sums* paths,

@@ -18,21 +18,18 @@ __all__ = ["tune"]
 
 _ALPHAS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _BETAS = (6.0, 24.0, 100.0, 200.0, 400.0)
+_EDGES = (512, 1024, 2048, 4096, 8192, 32768)
 _SWEEPS: Mapping[str, Sequence[tuple[str, Sequence[Any]]]] = {
     "auto": (
         ("alpha", _ALPHAS),
-        ("beta", _BETAS),
+        ("beta", (*_BETAS, 1e4, 1e5)),
         ("small_vertices", (0, 64, 128, 256, 512, 1024)),
-        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)),
+        ("small_edges", (16, 128, *_EDGES)),
         ("probes", (1, 2, 4, 8, 16)),
         ("shared_bitmap", (0, 1)),
     ),
     "direction": (("alpha", _ALPHAS), ("beta", _BETAS), ("probes", (1, 2, 4, 8, 16))),
-    "one-block": (
-        ("small_vertices", (0, 64, 128, 256, 512, 1024)),
-        ("small_edges", (512, 1024, 2048, 4096, 8192, 32768)),
-        ("shared_bitmap", (0, 1)),
-    ),
+    "one-block": (("small_vertices", (0, 64, 128, 256, 512, 1024)), ("small_edges", _EDGES), ("shared_bitmap", (0, 1))),
     "balanced": (
         ("warp_from", (4, 8, 16, 32, 64)),
         ("block_from", (256, 512, 1024, 4096)),

@@ -212,6 +212,7 @@ _CHOOSING = {
     "larger ones are pushed by the whole grid",
 }
 """How a mode chooses its direction, with its tunables."""
+_BUSIEST = "; pull looks at each vertex's busiest neighbour first (busiest=1), where inspected counts its list in order"
 
 
 def _why(record: Record) -> str:
@@ -228,7 +229,7 @@ def _why(record: Record) -> str:
             }
             return f"{rules[str(p['rule'])]}; else push"
         if record.variant in _CHOOSING:
-            return _CHOOSING[record.variant].format(**p)
+            return _CHOOSING[record.variant].format(**p) + (_BUSIEST if p.get("busiest") == 1 else "")
     except (KeyError, ValueError, TypeError):  # a record of another version
         return ""
     done = {level["how"] for level in record.trace}

@@ -204,7 +204,7 @@ def auto_in_turn(job: Job) -> Launch:
         for search in active:
             search.run()
 
-    return _launch(
+    launch = _launch(
         job,
         run,
         choose,
@@ -212,3 +212,5 @@ def auto_in_turn(job: Job) -> Launch:
         extra_bytes=sum(search.extra_bytes for search in searches),
         keep=(shared, searches),
     )
+    launch.preprocess_ms = searches[0].preprocess_ms  # once for all
+    return launch

@@ -31,7 +31,7 @@ class Frontiers:
         self.visited = levels.empty(copies * (-(-n // 32)), np.uint32)
         self.queue = levels.empty(2 * n, np.int32)
         self.start = levels.empty(2 * n, job.packed.offsets)
-        self.tally = levels.zeros(7, np.uint64)
+        self.tally = levels.zeros(10, np.uint64)
         self.args: tuple[Arg, ...] = (levels.level, self.visited, self.queue, self.start, self.tally)
 
 
