@@ -126,12 +126,12 @@ def test_the_analysis_takes_what_it_says(matrix: Matrix) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["spmv", "spmv-transposed", "spmm", "pagerank", "bfs", "bfs-batch", "sssp", "cc", "bc"]
+    "name", ["spmv", "spmv-transposed", "spmm", "pagerank", "bfs", "bfs-batch", "sssp", "cc", "bc", "bc-batch"]
 )
 def test_inputs_and_oracle_take_what_they_say(name: str, matrix: Matrix) -> None:
     import scipy.sparse.csgraph  # noqa: F401 (its import is not the oracle's)
 
-    options = {"sources": 1} if name in ("bfs", "bfs-batch", "sssp", "bc") else {}
+    options = {"sources": 1} if name in ("bfs", "bfs-batch", "sssp", "bc", "bc-batch") else {}
     problem = get_problem(name, options)
     dtype = np.dtype(problem.dtypes[0])
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "levels.cuh"
+#include "stamps.cuh"
 
 #ifndef SPG_STRIP
 #error "SPG_STRIP is not defined: in-edges of a strip, and the most of a row that is not in strips"
@@ -351,6 +352,85 @@ __device__ __forceinline__ void pull_sources(const source_words& g, int k, word6
         if (block_sums[1]) atomicOr(g.at.alive(depth), block_sums[1]);
         if (block_sums[2]) atomicAdd(g.at.open(depth), block_sums[2]);
     }
+}
+
+// All levels, by the whole grid. Returns how many were looked for; the last may have found nothing. `words.now` is then
+// what is reached. stamps: stamps.cuh; a code 4 x vertices of the frontier and 0 top-down, 1 bottom-up, 2 one block.
+//
+// Every block decides by the same numbers: edges of the frontier, and `open`, in-edges of vertices that a search may
+// still find. Top-down a level costs two barriers, bottom-up one; few vertices are left to one block.
+__device__ __forceinline__ int search_sources(source_words& words, int count, const index_t* source, int* handover,
+                                              unsigned* barrier, int small_vertices, long long small_edges,
+                                              double alpha, double turn, long long* stamps, int watched)
+{
+    const bool first = blockIdx.x == 0 && threadIdx.x == 0;
+    word64_t* const counters = words.at.words;
+    begin_sources(words, count, source);
+    grid_barrier(barrier);
+    long long open = words.col_ptr[words.n];
+    bool pulled = false;
+    int k = 0;
+    for (;;) {
+        const word64_t now = *words.at.tally(k);
+        if (now == 0) break;
+        const double push = alpha * (double)tally_edges(now) + (pulled ? turn * words.n : 0.0),
+                     pull = open + turn * words.n;
+        const bool bottom_up = push > pull;
+        const bool opens_plane = ((k + 1) & k) == 0;  // level k + 1 is the first with another bit
+        if (!pulled && !bottom_up && !opens_plane && tally_count(now) <= small_vertices &&
+            tally_edges(now) <= small_edges) {
+            // Its own counters: the other blocks may still read those of this level.
+            words.at.words = words.at.words == counters ? counters + SPG_LEVEL_COUNTERS : counters;
+            if (blockIdx.x == 0) {
+                if (first) {
+                    for (int i = 0; i < 3; ++i) words.at.clear(i);
+                    *words.at.tally(k) = now;
+                }
+                __syncthreads();
+                word64_t next = now;
+                do {
+                    if (first) stamp(stamps, watched, k, 4 * tally_count(next) + 2);
+                    settle(words, k, threadIdx.x / 32, blockDim.x / 32);
+                    __syncthreads();
+                    if (first) words.at.clear(k + 2);
+                    push_sources(words, k, next, threadIdx.x / 32, blockDim.x / 32);
+                    __syncthreads();
+                    next = load_block(words.at.tally(++k));
+                } while (next != 0 && ((k + 1) & k) != 0 && tally_count(next) <= small_vertices &&
+                         tally_edges(next) <= small_edges);
+                if (first) *handover = k;
+            }
+            grid_barrier(barrier);
+            k = *handover;
+            continue;
+        }
+        if (first) stamp(stamps, watched, k, 4 * tally_count(now) + bottom_up);
+        if (!pulled && k > 0) {
+            settle(words, k, warp_of_grid(), warps_of_grid());
+            if (opens_plane && !bottom_up) clear_plane(words, k + 1);
+            grid_barrier(barrier);
+        } else if (pulled && !bottom_up) {
+            requeue(words, k);
+            if (opens_plane) clear_plane(words, k + 1);
+            grid_barrier(barrier);
+        }
+        if (first) words.at.clear(k + 2);
+        if (bottom_up) {
+            if (first) *words.at.again() = 0;
+            pull_sources(words, k, *words.at.alive(k));
+            grid_barrier(barrier);
+            open = (long long)*words.at.open(k + 1);
+            word64_t* swap = words.now;
+            words.now = words.before;
+            words.before = swap;
+        } else {
+            push_sources(words, k, now, warp_of_grid(), warps_of_grid());
+            grid_barrier(barrier);
+        }
+        pulled = bottom_up;
+        ++k;
+    }
+    return k;
 }
 
 // Levels int32 [count][n] from the planes that levels up to `deepest` have used. A thread takes WIDE vertices, whose

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.cli.exporting import export_options, exports_of
-from spgraph_bench.cli.options import RunOptions, parameters_of, read_options_of
+from spgraph_bench.cli.options import Decorator, RunOptions, parameters_of, read_options_of
 from spgraph_bench.cli.plotting import check_plot, plot_option, result_drawing, show_plot
 from spgraph_bench.cli.problem_options import (
     FORMS,
@@ -56,7 +56,6 @@ _HYB_K = click.option(
     help="hyb: slots per row of its ELL part; the same as --param hyb_k=K [default: auto, by a cost model].",
 )
 _TRANSPOSE = click.option("--transpose", is_flag=True, help="y = A^T x, the problem spmv-transposed.")
-_BATCH = click.option("--batch", is_flag=True, help="Up to 64 sources in each run, the problem bfs-batch.")
 _GATE = click.option(
     "--gate/--no-gate",
     default=None,
@@ -66,6 +65,11 @@ _GATE = click.option(
 _RANK = click.option(
     "--rank", type=click.Choice(["cold", "hot"]), default="cold", show_default=True, help="Cache state to rank by."
 )
+
+
+def _batch(problem: Problem) -> Decorator:
+    text = f"Up to 64 sources in each run, the problem {problem.name}-batch."
+    return click.option("--batch", is_flag=True, help=text)
 
 
 def _parameters(problem: Problem) -> list[click.Parameter]:
@@ -78,7 +82,7 @@ def _parameters(problem: Problem) -> list[click.Parameter]:
         *((_REORDER,) if problem.axes else ()),
         *((_HYB_K,) if "hyb_k" in tunables else ()),
         *((_TRANSPOSE,) if other_form(problem, "transpose") else ()),
-        *((_BATCH,) if other_form(problem, "batch") else ()),
+        *((_batch(problem),) if other_form(problem, "batch") else ()),
         _GATE,
         _RANK,
         export_options,

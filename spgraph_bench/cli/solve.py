@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command_for", "has_answer"]
 
-_MODES = {"cc": "afforest", "pagerank": "pull-hubs", "bfs-batch": "multi-source"}
+_MODES = {"cc": "afforest", "pagerank": "pull-hubs", "bfs-batch": "multi-source", "bc-batch": "multi-source"}
 """The default mode, where it is not auto."""
 _CHOSEN = {"spmv"}
 """Problems of which `auto` is not a variant, but chooses one that needs no conversion, by `spgraph_bench.advice`."""
@@ -104,10 +104,13 @@ _TEXTS = {
 
     \b
       spgraph bc graph.mtx --sources 16
+      spgraph bc graph.mtx --sources 64 --batch
       spgraph bc graph.mtx --all-sources --normalize pairs --output betweenness.csv
       spgraph bc grid:n=1000 --source 0 --mode persistent""",
 }
 """What `--help` says, where it is more than the problem's title."""
+
+_BATCH = click.option("--batch", is_flag=True, help="Up to 64 sources in each run, by --mode multi-source.")
 
 _EXTRA = {
     "bfs": (
@@ -116,7 +119,7 @@ _EXTRA = {
             is_flag=True,
             help="With --trace: the other modes too, from that source; which is fastest in each level.",
         ),
-        click.option("--batch", is_flag=True, help="Search from up to 64 sources in each run; --mode multi-source."),
+        _BATCH,
         click.option("--parents", is_flag=True, help="Find a parent of every vertex too; checked by Graph500's rules."),
         click.option(
             "--plot",
@@ -142,7 +145,7 @@ _EXTRA = {
             help="How far the threshold of near-far and auto rises at a time [default: from the weights].",
         ),
     ),
-    "bc": (click.option("--all-sources", is_flag=True, help="Start from every vertex: the exact centrality."),),
+    "bc": (_BATCH, click.option("--all-sources", is_flag=True, help="Start from every vertex: the exact centrality.")),
 }
 
 

@@ -247,7 +247,7 @@ class BC(SourceProblem):
         csr: CSR,
         inputs: Mapping[str, npt.NDArray[Any]],
         oracle: Mapping[str, npt.NDArray[Any]],
-    ) -> tuple[CheckResult, bool]:
+    ) -> tuple[CheckResult, int]:
         """The outcome, and whether an oracle was there for this case."""
         if case < len(oracle["dependency"]):
             right, tolerance = oracle["dependency"][case], float(oracle["tolerance"][case])

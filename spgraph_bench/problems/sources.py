@@ -18,13 +18,14 @@ from spgraph_bench.formats.common import ranges
 from spgraph_bench.formats.graphs import transpose
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.problems.base import Problem
+from spgraph_bench.problems.base import CheckResult, Problem, filled_options
 from spgraph_bench.stats import row_blocks, row_ranges
 from spgraph_bench.structure import compiled
 
 __all__ = [
     "ORACLE_EDGES",
     "SOURCE_OPTIONS",
+    "BatchProblem",
     "LevelWork",
     "SourceProblem",
     "batches",
@@ -97,6 +98,58 @@ class SourceProblem(Problem):
         """`options`: source, sources and component, see :func:`draw_sources`; others are omitted."""
         own = {k: v for k, v in options.items() if k in ("source", "sources", "component")}
         return {"sources": draw_sources(matrix.csr, seed, **own)}
+
+
+class BatchProblem(SourceProblem):
+    """What problems have in common whose cases are batches of sources: before the problem itself in the bases.
+
+    Input ``sources`` int32 ``[cases, width]``, -1 behind the others where the last batch has fewer. The output of a
+    case has a row for each of its sources.
+    """
+
+    is_batch = True
+
+    def __init__(self, width: int = 64) -> None:
+        self.width = width
+
+    def width_of(self, options: Mapping[str, Any]) -> int:
+        """64, or as many sources as there are, if fewer. Raises UsageError for bad options."""
+        filled = filled_options(self, options)
+        return 1 if filled["source"] != -1 else min(64, int(filled["sources"]))
+
+    def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
+        given = super().inputs(matrix, dtype, seed, **options)
+        return {**given, "sources": batches(given["sources"], self.width)}
+
+    @staticmethod
+    def in_turn(inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """`inputs` with all sources one after another, as the problem of one source has them."""
+        flat = inputs["sources"].reshape(-1)
+        return {**inputs, "sources": flat[flat >= 0]}
+
+    def answers_of(self, output: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
+        return list(output)
+
+    def check_each(
+        self,
+        case: int,
+        output: npt.NDArray[Any],
+        csr: CSR,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        check: Callable[[int, npt.NDArray[Any]], tuple[CheckResult, int]],
+    ) -> tuple[CheckResult, int]:
+        """What ``check(number of the source, its answer)`` says of the first wrong one, or of the last, and how many
+        an oracle knows."""
+        sources, known, result = self.sources_of(case, inputs), 0, CheckResult(True)
+        if output.shape != (len(sources), csr.rows):
+            shape = [len(sources), csr.rows]
+            return CheckResult(False, f"answers are {output.dtype} {list(output.shape)}, not {shape}"), 0
+        for i, (source, answer) in enumerate(zip(sources, output, strict=True)):
+            result, there = check(case * self.width + i, answer)
+            known += int(there)
+            if not result.ok:
+                return CheckResult(False, f"from source {source:,}: {result.message}", result.details), known
+        return result, known
 
 
 def batches(sources: npt.NDArray[np.int32], width: int) -> npt.NDArray[np.int32]:

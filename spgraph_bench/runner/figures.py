@@ -38,6 +38,7 @@ _FIGURES = {
     "spmm": _Figure(16, 8, 100, 60, columns=(14, 110)),
     "pagerank": _Figure(40, 20, 160, 60),
     "bfs-batch": _Figure(72, 44, 160, 60, columns=(4, 28)),
+    "bc-batch": _Figure(72, 44, 160, 60, columns=(8, 56)),
 }
 
 

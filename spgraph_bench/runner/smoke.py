@@ -130,6 +130,7 @@ SMOKE_CASES: tuple[SmokeCase, ...] = (
     SmokeCase("cc", "powerlaw:n=1000", required=("label", "hook", "afforest")),
     SmokeCase("pagerank", "rmat:scale=9", required=("pull*", "push", "edge")),
     SmokeCase("bc", _GRAPH, (), ("push", "edge", "persistent", "auto"), options={"sources": 2}),
+    SmokeCase("bc-batch", _GRAPH, (), ("multi-source", "auto-in-turn"), options={"sources": 3}),
     SmokeCase("launch", required=("host-loop", "fire-and-forget*", "tail", "flattened")),
     SmokeCase("bezier", required=("flattened", "child-launch*")),
     SmokeCase("quadtree", required=("flattened", "child-launch", "hybrid", "per-point")),

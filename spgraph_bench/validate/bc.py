@@ -24,7 +24,7 @@ from spgraph_bench.validate.base import (
 )
 from spgraph_bench.validate.search import count_paths, count_paths_on_device
 
-__all__ = ["BCValidator", "Inspection", "find_faults"]
+__all__ = ["BCBatchValidator", "BCValidator", "Inspection", "find_faults"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -193,3 +193,10 @@ class BCValidator(Validator):
                 False, f"the dependencies add up to {sums.total!r}, distances less one to {sums.pairs:,}"
             )
         return Checked(result, sums.facts)
+
+
+@validates
+class BCBatchValidator(BCValidator):
+    """The same for each source of a batch, one after another."""
+
+    name = "bc-batch"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.matrix import called
 from spgraph_bench.problems import CheckResult
+from spgraph_bench.problems.sources import SourceProblem
 from spgraph_bench.runner.children import children_of
 from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.on_device.findings import Findings
@@ -64,7 +66,9 @@ class FirstRun:
             described = problem.describe_case(case, output, assignment.csr, inputs, oracle)
             cases.append(self._with_id({**described, **facts}))
             if problem.adds_up:
-                added = output if added is None else added + output
+                assert isinstance(problem, SourceProblem)
+                one = np.add.reduce(problem.answers_of(output))
+                added = one if added is None else added + one
             if case == 0:
                 if not problem.adds_up:
                     self._findings.sum_up(cell, prepared, output, outcome)

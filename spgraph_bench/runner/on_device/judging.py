@@ -75,13 +75,16 @@ class Judge:
         with _readable(output):
             result, known = problem.check_case(case, output, self._assignment.csr, inputs, oracle)
         by = ["by_oracle"] * int(known)
-        facts: Mapping[str, Any] = {}
+        facts: dict[str, Any] = {}
         if result.ok and self._validator(cell) is not None:
             assert isinstance(problem, SourceProblem)
             sources = problem.sources_of(case, inputs)
             for source, answer in zip(sources, problem.answers_of(output), strict=True):
                 checked = self._validated(cell, answer, source)
-                result, facts = checked.result, checked.facts
+                result = checked.result
+                for name, value in checked.facts.items():  # those of a batch together
+                    before = facts.get(name, 0)
+                    facts[name] = max(before, value) if name == "levels" else before + value
                 if not result.ok and len(sources) > 1:
                     result = replace(result, message=f"from source {source:,}: {result.message}")
                 if not result.ok:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,9 +17,10 @@ from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import BLOCK, GRID, Stamps, cooperative_shape, needs_cooperative, threads_for
 from spgraph_bench.variants.searches import EDGE_BITS, check_tally
 
-__all__: list[str] = []
+__all__ = ["AUTO", "DTYPES", "Paths", "auto_grid"]
 
-_DTYPES = ("float64",)
+DTYPES = ("float64",)
+"""Value types of betweenness."""
 _MOST, _RATIO = 2**31 - 1, (0.0, 1e9)  # bounds of tunables
 _WATCHED = 1 << 16
 """Levels that --trace keeps at most."""
@@ -26,7 +28,7 @@ _HOW = ("push", "pull", "one block", "scatter", "gather")
 _EDGE_BITS = np.uint64(EDGE_BITS)  # of a tally, see graph/frontier.cuh
 
 
-class _Paths:
+class Paths:
     """What graph/paths.cuh works on, and the source; the same for every mode."""
 
     def __init__(self, job: Job, queued: bool) -> None:
@@ -43,6 +45,15 @@ class _Paths:
         self.result = job.buffers["dependency"]
         sources = job.inputs["sources"]
         self._sources = job.packed.new_id[sources] if "new_id" in job.arrays else sources
+
+    def of(self, job: Job) -> Paths:
+        """The same arrays for the sources and the result of `job`, on the same graph."""
+        other = copy.copy(self)
+        other.job, other.extra_bytes, other.result = job, 0, job.buffers["dependency"]
+        other.source = other.empty(1, np.int32)
+        sources = job.inputs["sources"]
+        other._sources = job.packed.new_id[sources] if "new_id" in job.arrays else sources
+        return other
 
     def empty(self, shape: int, dtype: npt.DTypeLike) -> Buffer:
         """Device memory that counts as the mode's own."""
@@ -70,12 +81,12 @@ class _Paths:
 def _by_level(
     job: Job,
     queued: bool,
-    forward: Callable[[_Paths, int, int, int, Buffer], None],
-    backward: Callable[[_Paths, int, int, int], None],
+    forward: Callable[[Paths, int, int, int, Buffer], None],
+    backward: Callable[[Paths, int, int, int], None],
 ) -> Launch:
     """A mode that the host drives level by level: ``forward(paths, k, first, size, sizes)`` for every level,
     then ``backward(paths, k, first, size)`` for those between the last and the source."""
-    p = _Paths(job, queued)
+    p = Paths(job, queued)
     sizes = p.empty(3, np.int32)
     block = job.params["block"]
     grid = max(1, min(-(-int(p.n) // block), 16 * job.device.info().multiprocessors))
@@ -124,14 +135,14 @@ def _by_level(
     format="pattern-csr",
     source="bc/push.cu",
     tunables=BLOCK,
-    dtypes=_DTYPES,
+    dtypes=DTYPES,
     about="a thread per vertex of each level, forward and back",
 )
 def push(job: Job) -> Launch:
     a, block = job.arrays, job.params["block"]
     out, back = job.kernel("bc_push_forward"), job.kernel("bc_push_backward")
 
-    def forward(p: _Paths, k: int, first: int, size: int, sizes: Buffer) -> None:
+    def forward(p: Paths, k: int, first: int, size: int, sizes: Buffer) -> None:
         out(
             -(-size // block),
             block,
@@ -147,7 +158,7 @@ def push(job: Job) -> Launch:
             sizes,
         )
 
-    def backward(p: _Paths, k: int, first: int, size: int) -> None:
+    def backward(p: Paths, k: int, first: int, size: int) -> None:
         back(
             -(-size // block),
             block,
@@ -171,7 +182,7 @@ def push(job: Job) -> Launch:
     format="pattern-coo",
     source="bc/edge.cu",
     tunables=BLOCK,
-    dtypes=_DTYPES,
+    dtypes=DTYPES,
     about="a thread per edge in every level, forward and back",
 )
 def edge(job: Job) -> Launch:
@@ -180,66 +191,70 @@ def edge(job: Job) -> Launch:
     # One block at least: it does what a level has to do once.
     grid, edges = max(1, -(-nnz // block)), job.packed.offsets.type(nnz)
 
-    def forward(p: _Paths, k: int, first: int, size: int, sizes: Buffer) -> None:
+    def forward(p: Paths, k: int, first: int, size: int, sizes: Buffer) -> None:
         out(grid, block, edges, np.int32(k), a["row"], a["col"], p.level, p.paths, p.scale, sizes)
 
-    def backward(p: _Paths, k: int, first: int, size: int) -> None:
+    def backward(p: Paths, k: int, first: int, size: int) -> None:
         back(grid, block, edges, np.int32(k), a["row"], a["col"], p.level, p.paths, p.scale)
 
     return _by_level(job, False, forward, backward)
 
 
-def _cooperative(job: Job, name: str, graph: tuple[Buffer, ...], *more: np.generic, words: int = 0) -> Launch:
-    """A Launch of the cooperative kernel `name`, with the arrays `graph` and after the common arguments
-    `words` int64 of its own, the barrier, and `more`."""
-    check_tally(job)
-    p = _Paths(job, True)
-    start = p.empty(job.packed.rows, job.packed.offsets)
-    tally, barrier = p.empty(job.packed.rows + 3, np.uint64), p.empty(1, np.uint32)
-    own = (p.empty(words, np.int64),) if words else ()
-    job.device.fill(barrier, 0)
-    kernel = job.kernel(name)
-    threads = threads_for(job.packed.rows, job.packed.nnz)
-    grid, block = cooperative_shape(job.device, kernel, job.params, threads)
+class _Grid:
+    """A cooperative kernel and what its searches share, which run one after another: with the arrays `graph` and
+    after the common arguments `words` int64 of its own, the barrier, and `more`."""
 
-    def bound(stamps: Stamps) -> Callable[[], None]:
-        return kernel.bind(
-            grid,
-            block,
-            p.n,
-            p.source,
-            *graph,
-            p.old_id,
-            p.level,
-            p.paths,
-            p.scale,
-            p.queue,
-            start,
-            tally,
-            p.result,
-            *own,
-            barrier,
-            *more,
-            stamps.buffer,
-            stamps.size,
-            cooperative=True,
-        )
+    def __init__(self, job: Job, name: str, graph: tuple[Buffer, ...], *more: np.generic, words: int = 0) -> None:
+        check_tally(job)
+        self.paths = p = Paths(job, True)
+        self._start = p.empty(job.packed.rows, job.packed.offsets)
+        self._tally, barrier = p.empty(job.packed.rows + 3, np.uint64), p.empty(1, np.uint32)
+        own = (p.empty(words, np.int64),) if words else ()
+        job.device.fill(barrier, 0)
+        self._kernel, self._graph, self._more = job.kernel(name), graph, (*own, barrier, *more)
+        threads = threads_for(job.packed.rows, job.packed.nnz)
+        self._shape = cooperative_shape(job.device, self._kernel, job.params, threads)
 
-    def watched() -> list[dict[str, Any]]:
-        stamps = Stamps(job.device, min(int(p.n) + 2, _WATCHED), sides=2)
-        out, back = stamps.read(bound(stamps))
-        words = job.device.download(tally)
-        counts, edges = words >> _EDGE_BITS, words & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1))
+    def launch(self, p: Paths) -> Launch:
+        """A Launch from the source of `p` to its result."""
+        grid, block = self._shape
 
-        def step_of(k: int, code: int, ms: float | None) -> dict[str, Any]:
-            size = {"vertices": int(counts[k]), "edges": int(edges[k])}
-            return {"level": k, "how": _HOW[code], **size, "ms": ms}
+        def bound(stamps: Stamps) -> Callable[[], None]:
+            return self._kernel.bind(
+                grid,
+                block,
+                p.n,
+                p.source,
+                *self._graph,
+                p.old_id,
+                p.level,
+                p.paths,
+                p.scale,
+                p.queue,
+                self._start,
+                self._tally,
+                p.result,
+                *self._more,
+                stamps.buffer,
+                stamps.size,
+                cooperative=True,
+            )
 
-        return [step_of(*step) for step in (*out, *back)]
+        def watched() -> list[dict[str, Any]]:
+            stamps = Stamps(p.device, min(int(p.n) + 2, _WATCHED), sides=2)
+            out, back = stamps.read(bound(stamps))
+            words = p.device.download(self._tally)
+            counts, edges = words >> _EDGE_BITS, words & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1))
 
-    launch = p.launch(bound(Stamps(job.device, 0)), watched)
-    launch.keep = (p, start, tally, barrier, own)
-    return launch
+            def step_of(k: int, code: int, ms: float | None) -> dict[str, Any]:
+                size = {"vertices": int(counts[k]), "edges": int(edges[k])}
+                return {"level": k, "how": _HOW[code], **size, "ms": ms}
+
+            return [step_of(*step) for step in (*out, *back)]
+
+        launch = p.launch(bound(Stamps(p.device, 0)), watched)
+        launch.keep = (p, self)
+        return launch
 
 
 @variant(
@@ -248,12 +263,13 @@ def _cooperative(job: Job, name: str, graph: tuple[Buffer, ...], *more: np.gener
     format="pattern-csr",
     source="bc/persistent.cu",
     tunables=GRID,
-    dtypes=_DTYPES,
+    dtypes=DTYPES,
     missing=needs_cooperative,
     about="one launch, edges of each level in equal parts",
 )
 def persistent(job: Job) -> Launch:
-    return _cooperative(job, "bc_persistent", (job.arrays["row_ptr"], job.arrays["col"]))
+    grid = _Grid(job, "bc_persistent", (job.arrays["row_ptr"], job.arrays["col"]))
+    return grid.launch(grid.paths)
 
 
 _CHOICE = {
@@ -268,19 +284,14 @@ _CHOICE = {
 }
 
 
-@variant(
-    "bc",
-    "auto",
-    format="adjacency",
-    source="bc/auto.cu",
-    tunables=GRID | _CHOICE,
-    dtypes=_DTYPES,
-    missing=needs_cooperative,
-    about="one launch; one block or the cheaper side of a level",
-)
-def auto(job: Job) -> Launch:
+AUTO = GRID | _CHOICE
+"""Tunables of auto."""
+
+
+def auto_grid(job: Job) -> _Grid:
+    """auto's kernel, for searches that run one after another."""
     a, t = job.arrays, job.params
-    return _cooperative(
+    return _Grid(
         job,
         "bc_auto",
         (a["row_ptr"], a["col"], a["col_ptr"], a["row"]),
@@ -291,3 +302,18 @@ def auto(job: Job) -> Launch:
         np.int32(job.packed.row is job.packed.col),
         words=5,
     )
+
+
+@variant(
+    "bc",
+    "auto",
+    format="adjacency",
+    source="bc/auto.cu",
+    tunables=AUTO,
+    dtypes=DTYPES,
+    missing=needs_cooperative,
+    about="one launch; one block or the cheaper side of a level",
+)
+def auto(job: Job) -> Launch:
+    grid = auto_grid(job)
+    return grid.launch(grid.paths)
