@@ -26,10 +26,11 @@ from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import CheckResult, get_problem
 from spgraph_bench.problems.base import Problem
+from spgraph_bench.recipes import make
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants import Variant, get_variant, variants
-from spgraph_bench.variants.spmm.kernels import pieces
+from spgraph_bench.variants.spmm.kernels import RowSizes, line_of, pieces, row_shape, tile_items
 
 VARIANTS = variants("spmm")
 KERNELS = [v for v in VARIANTS if v.kernel]
@@ -223,6 +224,71 @@ def test_rows_across_groups_and_blocks_of_csr_tile(device: Device, k: int, block
     assert result.ok, result.message
 
 
+@pytest.mark.parametrize("name", ["csr-row", "ell"])
+@pytest.mark.parametrize("recipe", ["poisson2d:n=37", "poisson2d:n=50", "grid:n=33"])
+def test_lines_of_a_grid_by_tiles(device: Device, name: str, recipe: str) -> None:
+    """Lines longer than a block and not, numbers of lines that tiles fit and not."""
+    a = make(recipe).csr
+    whole, variant = matrix(a), get_variant("spmm", name)
+    for k, params in ((32, {}), (8, {"block": 64, "share": 2}), (5, {"block": 512, "slots": 2}), (32, {"steps": 16})):
+        problem = _problem(k, "row")
+        prepared = _prepare(device, variant, a, k, "row", "float32", **{"lines": 1, "steps": 4, **params})
+        assert prepared.job.params["lines"] == 1
+        inputs = problem.inputs(whole, np.dtype(np.float32), 1)
+        oracle = problem.oracle(whole, inputs, np.dtype(np.float32))
+        result = problem.check(_run(device, prepared), oracle, np.dtype(np.float32))
+        assert result.ok, result.message
+
+
+def test_lines_are_found() -> None:
+    def line(recipe: str) -> int:
+        a = make(recipe).csr
+        return line_of(a.rows, lambda row: a.col_idx[a.row_ptr[row] : a.row_ptr[row + 1]])
+
+    assert line("poisson2d:n=100") == 100
+    assert line("poisson3d:n=40") == 40  # the lesser of two
+    assert line("poisson2d:n=20") == 0  # neighbours
+    assert line("rmat:scale=8") == line("banded:n=500,diagonals=27") == 0
+    assert line_of(0, lambda row: np.zeros(0, np.int32)) == 0
+
+
+def _shape(rows: int, mean: float, k: int = 32, **given: Any) -> dict[str, int]:
+    line = given.pop("line", 0)
+    return row_shape(given, k, RowSizes(rows, rows, int(rows * mean), line), 4, 132, 60 << 20)
+
+
+def test_a_small_matrix_gets_as_many_groups_as_are_resident() -> None:
+    assert [_shape(n, 45)["share"] for n in (2_000, 4_000, 8_000, 16_000)] == [4, 4, 2, 1]
+    assert [_shape(n, 45)["slots"] for n in (2_000, 4_000, 8_000, 12_000, 16_000)] == [8, 4, 4, 8, 4]
+    assert _shape(500, 3)["share"] == 1  # a row has not two pairs
+    assert [_shape(500, mean)["slots"] for mean in (3, 4.9, 5.1, 6.1)] == [4, 4, 4, 4]
+    assert [_shape(20_000, mean)["slots"] for mean in (3, 4.9, 5.1)] == [4, 5, 6]
+    assert _shape(2_000, 45, k=8)["share"] == 16
+    assert _shape(2_000, 45, k=128)["share"] == 1
+
+
+def test_ranges_of_rows_follow_the_l2() -> None:
+    assert {name: _shape(10_000, 5)[name] for name in ("block", "steps", "prefetch")} == {
+        "block": 256, "steps": 1, "prefetch": 1,
+    }  # fmt: skip
+    middle, large = _shape(150_000, 5), _shape(1_000_000, 5)
+    assert (middle["block"], middle["steps"], middle["prefetch"]) == (256, 9, 0)  # 4 blocks of 32 rows on each of 132
+    assert (large["block"], large["steps"], large["stride"]) == (64, 4, 8)
+    grid = _shape(1_000_000, 5, line=1000)
+    assert (grid["block"], grid["steps"], grid["stride"], grid["lines"]) == (256, 8, 1000, 1)
+    assert _shape(1_000_000, 5, line=1000, lines=0) == {**large, "lines": 0}
+    assert _shape(10_000, 5, line=100, lines=1)["stride"] == 100
+    assert _shape(10_000, 5, line=0, lines=1)["lines"] == 0
+    own = {"block": 128, "share": 4, "slots": 8, "steps": 2, "prefetch": 1}
+    assert _shape(1_000_000, 45, **own).items() >= own.items()
+    assert _shape(1_000_000, 45, k=512, slots=8)["slots"] == 2  # a lane has four pieces of each row
+    assert _shape(0, 0)["steps"] == 1
+
+
+def test_items_of_csr_tile() -> None:
+    assert [tile_items(n, pieces(32, 4), 132) for n in (100_000, 200_000, 500_000, 5_000_000)] == [8, 16, 32, 64]
+
+
 def test_atomics_are_as_many_as_the_kernels_say() -> None:
     device = open_device("host")
     a, k = battery()["two-hubs"], 4
@@ -239,8 +305,10 @@ def test_atomics_are_as_many_as_the_kernels_say() -> None:
 
     for name in ("csr-row", "ell", "bsr", "blocked-ell"):
         assert atomics(name) == atomics(name, "column") == 0
-    # 2,048 entries and row ends a block: each hub crosses one border, each crossing is one atomic a column.
-    borders = -(-(a.rows + a.nnz) // 2048) - 1
+    # Each hub crosses some borders of blocks, each crossing is one atomic a column at most.
+    prepared = _prepare(device, get_variant("spmm", "csr-tile"), a, k, "row", "float32")
+    staged = prepared.job.params["items"] * (prepared.job.params["block"] // pieces(k, 4).lanes)
+    borders = -(-(a.rows + a.nnz) // min(staged, 2048)) - 1
     assert 0 < atomics("csr-tile") <= k * borders
     device.close()
 

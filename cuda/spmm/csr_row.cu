@@ -1,69 +1,69 @@
 // csr-row, row-major: Y = A X, A in CSR, neighbouring lanes on a row of A. Column-major: csr_row_columns.cu.
 //
 // Layout   row_ptr offset_t [rows + 1], col int32 [nnz], val [nnz]; x [cols][k], y [rows][k].
-// Mapping  SPG_LANES lanes go over the columns, 16 bytes each (see dense.cuh); SPG_SHARE such groups share a row of A,
-//          up to a warp. The lanes of a row read as many entries of A together, one each, and pass them round by
-//          shuffles; group g takes entries g, g + SPG_SHARE, ..., SPG_AHEAD rows of X in flight at a time. The
-//          groups' sums meet in a tree of shuffles at the end of the row.
+// Mapping  groups of lanes go over the columns, 16 bytes a lane (dense.cuh); some share a row, and take one row after
+//          another (rows.cuh). While rows of X are in flight, the next entries are read, and the ends of the next row
+//          but one. `ahead` entries of A and `x_values` of X are asked into the L2 first: all of a small matrix, or 0.
 // Wins     on rows of about equal length: all reads are whole lines, nothing is staged.
 // Loses    on skewed rows: a warp waits for its longest row, the grid for a hub.
 // Idea     row splitting: Yang, Buluc, Owens, "Design principles for sparse matrix multiplication on the GPU", 2018.
-#include "dense.cuh"
+#include "rows.cuh"
 
-#ifndef SPG_SHARE
-#error "the host function defines SPG_SHARE"
-#endif
-#define SPG_ROW_LANES (SPG_LANES * SPG_SHARE)
-#define SPG_STEP (SPG_AHEAD < SPG_LANES ? SPG_AHEAD : SPG_LANES)
+struct bounds_t {
+    offset_t begin, end;
+};
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
-    csr_row(index_t rows, index_t k, const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col,
-            const value_t* __restrict__ val, const value_t* __restrict__ x, value_t* __restrict__ y)
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_PER_SM / SPG_BLOCK)
+    csr_row(index_t rows, index_t stride, index_t steps, index_t k, long long ahead, long long x_values,
+            const offset_t* __restrict__ row_ptr, const index_t* __restrict__ col, const value_t* __restrict__ val,
+            const value_t* __restrict__ x, value_t* __restrict__ y)
 {
-    const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_ROW_LANES;
-    const unsigned lane = threadIdx.x % SPG_ROW_LANES, group = lane / SPG_LANES;
+    row_walk at(rows, stride, steps);
+    auto bounds = [&](unsigned row) {  // beyond the last row: none, since all lanes meet in shuffles
+        bounds_t b;
+        b.begin = spg_gather_if(row_ptr + row, row < at.last);
+        b.end = spg_gather_if(row_ptr + row + 1, row < at.last);
+        return b;
+    };
+    auto load = [&](offset_t begin, offset_t end) {
+        entries_t e;
+#pragma unroll
+        for (int h = 0; h < SPG_HELD; ++h) {
+            const unsigned i = entry_of_lane(h);
+            const bool there = i < SPG_CHUNK && (offset_t)i < end - begin;
+            e.c[h] = spg_stream_if(col + begin + i, there, SPG_NONE);
+            e.a[h] = spg_stream_if(val + begin + i, there);
+        }
+        return e;
+    };
+    bounds_t now = bounds(at.row), next = bounds(at.row + at.stride);
+    prefetch_by_grid(col, ahead * (long long)sizeof(index_t));
+    prefetch_by_grid(val, ahead * (long long)sizeof(value_t));
+    prefetch_by_grid(x, x_values * (long long)sizeof(value_t));
     const index_t first = first_column();
-    unsigned length = 0;  // rows beyond the last stay, empty: all 32 lanes meet in the shuffles
-    if (row < rows) {
-        const offset_t begin = row_ptr[row];
-        length = (unsigned)(row_ptr[row + 1] - begin);
-        col += begin;
-        val += begin;
-    }
-    unsigned longest = length;  // of the warp's rows
+    entries_t entries = load(now.begin, now.end);
+    for (unsigned step = 0; step < at.steps; ++step, at.row += at.stride) {
+        const bounds_t after = bounds(at.row + 2 * at.stride);
+        const unsigned length = (unsigned)(now.end - now.begin);
+        unsigned longest = length;  // of the warp's rows
 #pragma unroll
-    for (int distance = SPG_ROW_LANES; distance < 32; distance *= 2) {
-        const unsigned other = __shfl_xor_sync(SPG_FULL_WARP, longest, distance);
-        longest = other > longest ? other : longest;
-    }
-    pieces_t sum;
-    sum.clear();
-    for (unsigned at = 0; at < longest; at += SPG_ROW_LANES) {
-        index_t c = 0;
-        value_t a = 0;
-        if (at + lane < length) {
-            c = spg_stream(col + at + lane);
-            a = spg_stream(val + at + lane);
+        for (int distance = SPG_ROW_LANES; distance < 32; distance *= 2) {
+            const unsigned other = __shfl_xor_sync(SPG_FULL_WARP, longest, distance);
+            longest = other > longest ? other : longest;
         }
-        for (unsigned j = 0; j < SPG_LANES && at + j * SPG_SHARE < longest; j += SPG_STEP) {
-            pieces_t piece[SPG_STEP];
-            value_t factor[SPG_STEP];
-#pragma unroll
-            for (int u = 0; u < SPG_STEP; ++u) {
-                const unsigned from = (j + u) * SPG_SHARE + group;
-                const index_t there = __shfl_sync(SPG_FULL_WARP, c, from, SPG_ROW_LANES);
-                factor[u] = __shfl_sync(SPG_FULL_WARP, a, from, SPG_ROW_LANES);
-                piece[u].load(x + (long long)there * k, first, k, at + from < length);
-            }
-#pragma unroll
-            for (int u = 0; u < SPG_STEP; ++u) sum.add(factor[u], piece[u]);  // beyond the row's end: 0 x 0
-        }
+        pieces_t sum;
+        sum.clear();
+        unsigned done = 0;
+        do {
+            const bool more = done + SPG_CHUNK < longest;  // of this row
+            const offset_t begin = more ? now.begin + (offset_t)(done + SPG_CHUNK) : next.begin;
+            const entries_t soon = load(begin, more ? now.end : next.end);
+            add_chunk(sum, entries, longest - done, x, first, k);
+            entries = soon;
+            done += SPG_CHUNK;
+        } while (done < longest);
+        finish_row(sum, at, y, first, k);
+        now = next;
+        next = after;
     }
-#pragma unroll
-    for (int distance = SPG_LANES; distance < SPG_ROW_LANES; distance *= 2)
-#pragma unroll
-        for (int i = 0; i < SPG_VECS; ++i)
-#pragma unroll
-            for (int v = 0; v < SPG_VEC; ++v) sum.p[i].v[v] += __shfl_xor_sync(SPG_FULL_WARP, sum.p[i].v[v], distance);
-    if (group == 0 && row < rows) sum.store(y + row * k, first, k);
 }

@@ -2,41 +2,46 @@
 //
 // Layout   col int32, val [slots][rows] (element slot * rows + row); col is -1 from a row's last entry on. x [cols][k],
 //          y [rows][k].
-// Mapping  SPG_LANES lanes take a row of A and go over the columns, 16 bytes each (see dense.cuh), SPG_AHEAD slots at a
-//          time. The rows of a block are neighbours, so the whole line that a slot of theirs takes is used by the
-//          block, through L1.
-// Wins     seldom: see ell_columns.cu for what ELL is made for.
+// Mapping  as csr-row: groups of lanes take one row after another (rows.cuh), and read the next slots while rows of X
+//          are in flight. The rows of a block are neighbours, so the whole line that a slot of theirs takes is used by
+//          the block, through L1. `x_values` of X are asked into the L2 first: all of a small one, or 0.
+// Wins     on rows of equal length: the first entries are read without waiting for row offsets.
 // Loses    on rows of unequal length, whose padding is read.
 // Idea     Bell and Garland, SC 2009 (ELL), with several right-hand sides.
-#include "dense.cuh"
+#include "rows.cuh"
 
-SPG_KERNEL __launch_bounds__(SPG_BLOCK, 1)
-    ell_rows(index_t rows, index_t slots, index_t k, const index_t* __restrict__ col, const value_t* __restrict__ val,
-             const value_t* __restrict__ x, value_t* __restrict__ y)
+SPG_KERNEL __launch_bounds__(SPG_BLOCK, SPG_PER_SM / SPG_BLOCK)
+    ell_rows(index_t rows, index_t stride, index_t steps, index_t slots, index_t k, long long x_values,
+             const index_t* __restrict__ col, const value_t* __restrict__ val, const value_t* __restrict__ x,
+             value_t* __restrict__ y)
 {
-    const long long row = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / SPG_LANES;
-    if (row >= rows) return;
-    const index_t first = first_column();
-    pieces_t sum;
-    sum.clear();
-    for (index_t slot = 0; slot < slots; slot += SPG_AHEAD) {
-        index_t c[SPG_AHEAD];
-        value_t a[SPG_AHEAD];
-        pieces_t piece[SPG_AHEAD];
+    row_walk at(rows, stride, steps);
+    auto load = [&](unsigned row, unsigned slot) {
+        entries_t e;
 #pragma unroll
-        for (int u = 0; u < SPG_AHEAD; ++u) {
-            c[u] = -1;
-            a[u] = 0;
-            if (slot + u < slots) {
-                c[u] = col[(long long)(slot + u) * rows + row];
-                a[u] = val[(long long)(slot + u) * rows + row];
-            }
+        for (int h = 0; h < SPG_HELD; ++h) {
+            const unsigned i = entry_of_lane(h);
+            const bool there = i < SPG_CHUNK && slot + i < (unsigned)slots && row < at.last;
+            const long long place = (long long)(slot + i) * rows + row;
+            e.c[h] = gather_column(col + place, there);
+            e.a[h] = spg_gather_if(val + place, there);
         }
-#pragma unroll
-        for (int u = 0; u < SPG_AHEAD; ++u) piece[u].load(x + (long long)c[u] * k, first, k, c[u] >= 0);
-#pragma unroll
-        for (int u = 0; u < SPG_AHEAD; ++u) sum.add(a[u], piece[u]);  // padding: 0 x 0
-        if (c[SPG_AHEAD - 1] < 0) break;  // entries fill a row's first slots
+        return e;
+    };
+    entries_t entries = load(at.row, 0);
+    prefetch_by_grid(x, x_values * (long long)sizeof(value_t));
+    const index_t first = first_column();
+    for (unsigned step = 0; step < at.steps; ++step, at.row += at.stride) {
+        pieces_t sum;
+        sum.clear();
+        unsigned slot = 0;
+        do {
+            const bool more = slot + SPG_CHUNK < (unsigned)slots;  // of this row
+            const entries_t soon = load(more ? at.row : at.row + at.stride, more ? slot + SPG_CHUNK : 0);
+            add_chunk(sum, entries, (unsigned)slots - slot, x, first, k);
+            entries = soon;
+            slot += SPG_CHUNK;
+        } while (slot < (unsigned)slots);
+        finish_row(sum, at, y, first, k);
     }
-    sum.store(y + row * k, first, k);
 }

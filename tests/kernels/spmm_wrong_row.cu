@@ -1,8 +1,8 @@
 // A wrong kernel for tests: every entry takes the row of X before its own.
 #include "common/spg.cuh"
 
-SPG_KERNEL csr_row(index_t rows, index_t k, const offset_t* row_ptr, const index_t* col, const value_t* val,
-                   const value_t* x, value_t* y)
+SPG_KERNEL csr_row(index_t rows, index_t, index_t, index_t k, long long, long long, const offset_t* row_ptr,
+                   const index_t* col, const value_t* val, const value_t* x, value_t* y)
 {
     const long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;

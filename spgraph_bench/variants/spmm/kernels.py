@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import BLOCK
 
-__all__ = ["Pieces", "pieces"]
+__all__ = ["Pieces", "RowSizes", "line_of", "pieces", "row_shape", "tile_items"]
 
 _BLOCK = {"block": Parameter(64, "threads per block", (64, 128, 256, 512), macro="SPG_BLOCK")}
 _COLUMNS = {
@@ -152,28 +153,127 @@ def csr_element(job: Job) -> Launch:
     )
 
 
+_ROWS = {
+    "block": Parameter("auto", "threads per block", ("auto", 64, 128, 256, 512), macro="SPG_BLOCK"),
+    **_COLUMNS,
+    **_WIDTH,
+    "share": Parameter(
+        "auto", "groups of lanes that share a row of A, up to a warp (row-major)", ("auto", 1, 2, 4, 8, 16, 32)
+    ),
+    "slots": Parameter(
+        "auto", "rows of X that a group of lanes has in flight (row-major)", ("auto", 1, 2, 4, 5, 6, 8, 16)
+    ),
+    "steps": Parameter("auto", "rows that a group takes one after another (row-major)", ("auto", 1, 2, 4, 8, 16, 32)),
+    "lines": Parameter("auto", "1: these rows are a line of a grid apart, if A is one (row-major)", ("auto", 0, 1)),
+    "prefetch": Parameter("auto", "1: ask for all of A and X first (row-major)", ("auto", 0, 1)),
+}
+
+
+class RowSizes(NamedTuple):
+    """What :func:`row_shape` decides by."""
+
+    rows: int
+    cols: int
+    nnz: int
+    line: int = 0
+    """Rows from one line of a grid to the next (:func:`line_of`); 0: it is no grid."""
+
+
+def row_shape(
+    given: Mapping[str, Any], k: int, sizes: RowSizes, value_bytes: int, multiprocessors: int, l2_bytes: int
+) -> dict[str, int]:
+    """The tunables of csr-row and ell in row-major order with numbers in place of "auto"; ``stride`` and ``per_sm``.
+
+    *share*, *slots*: groups that are resident together have rows of X in flight together. So a small matrix gets as
+    many groups a row as can all be resident, and then as many slots: up to 6 leave registers for 1,024 threads on a
+    multiprocessor, 8 for 768. No more groups than a row has pairs of entries, and no more slots than it has entries.
+
+    *steps*, *block*: what is resident at once takes one step in blocks of 256. Otherwise, if X fits in half of the L2,
+    all blocks are resident, each with one range of rows. If it does not, ranges all over the matrix would need more of
+    X at a time than the L2 has: blocks of 64 threads take four rows a group, or tiles of eight lines of a grid.
+
+    *prefetch*: if A and X fit in a quarter of the L2. docs/tuning/spmm-csr.md has the figures.
+    """
+    p = pieces(k, value_bytes, given.get("columns", "auto"))
+    rows, mean = max(sizes.rows, 1), sizes.nnz / max(sizes.rows, 1)
+    threads, most = rows * p.lanes * p.tiles, 32 // p.lanes
+
+    def per_sm(slots: int) -> int:
+        return next(n for most, n in ((6, 1024), (8, 768), (1 << 30, 512)) if slots * p.vecs <= most)
+
+    def fit(share: int, slots: int) -> bool:
+        return threads * share <= multiprocessors * per_sm(slots)
+
+    shape = {name: value for name, value in given.items() if name in _ROWS and value != "auto"}
+    if "share" not in shape:
+        shape["share"] = max(n for n in (1, 2, 4, 8, 16, 32) if n == 1 or (2 * n <= mean and n <= most and fit(n, 4)))
+    shape["share"] = share = min(shape["share"], most)
+    if "slots" not in shape:
+        wanted = next((n for n in (4, 5, 6) if n * share >= mean), 8)
+        shape["slots"] = wanted if wanted < 8 or fit(share, 8) else 4
+    shape["slots"] = slots = max(1, shape["slots"] // p.vecs)
+    at_once, resident = fit(share, slots), per_sm(slots)
+    near = sizes.cols * k * value_bytes <= l2_bytes / 2
+    lined = shape.get("lines", int(not at_once and not near)) and sizes.line
+    shape["lines"] = int(lined > 0)
+    shape.setdefault("block", 256 if at_once or near or lined else 64)
+    shape["per_sm"] = max(resident, shape["block"])
+    neighbours = max(1, shape["block"] // (p.lanes * share))
+    shape["stride"] = max(sizes.line, neighbours) if lined else neighbours
+    if "steps" not in shape:
+        blocks = multiprocessors * (shape["per_sm"] // shape["block"])
+        shape["steps"] = 8 if lined else 1 if at_once else -(-rows * p.tiles // (neighbours * blocks)) if near else 4
+    a_bytes = sizes.nnz * (4 + value_bytes)
+    shape.setdefault("prefetch", int(a_bytes + sizes.cols * k * value_bytes <= l2_bytes / 4))
+    return shape
+
+
+_SAMPLED = 1024
+"""Rows that :func:`line_of` looks at."""
+_NEAR = 32
+"""Rows that are no more apart than this are neighbours, not lines."""
+
+
+def line_of(rows: int, columns: Callable[[int], npt.NDArray[np.integer]]) -> int:
+    """Rows from one line of a grid to the next: the least distance, but of neighbours, that half of the rows have an
+    entry at, above the diagonal; 0 if there is none. `columns`: those of a row; a sample of rows is looked at."""
+    some = np.unique(np.linspace(0, max(rows - 1, 0), min(rows, _SAMPLED)).astype(np.int64))
+    distances = [np.unique(columns(int(row)).astype(np.int64) - row) for row in some]
+    found, counts = np.unique(np.concatenate([np.zeros(0, np.int64), *distances]), return_counts=True)
+    lines = found[(found > _NEAR) & (2 * counts >= len(some))]
+    return int(lines[0]) if len(lines) else 0
+
+
+def _shaped(job: Job, sizes: RowSizes) -> tuple[Pieces, dict[str, int], int]:
+    """Pieces, the shape, which the record then shows, and the blocks of a row-major kernel that takes rows."""
+    k, info = int(job.options["k"]), job.device.info()
+    p = pieces(k, job.packed.dtype.itemsize, job.params["columns"])
+    shape = row_shape(job.params, k, sizes, job.packed.dtype.itemsize, info.multiprocessors, info.l2_bytes)
+    for name in ("block", "share", "slots", "steps", "lines", "prefetch"):
+        job.decide(name, shape[name])
+    across = _blocks(shape["stride"], shape["block"] // (p.lanes * shape["share"]))
+    return p, shape, across * _blocks(sizes.rows, shape["stride"] * shape["steps"])
+
+
+def _defines(p: Pieces, shape: Mapping[str, int]) -> dict[str, int]:
+    names = {"SPG_SHARE": "share", "SPG_SLOTS": "slots", "SPG_BLOCK": "block", "SPG_PER_SM": "per_sm"}
+    return {**p.defines, **{macro: shape[name] for macro, name in names.items()}}
+
+
 @variant(
     "spmm",
     "csr-row",
     format="csr",
     source="spmm/csr_row.cu",
-    tunables={
-        **_BLOCK,
-        **_COLUMNS,
-        **_WIDTH,
-        "share": Parameter(
-            "auto", "groups of lanes that share a row of A, up to a warp (row-major)", ("auto", 1, 2, 4, 8, 16, 32)
-        ),
-        "team": Parameter("auto", "threads per row of A (column-major)", ("auto", 1, 2, 4, 8, 16, 32)),
-    },
+    tunables={**_ROWS, "team": Parameter("auto", "threads per row of A (column-major)", ("auto", 1, 2, 4, 8, 16, 32))},
     about="lanes over the columns of a row (row-major) or over its entries (column-major)",
 )
 def csr_row(job: Job) -> Launch:
     a, arrays, params, k = job.packed, job.arrays, job.params, job.options["k"]
-    block, x, y = params["block"], job.buffers["x"], job.buffers["y"]
-    mean = a.nnz / max(a.rows, 1)
+    x, y = job.buffers["x"], job.buffers["y"]
     if job.options["layout"] == "column":
-        team = _power(mean / 2, 32) if params["team"] == "auto" else params["team"]
+        block = job.decide("block", 64)
+        team = job.decide("team", _power(a.nnz / max(a.rows, 1) / 2, 32))
         defines = {"SPG_TEAM": team, "SPG_WIDTH": params["width"], "SPG_BLOCK": block}
         return job.launch(
             job.kernel("csr_row_columns", "spmm/csr_row_columns.cu", **defines).bind(
@@ -189,16 +289,19 @@ def csr_row(job: Job) -> Launch:
                 y,
             )
         )
-    p = pieces(k, a.dtype.itemsize, params["columns"])
-    # Four entries for each group at least.
-    share = _power(mean / 8, 32) if params["share"] == "auto" else params["share"]
-    share = min(share, 32 // p.lanes)
+    ends, col = a.arrays["row_ptr"], a.arrays["col"]
+    sizes = RowSizes(a.rows, a.cols, a.nnz, line_of(a.rows, lambda row: col[ends[row] : ends[row + 1]]))
+    p, shape, blocks = _shaped(job, sizes)
     return job.launch(
-        job.kernel("csr_row", **p.defines, SPG_SHARE=share).bind(
-            (_blocks(a.rows * p.lanes * share, block), p.tiles),
-            block,
+        job.kernel("csr_row", **_defines(p, shape)).bind(
+            (blocks, p.tiles),
+            shape["block"],
             np.int32(a.rows),
+            np.int32(shape["stride"]),
+            np.int32(shape["steps"]),
             np.int32(k),
+            np.int64(a.nnz * shape["prefetch"]),
+            np.int64(a.cols * k * shape["prefetch"]),
             arrays["row_ptr"],
             arrays["col"],
             arrays["val"],
@@ -206,6 +309,13 @@ def csr_row(job: Job) -> Launch:
             y,
         )
     )
+
+
+def tile_items(total: int, p: Pieces, multiprocessors: int) -> int:
+    """Items of each group of lanes of csr-tile, of `total`: 64, which waits least at ends, but fewer where 1,024
+    threads on each multiprocessor would not all have work."""
+    groups = multiprocessors * 1024 // p.lanes
+    return next(n for n in (8, 16, 32, 64) if n == 64 or n * groups >= total)
 
 
 @variant(
@@ -225,10 +335,10 @@ def csr_tile(job: Job) -> Launch:
     block = job.params["block"]
     p = pieces(int(k), a.dtype.itemsize, job.params["columns"])
     teams_of_block = block // p.lanes
-    # 2,048 entries staged at most: half of the 48 kB that every GPU has.
-    items = min(64 if job.params["items"] == "auto" else job.params["items"], 2048 // teams_of_block)
-    defines = {**p.defines, "SPG_ITEMS": items}
     total = a.rows + a.nnz
+    items = job.decide("items", tile_items(total, p, device.info().multiprocessors))
+    items = min(items, 2048 // teams_of_block)  # staged: half of the 48 kB that every GPU has
+    defines = {**p.defines, "SPG_ITEMS": items}
     teams = _blocks(total, items)
     blocks = _blocks(teams, teams_of_block)
     team_row = device.empty(teams + 1, np.int32)
@@ -284,13 +394,14 @@ def csr_tile(job: Job) -> Launch:
     "ell",
     format="ell",
     source="spmm/ell.cu",
-    tunables={**_BLOCK, **_COLUMNS, **_WIDTH},
+    tunables=_ROWS,
     about="slot by slot; a row for some lanes (row-major) or for a thread (column-major)",
 )
 def ell(job: Job) -> Launch:
     a, arrays, params, k = job.packed, job.arrays, job.params, job.options["k"]
-    block, x, y = params["block"], job.buffers["x"], job.buffers["y"]
+    x, y = job.buffers["x"], job.buffers["y"]
     if job.options["layout"] == "column":
+        block = job.decide("block", 64)
         return job.launch(
             job.kernel("ell_columns", "spmm/ell_columns.cu", SPG_WIDTH=params["width"], SPG_BLOCK=block).bind(
                 (_blocks(a.rows, block), _blocks(k, params["width"])),
@@ -305,14 +416,19 @@ def ell(job: Job) -> Launch:
                 y,
             )
         )
-    p = pieces(k, a.dtype.itemsize, params["columns"])
+    col = a.arrays["col"]
+    sizes = RowSizes(a.rows, a.cols, a.rows * a.slots, line_of(a.rows, lambda row: col[:, row]))
+    p, shape, blocks = _shaped(job, sizes)
     return job.launch(
-        job.kernel("ell_rows", **p.defines).bind(
-            (_blocks(a.rows * p.lanes, block), p.tiles),
-            block,
+        job.kernel("ell_rows", **_defines(p, shape)).bind(
+            (blocks, p.tiles),
+            shape["block"],
             np.int32(a.rows),
+            np.int32(shape["stride"]),
+            np.int32(shape["steps"]),
             np.int32(a.slots),
             np.int32(k),
+            np.int64(a.cols * k * shape["prefetch"]),
             arrays["col"],
             arrays["val"],
             x,
