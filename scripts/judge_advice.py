@@ -6,6 +6,7 @@
     judge_advice.py loo RECORDS...                   each matrix judged by constants fitted on all other shapes
     judge_advice.py split FITTED JUDGED              fitted on the records of FITTED, judged on those of JUDGED
     judge_advice.py csr RECORDS...                   the choice among kernels of CSR against the best, and cuSPARSE's
+    judge_advice.py spmm RECORDS...                  SpMM: each matrix judged by constants fitted on all other shapes
     judge_advice.py condense RECORDS... -o FILE.csv  keep what judging uses, a line for each variant of a matrix
 
 RECORDS are files or folders of JSON Lines, as `spgraph sweep` and `spgraph bench` leave them, or what `condense` wrote.
@@ -14,7 +15,7 @@ in --facts (default results/h200/advice_facts.json), by the sha256 of the matrix
 recipes by their text, files from the folder SPGRAPH_MATRICES or where the record says. `loo`, `split` and `csr` print a
 table; with --write they put it into docs/advice.md, between the marks of its name. Modes of BFS are fitted and judged
 likewise. PageRank's constants are not fitted here: its records are judged in both. `csr` judges the constants that come
-with spgraph. It and `count` read JSON Lines only, since condensed records have no libraries and no sources.
+with spgraph. It and `count` read JSON Lines only, since condensed records have no sources, and libraries of SpMM only.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ import numpy.typing as npt
 from scipy.optimize import least_squares
 from sweeps import blocks_of, with_matrices
 
-from spgraph_bench.advice import graphs
+from spgraph_bench.advice import graphs, spmm
 from spgraph_bench.advice.costs import NARROW, Cost, Costs, Search, SetUp
 from spgraph_bench.advice.costs import fitted as shipped
-from spgraph_bench.advice.facts import Facts, facts_of
+from spgraph_bench.advice.facts import SECTOR_BYTES, Facts, facts_of
 from spgraph_bench.advice.spmv import NOT_PREDICTED, UPLOAD, Terms, choose, predicted_us, promising, terms
 from spgraph_bench.errors import InputError, SpgraphError, UsageError
 from spgraph_bench.gpus import get_gpu
@@ -89,30 +90,33 @@ class Observed:
     """The name of its recipe, or of its file."""
     gpu: str = ""
     commit: str = ""
+    k: int = 0
+    """Columns of X, of SpMM."""
 
 
 # ---- records ----------------------------------------------------------------------------------------------
 
 
 def observed(paths: Iterable[Path], wanted: Callable[[Record], bool] | None = None) -> list[Observed]:
-    """Variants on a GPU, timed: spgraph's own, or those that are `wanted`. The last record of a cell counts. A matrix
-    in another order is another matrix."""
-    wanted, problems = wanted or _plain, ("spmv", "bfs", "pagerank")
-    latest: dict[tuple[str, str, int, str], Observed] = {}
+    """Variants on a GPU, timed: those that are predicted, or those that are `wanted`. The last record of a cell counts.
+    A matrix in another order is another matrix."""
+    wanted, problems = wanted or _predicted, ("spmv", "spmm", "bfs", "pagerank")
+    latest: dict[tuple[str, str, int, str, int], Observed] = {}
     for path in paths:
         if path.suffix == ".csv":
-            latest |= {(o.problem, o.variant, o.size, o.sha): o for o in _condensed(path)}
+            latest |= {(o.problem, o.variant, o.size, o.sha, o.k): o for o in _condensed(path)}
             continue
         for r in read_records(path, lambda text: print(text, file=sys.stderr)):
             if r.problem in problems and wanted(r) and (ms := _ms(r)):
                 setup = sum(r.times.get(f"{step}_ms", 0.0) for step in SETUP)
                 order = "" if _order(r) == "none" else f", {_order(r)}"
                 size = 4 if r.dtype == "float32" else 8
-                latest[r.problem, r.variant, size, _key(r)] = Observed(
+                k = int(r.options["k"]) if r.problem == "spmm" else 0
+                latest[r.problem, r.variant, size, _key(r), k] = Observed(
                     r.problem, r.variant, r.format, size, _key(r),
                     f"{r.matrix['name']}{order}", ms, setup, r.times.get("matrix_compile_ms", 0.0),
                     r.bytes.get("stored", 0), str(r.matrix["source"]["text"]).partition(":")[0],
-                    str(r.device.get("name", "")), str(r.environment.get("git_commit") or "")[:12],
+                    str(r.device.get("name", "")), str(r.environment.get("git_commit") or "")[:12], k,
                 )  # fmt: skip
     return list(latest.values())
 
@@ -136,7 +140,7 @@ def _condensed(path: Path) -> list[Observed]:
     read_as = {field.name: types[str(field.type)] for field in fields(Observed)}
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file)
-        if rows.fieldnames != list(read_as):
+        if list(rows.fieldnames or ()) not in (list(read_as), list(read_as)[:-1]):  # older ones are without k
             raise InputError("not condensed records", place=str(path), remedy="judge_advice.py condense RECORDS...")
         try:
             return [Observed(**{name: read_as[name](text) for name, text in row.items()}) for row in rows]
@@ -154,6 +158,14 @@ def _plain(record: Record) -> bool:
 
 def _cusparse_csr(record: Record) -> bool:
     return record.problem == "spmv" and record.status == "ok" and record.variant.startswith("cusparse-csr-")
+
+
+def _predicted(record: Record) -> bool:
+    """What is predicted: spgraph's own variants. Of SpMM those in float32 or float64 and row-major, and cuSPARSE's."""
+    if record.problem != "spmm":
+        return _plain(record)
+    timed = record.where == "gpu" and record.status == "ok"
+    return timed and record.options.get("layout") == "row" and record.dtype != "float16"
 
 
 def _order(record: Record) -> str:
@@ -183,7 +195,7 @@ def count(paths: Iterable[Path], store: Path) -> None:
     for path in paths:
         for r in read_records(path):
             key, source, order = _key(r), r.matrix["source"], _order(r)
-            if not _plain(r) or (kind := _kind(r.problem)) is None or kind in known.get(key, {}):
+            if not _plain(r) or (kind := _kind(r.problem)) is None or _is_counted(r.problem, known.get(key, {})):
                 continue
             matrix = _again(source)
             if matrix.sha256 != r.matrix["sha256"]:
@@ -203,13 +215,19 @@ def count_ahead(blocks: Sequence[Block], store: Path) -> None:
         assert kind is not None
         orders = [block.params["reorder"]] if "reorder" in block.params else block.orders
         for order in orders:
-            if kind not in known.get(_key_of(matrix.sha256, order), {}):
+            if not _is_counted(block.problem, known.get(_key_of(matrix.sha256, order), {})):
                 _count_one(matrix, kind, order, known, store)
 
 
 def _kind(problem: str) -> str | None:
     """What is counted for a problem: "facts" for a product, "graph" for a mode; None where nothing is."""
-    return {"spmv": "facts", "bfs": "graph", "pagerank": "graph"}.get(problem)
+    return {"spmv": "facts", "spmm": "facts", "bfs": "graph", "pagerank": "graph"}.get(problem)
+
+
+def _is_counted(problem: str, of_matrix: Mapping[str, Any]) -> bool:
+    """Whether the counts of a matrix have what `problem` needs; older ones are without rows of X."""
+    counted = of_matrix.get(_kind(problem) or "")
+    return counted is not None and (problem != "spmm" or str(SECTOR_BYTES) in counted["sectors"])
 
 
 def _counted(store: Path) -> dict[str, Any]:
@@ -338,7 +356,29 @@ def fit(
     used = [o for each in by_variant.values() for o in each]
     setup = {name: _setup(each, facts) for name, each in by_variant.items()}
     bfs = fit_searches(records, of_graphs or {}) or shipped().bfs
-    return Costs(gpu, len(used), len({o.sha for o in used}), spmv, setup, bfs)
+    products = fit_spmm(records, facts, gpu) or (shipped().spmm, shipped().spmm_setup)
+    return Costs(gpu, len(used), len({o.sha for o in used}), spmv, setup, bfs, *products)
+
+
+def fit_spmm(
+    records: Sequence[Observed], facts: Mapping[str, Facts], gpu: str = "H200"
+) -> tuple[dict[str, Cost], dict[str, SetUp]] | None:
+    """The constants of SpMM from its records, for all types and numbers of columns together; None without records."""
+    by: dict[str, list[Observed]] = defaultdict(list)
+    for o in _products(records, facts):
+        if o.variant not in spmm.NOT_PREDICTED and not o.variant.startswith("cusparse-"):
+            by[o.variant].append(o)
+
+    def fitted(variant: str) -> Cost:
+        counted = [(spmm.terms(variant, o.format, o.size, o.k, facts[o.sha], get_gpu(gpu)), o.ms) for o in by[variant]]
+        return _cost(_fit(counted, _logs(PRIOR), np.array([getattr(SPREAD, name) for name in FIELDS])))
+
+    return ({n: fitted(n) for n in sorted(by)}, {n: _setup(by[n], facts) for n in sorted(by)}) if by else None
+
+
+def _products(records: Iterable[Observed], facts: Mapping[str, Facts]) -> list[Observed]:
+    """The records of SpMM whose matrices are counted for it."""
+    return [o for o in records if o.problem == "spmm" and o.sha in facts and SECTOR_BYTES in facts[o.sha].sectors]
 
 
 def _setup(records: Sequence[Observed], facts: Mapping[str, Facts]) -> SetUp:
@@ -399,7 +439,10 @@ def to_toml(costs: Costs) -> str:
     for name, sizes in sorted(costs.spmv.items()):
         lines += ["", f"[spmv.{name}]", *(row(DTYPES[size], cost) for size, cost in sizes.items())]
     lines += ["", "[setup]", *(row(n, made) for n, made in sorted(costs.setup.items()))]
-    return "\n".join([*lines, "", "[bfs]", *(row(n, made) for n, made in costs.bfs.items()), ""])
+    lines += ["", "[bfs]", *(row(n, made) for n, made in costs.bfs.items())]
+    lines += ["", "[spmm]", *(row(n, made) for n, made in sorted(costs.spmm.items()))]
+    lines += ["", "[spmm_setup]", *(row(n, made) for n, made in sorted(costs.spmm_setup.items()))]
+    return "\n".join([*lines, ""])
 
 
 # ---- judging ----------------------------------------------------------------------------------------------
@@ -608,6 +651,83 @@ def csr_table(judged: Sequence[JudgedCSR]) -> str:
 
 
 @dataclass(frozen=True)
+class JudgedProduct:
+    """SpMM of one matrix in one type with so many columns."""
+
+    name: str
+    is_file: bool
+    k: int
+    chosen: str
+    regret: float
+    """Time of the choice over that of spgraph's fastest, less 1."""
+    csr_chosen: str
+    csr_regret: float
+    """The same among kernels of CSR."""
+    cusparse: float | None
+    """Time of cuSPARSE's fastest in any format over that of the choice among kernels of CSR."""
+
+
+def judge_spmm(
+    records: Sequence[Observed], facts: Mapping[str, Facts], costs_of: Callable[[str], Costs]
+) -> list[JudgedProduct]:
+    """Every matrix, type and number of columns of `records`. `costs_of`: of a recipe or file the constants to take."""
+    cells: dict[tuple[str, int, int], list[Observed]] = defaultdict(list)
+    for o in _products(records, facts):
+        cells[o.sha, o.size, o.k].append(o)
+    judged = []
+    for every in cells.values():
+        by = {o.variant: o for o in every if not o.variant.startswith("cusparse-")}
+        theirs = [o.ms for o in every if o.variant.startswith("cusparse-")]
+        some = every[0]
+
+        def chosen(only: str = "", by: Mapping[str, Observed] = by, some: Observed = some) -> tuple[str, float]:
+            own = {name: o.format for name, o in by.items() if only in ("", o.format)}
+            made = spmm.choose(facts[some.sha], get_gpu("H200"), some.size, some.k, own, costs_of(some.shape))
+            if made is None:
+                return "", 0.0
+            return made.best.variant, by[made.best.variant].ms / min(by[name].ms for name in own) - 1
+
+        (take, regret), (plain, over) = chosen(), chosen("csr")
+        if plain:
+            gain = min(theirs) / by[plain].ms if theirs else None
+            judged.append(JudgedProduct(some.name, "." in some.shape, some.k, take, regret, plain, over, gain))
+    return judged
+
+
+def spmm_table(judged: Sequence[JudgedProduct]) -> str:
+    """Markdown: recipes and files with each number of columns, then all."""
+    titles = (
+        *("matrices", "cells", "within 10 %", "mean regret", "worst", "CSR only: mean, worst"),
+        *("cuSPARSE's best over the choice on CSR", "least"),
+    )
+    rows = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
+    kinds = [
+        (f"{'files' if is_file else 'recipes'}, k = {k}", [j for j in judged if (j.is_file, j.k) == (is_file, k)])
+        for is_file in (False, True)
+        for k in sorted({j.k for j in judged})
+    ]
+    for title, some in [*kinds, ("**all**", list(judged))]:
+        if not some:
+            continue
+        worst, least = max(some, key=lambda j: j.regret), min(some, key=lambda j: j.cusparse or np.inf)
+        where = f"{percent(worst.regret)}" + (f" ({worst.name}: {worst.chosen})" if worst.regret else "")
+        gains = [np.log(j.cusparse) for j in some if j.cusparse]
+        against = (
+            f"{np.exp(np.mean(gains)):.2f} | {least.cusparse:.3g} ({least.name}: {least.csr_chosen})"
+            if gains
+            else "- | -"
+        )
+        rows.append(
+            f"| {title} | {len(some)} | {np.mean([j.regret <= NEAR - 1 for j in some]):.0%} | "
+            f"{percent(float(np.mean([j.regret for j in some])))} | {where} | "
+            f"{_mean_and_worst(j.csr_regret for j in some)} | {against} |"
+        )
+    below = [f"{j.name} k = {j.k} ({j.cusparse:.3g})" for j in judged if j.cusparse and j.cusparse < 1]
+    rows += ["", f"cuSPARSE's is faster in {len(below)} of {len(judged)}{': ' if below else ''}{', '.join(below)}."]
+    return "\n".join(rows) + "\n"
+
+
+@dataclass(frozen=True)
 class JudgedMode:
     """One graph: the mode chosen, and what is the fastest."""
 
@@ -702,7 +822,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("command", choices=["count", "count-ahead", "fit", "loo", "split", "csr", "condense"])
+    parser.add_argument("command", choices=["count", "count-ahead", "fit", "loo", "split", "csr", "spmm", "condense"])
     parser.add_argument("--facts", type=Path, default=FACTS)
     if words[:1] == ["count-ahead"]:  # all else is the sweep's, in its order
         given, swept = parser.parse_known_args(words)
@@ -751,6 +871,23 @@ def _run(given: argparse.Namespace) -> int:
             why = "no records of two kernels on CSR and of cuSPARSE's, of matrices that are counted"
             raise InputError(why, remedy="judge_advice.py count RECORDS..., or more records")
         _show({"csr": csr_table(on_csr)}, [], given.write)
+        return 0
+    if given.command == "spmm":
+        records = observed(_files(given.records))
+
+        @functools.cache
+        def without(shape: str) -> Costs:
+            made = fit_spmm([o for o in records if o.shape != shape], facts)
+            return shipped() if made is None else replace(shipped(), spmm=made[0], spmm_setup=made[1])
+
+        if not (products := judge_spmm(records, facts, without)):
+            raise InputError("no records of SpMM whose matrices are counted", remedy="judge_advice.py count RECORDS...")
+        lines = (
+            f"{j.name:28} k = {j.k:3} {j.chosen:12} {percent(j.regret):>6}; CSR: {j.csr_chosen} {percent(j.csr_regret)}"
+            for j in products
+            if j.regret or j.csr_regret
+        )
+        _show({"spmm": spmm_table(products)}, lines, given.write)
         return 0
     if given.command == "split":
         if len(given.records) != 2:

@@ -65,13 +65,15 @@ def save_vertex_map(path: Path, labels: VertexLabels) -> None:
 
 
 def save_answer(path: Path, labels: VertexLabels, columns: Columns, about: str, what: str = "vertex") -> None:
-    """Write `columns` (each ``[n]``, by name) of vertices called `labels` to `path`, whole or not at all.
+    """Write `columns` (each ``[n]``, by name) of vertices called `labels` to `path`, whole or not at all. A column of
+    a product with several right-hand sides is ``[n, k]``.
 
     `what` is what the labels are of: "vertex", or "row" of a product.
 
     .npy: a plain array ``[n]``, the first column; the vertex at place i is the one called ``labels[i]``.
     .npz: an array for each column, by its name, and the labels, int64, called `what`.
-    .csv: a head, then a line for each vertex; floats have the digits that give the same float again.
+    .csv: a head, then a line for each vertex; floats have the digits that give the same float again. A column
+    ``[n, k]`` is k columns, y_0, y_1, ....
     .mtx: a vector in Matrix Market's coordinate format from the first column: row i is the vertex i of an
     input that counts from 1, or i - 1 of one that counts from 0 (a comment says which). Vertices without a
     value (NaN, infinite, a negative integer) have no entry.
@@ -140,9 +142,12 @@ def _lines(file: BinaryIO, form: str, arrays: list[npt.NDArray[Any]]) -> None:
 
 
 def _write_csv(file: BinaryIO, labels: VertexLabels, columns: Columns, about: str, what: str) -> None:
-    file.write(f"{','.join((what, *columns))}\n".encode())
-    form = ",".join((_label_form(labels), *map(_digits, columns.values()))) + "\n"
-    _lines(file, form, [_cells(labels), *columns.values()])
+    flat: dict[str, npt.NDArray[Any]] = {}
+    for name, column in columns.items():
+        flat |= {name: column} if column.ndim == 1 else {f"{name}_{j}": part for j, part in enumerate(column.T)}
+    file.write(f"{','.join((what, *flat))}\n".encode())
+    form = ",".join((_label_form(labels), *map(_digits, flat.values()))) + "\n"
+    _lines(file, form, [_cells(labels), *flat.values()])
 
 
 def _write_mtx(file: BinaryIO, ids: Any, columns: Columns, about: str, what: str) -> None:
@@ -151,10 +156,11 @@ def _write_mtx(file: BinaryIO, ids: Any, columns: Columns, about: str, what: str
     first = 0 if len(ids) and ids[0] == 0 else 1
     if len(ids) and int(ids[-1]) + 1 - first >= 2**63 - 1:
         raise UsageError("a vertex id does not fit into a Matrix Market file", remedy="write .csv or .npy")
-    rows = ids[there] + (1 - first)
     size = int(ids[-1]) + 1 - first if len(ids) else 0
     field = "real" if values.dtype.kind == "f" else "integer"
     counted = f"row i is {what} i" if first else f"row i is {what} i - 1"
     head = f"%%MatrixMarket matrix coordinate {field} general\n% {about}\n% {name}; {counted}\n"
-    file.write(f"{head}{size} 1 {len(rows)}\n".encode(errors="backslashreplace"))
-    _lines(file, f"%d 1 {_digits(values)}\n", [rows, values[there]])
+    wide = values[:, None] if values.ndim == 1 else values
+    place, column = np.nonzero(there.reshape(wide.shape))
+    file.write(f"{head}{size} {wide.shape[1]} {len(place)}\n".encode(errors="backslashreplace"))
+    _lines(file, f"%d %d {_digits(values)}\n", [ids[place] + (1 - first), column + 1, wide[place, column]])

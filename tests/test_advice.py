@@ -16,7 +16,7 @@ import pytest
 from commands import spgraph
 from test_scripts import _script
 
-from spgraph_bench.advice import graphs, sentences, spmv
+from spgraph_bench.advice import graphs, sentences, spmm, spmv
 from spgraph_bench.advice.costs import Cost, Costs, SetUp, fitted
 from spgraph_bench.advice.facts import Facts, Stored, facts_of, sectors_of
 from spgraph_bench.cli import advise
@@ -116,7 +116,7 @@ def test_gathers_in_busy_columns_are_counted_apart() -> None:
     csr = CSR(rows, 8 * rows + 8, np.arange(0, 2 * rows + 1, 2), col, np.ones(2 * rows))
     facts = facts_of(csr, {"csr"})
     assert facts.far == {4: 0.5, 8: 0.5}
-    assert facts.sectors == {4: 0.505, 8: 0.505}
+    assert facts.sectors == {4: 0.505, 8: 0.505, 32: 0.505}
     far, all_of_them = (spmv.terms(name, "csr", 4, facts, H200) for name in ("csr-hubs", "csr-segmented"))
     assert far.gathers == pytest.approx(all_of_them.gathers * 0.5 / 0.505)
 
@@ -432,7 +432,8 @@ def test_a_matrix_that_no_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
         (["chain:n=10", "--gpu", "GT 710"], "no GPU is called 'GT 710'"),
         (["chain:n=10", "--gpu", "T4", "--budget", "1s"], "--budget has no meaning"),
         (["chain:n=10", "--gpu", "T4", "--device", "host"], "--device has no meaning"),
-        (["chain:n=10", "--problem", "bfs", "--dtype", "float64"], "--dtype is for spmv"),
+        (["chain:n=10", "--problem", "bfs", "--dtype", "float64"], "--dtype is for spmv and spmm"),
+        (["chain:n=10", "--k", "8"], "--k is for spmm"),
         (["chain:n=10", "--problem", "sssp"], "is not one of"),
         (["dense:rows=3,cols=4", "--problem", "bfs", "--budget", "0"], "a graph needs a square matrix"),
     ],
@@ -570,6 +571,81 @@ def test_a_gpu_is_measured_on(recipe: str, problem: str) -> None:
     times = {c["variant"]: c["measured_ms"] for c in printed["candidates"] if c["measured_ms"]}
     assert len(times) > 1
     assert times[printed["answer"]["take"]["variant"]] <= 1.1 * min(times.values())
+
+
+# ---- SpMM -------------------------------------------------------------------------------------------------
+
+
+def _spmm(recipe: str, k: int = 32, size: int = 4) -> spmv.Choice:
+    own = {v.name: v.format for v in variants("spmm") if v.kernel}
+    choice = spmm.choose(facts_of(make(recipe).csr), H200, size, k, own)
+    assert choice is not None
+    return choice
+
+
+def test_constants_of_spmm_are_of_own_variants() -> None:
+    own = {v.name for v in variants("spmm") if v.kernel}
+    assert set(fitted().spmm) == set(fitted().spmm_setup) == own - set(spmm.NOT_PREDICTED)
+    refused = {p.variant: p.refused for p in _spmm("poisson2d:n=20").refused}
+    assert refused["csr-element"] == spmm.NOT_PREDICTED["csr-element"]
+    assert refused["bsr"]  # no block is full enough
+    assert spmm.COLUMN_MAJOR in own
+
+
+@pytest.mark.parametrize("k", [1, 8, 32, 128, 512])
+def test_hubs_decide_on_the_kernel_of_csr(k: int) -> None:
+    for recipe, csr in (("poisson2d:n=100", "csr-row"), ("arrow:n=20000", "csr-tile"), ("star:n=20000", "csr-tile")):
+        for size in (4, 8):
+            choice = _spmm(recipe, k, size)
+            assert choice.csr is not None
+            assert choice.csr.variant == csr, (recipe, size)
+
+
+def test_more_columns_take_longer() -> None:
+    times = [_spmm("uniform:n=20000,degree=10", k).best.ms for k in (1, 8, 32, 128)]
+    assert times == sorted(times, key=lambda ms: ms or 0.0)
+    four, eight = (_spmm("uniform:n=20000,degree=10", 32, size).best.ms for size in (4, 8))
+    assert four is not None
+    assert eight is not None
+    assert four < eight
+
+
+def test_blocks_read_a_row_of_x_once() -> None:
+    facts = facts_of(make("blocks:n=40,block=4").csr, {"csr", "bsr"})
+    plain, dense = (spmm.terms("bsr", form, 4, 32, facts, H200) for form in ("csr", "bsr"))
+    assert 3 < plain.gathers / dense.gathers < 5
+    assert spmm.choose(facts, replace(H200, memory_bytes=1_000_000), 4, 32, {"csr-row": "csr", "bsr": "bsr"}) is None
+
+
+def test_the_choice_of_spmm_was_near_the_fastest() -> None:
+    script = _script("judge_advice")
+    records = script.observed([RECORDS / "advice_spmm.csv"])
+    known = json.loads(script.FACTS.read_text(encoding="utf-8"))
+    facts = {sha: Facts.from_json(of["facts"]) for sha, of in known.items() if "facts" in of}
+    judged = script.judge_spmm(records, facts, lambda shape: fitted())
+    assert len(judged) == 30
+    assert np.mean([j.regret for j in judged]) < 0.04
+    assert max(j.csr_regret for j in judged) < 0.1
+    assert min(j.cusparse for j in judged) > 0.95
+    made = script.spmm_table([replace(judged[0], cusparse=None, regret=0.5, chosen="bsr")])
+    assert f"50% ({judged[0].name}: bsr)" in made
+    assert made.endswith("| - | - |\n\ncuSPARSE's is faster in 0 of 1.\n")
+
+
+def test_spmm_is_advised_on_by_the_command() -> None:
+    done = spgraph("advise", "arrow:n=3000", "--problem", "spmm", "--k", "8", "--gpu", "H200", "--json")
+    assert done.returncode == 0
+    data = json.loads(done.stdout)
+    assert (data["problem"], data["k"], data["answer"]["take"]["variant"]) == ("spmm", 8, "csr-tile")
+    assert {each["variant"] for each in data["candidates"]} >= {"csr-row", "csr-tile"}
+    done = spgraph("advise", "poisson2d:n=30", "--problem", "spmm", "--gpu", "H200")
+    assert "spmm, k = 32, float32" in done.stdout
+
+
+def test_sentences_of_measured_spmm() -> None:
+    answer = sentences.of_records(_records("spmm-cage10-k32"), "NVIDIA H200")
+    assert answer is not None
+    assert (answer.problem, answer.take.variant, answer.stays) == ("spmm", "csr-row", True)
 
 
 # ---- the script -------------------------------------------------------------------------------------------
@@ -763,6 +839,7 @@ def test_the_example_of_the_page_is_what_is_printed() -> None:
     [
         ["split", str(RECORDS / "advice_fitted.csv"), str(RECORDS / "advice_judged.csv")],
         ["csr", str(RECORDS)],
+        ["spmm", str(RECORDS / "advice_spmm.csv")],
         pytest.param(["loo", str(RECORDS)], marks=pytest.mark.slow),
     ],
     ids=lambda words: str(words[0]),

@@ -66,7 +66,7 @@ struct entries_t {
 // The entry of a chunk that this lane has in register h.
 __device__ __forceinline__ unsigned entry_of_lane(int h) { return threadIdx.x % SPG_ROW_LANES + h * SPG_ROW_LANES; }
 
-// Adds a chunk of entries, of which the warp's longest row has `count`, to the group's sums. All lanes of a warp call it.
+// Adds a chunk of entries, of which the warp's longest row has `count`, to the sums. All lanes of a warp call it.
 __device__ __forceinline__ void add_chunk(pieces_t& sum, const entries_t& entries, unsigned count,
                                           const value_t* __restrict__ x, index_t first, index_t k)
 {

@@ -16,7 +16,8 @@ NARROW = "narrow"
 
 @dataclass(frozen=True)
 class Cost:
-    """One SpMV variant in one value type on the GPU that it was fitted on; ``spmv.TERMS`` says what is counted."""
+    """One variant of SpMV in one value type, or of SpMM, on the GPU that it was fitted on; ``terms`` of ``spmv`` and
+    ``spmm`` counts what constants are multiplied with."""
 
     base: float
     """Microseconds of a product of nothing: launches, and trips to memory that wait for each other."""
@@ -73,11 +74,16 @@ class Costs:
     """Variant -> constants."""
     bfs: Mapping[str, Search] = field(default_factory=dict)
     """Mode, or NARROW -> constants."""
+    spmm: Mapping[str, Cost] = field(default_factory=dict)
+    """Variant -> constants, for all value types and numbers of columns."""
+    spmm_setup: Mapping[str, SetUp] = field(default_factory=dict)
+    """Variant of SpMM -> constants."""
 
 
 def costs_of(data: Mapping[str, object]) -> Costs:
     """From the tables of a costs.toml."""
     about, spmv, setup, bfs = (_table(data, name) for name in ("fitted", "spmv", "setup", "bfs"))
+    spmm, spmm_setup = (_table({"spmm": {}, "spmm_setup": {}, **data}, name) for name in ("spmm", "spmm_setup"))
     sizes = {"float32": 4, "float64": 8}
     return Costs(
         gpu=str(about["gpu"]),
@@ -86,6 +92,8 @@ def costs_of(data: Mapping[str, object]) -> Costs:
         spmv={name: {sizes[kind]: Cost(**_floats(each, kind)) for kind in each} for name, each in _tables(spmv)},
         setup={name: SetUp(**_floats(setup, name)) for name in setup},
         bfs={name: Search(**_floats(bfs, name)) for name in bfs},
+        spmm={name: Cost(**_floats(spmm, name)) for name in spmm},
+        spmm_setup={name: SetUp(**_floats(spmm_setup, name)) for name in spmm_setup},
     )
 
 

@@ -60,7 +60,7 @@ class Facts:
     """All stored values are the same, or there are none."""
     sectors: Mapping[int, float]
     """Bytes of a value (4, 8) -> sectors of x that an entry moves into L1, on average: distinct sectors among 4,096
-    neighbouring entries."""
+    neighbouring entries. 32: of an X with a sector for each row, which is how SpMM counts."""
     far: Mapping[int, float]
     """The same of the entries that are not in one of the columns that csr-hubs has in shared memory; sectors for one of
     all entries."""
@@ -144,7 +144,7 @@ def facts_of(
         gini=stats.gini,
         uneven=_uneven(csr, stats),
         one_value=one_value(csr) is not None,
-        sectors={size: sectors_of(csr, size) for size in (4, 8)},
+        sectors={size: sectors_of(csr, size) for size in (4, 8, SECTOR_BYTES)},
         far={
             size: sectors_of(csr, size, busiest_columns(counts, hubs_on(gpu, size), gpu.multiprocessors, size))
             for size in (4, 8)

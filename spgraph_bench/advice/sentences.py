@@ -78,12 +78,12 @@ def _pays(take: Way, baseline: Way) -> float:
     return 0 if extra <= 0 else math.ceil(extra / gained)
 
 
-def of_choice(choice: Choice, gpu: str) -> Answer:
-    """The answer that predictions of SpMV give."""
+def of_choice(choice: Choice, gpu: str, problem: str = "spmv") -> Answer:
+    """The answer that predictions of SpMV or SpMM give."""
     take, csr = _way(choice.best), None if choice.csr is None else _way(choice.csr)
     other = next((p for p in choice.ranked if p.format != "csr"), None)
     return Answer(
-        "spmv",
+        problem,
         "a product",
         take,
         csr,
@@ -96,8 +96,8 @@ def of_choice(choice: Choice, gpu: str) -> Answer:
 
 
 def of_records(records: Sequence[Record], gpu: str) -> Answer | None:
-    """The answer that the records of one run of SpMV give; None where nothing was timed. CSR stays unless the fastest
-    is clearly faster, and by more than MARGIN."""
+    """The answer that the records of one run of SpMV or SpMM give; None where nothing was timed. CSR stays unless the
+    fastest is clearly faster, and by more than MARGIN."""
     ways = timed(records)
     if not ways:
         return None
@@ -111,7 +111,7 @@ def of_records(records: Sequence[Record], gpu: str) -> Answer | None:
         gain = ratio(its, mine)
     base_way = None if csr is None else csr[0]
     pays = None if base_way is None else _pays(take, base_way)
-    return Answer("spmv", "a product", take, base_way, gain, pays, other, measured_on=gpu)
+    return Answer(records[0].problem, "a product", take, base_way, gain, pays, other, measured_on=gpu)
 
 
 def timed(records: Sequence[Record]) -> list[tuple[Way, Interval]]:
@@ -198,7 +198,7 @@ def about_graph(problem: str, facts: GraphFacts) -> str:
 
 _LIMITS = {
     "bytes": "most of it is reading the matrix",
-    "gathers": "most of it is gathering x from the L2",
+    "gathers": "most of it is gathering x (spmm: rows of X) from the L2",
     "work": "most of it is instructions",
     "longest row": "most of it is waiting for the longest row",
     "launch": "most of it is the launch and first reads",

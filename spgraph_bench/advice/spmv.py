@@ -13,7 +13,7 @@ longest row, which the GPU waits for. Constants of time for a multiprocessor sca
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from spgraph_bench.advice.costs import Cost, Costs, fitted
@@ -31,6 +31,7 @@ __all__ = [
     "Terms",
     "bandwidth",
     "choose",
+    "decide",
     "predict",
     "predicted_us",
     "promising",
@@ -261,7 +262,12 @@ def choose(
     The fastest of all, but one that reads CSR where none is more than MARGIN faster. For a matrix that stays as it is,
     give variants that read CSR only; `facts` need no other format then.
     """
-    made = predict(facts, gpu, value_bytes, variants, costs)
+    return decide(predict(facts, gpu, value_bytes, variants, costs))
+
+
+def decide(made: Iterable[Prediction]) -> Choice | None:
+    """The choice among predictions, sorted as :func:`predict` gives them; None where nothing can run."""
+    made = list(made)
     ranked = tuple(p for p in made if p.ms is not None)
     refused = tuple(p for p in made if p.ms is None)
     if not ranked:

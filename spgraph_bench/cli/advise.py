@@ -46,7 +46,14 @@ _LEAST = 0.02
 """Seconds of sampling for each, however small the budget."""
 _GRAPH_DTYPES = {"bfs": "int32", "pagerank": "float32"}
 """Levels; the type of ranks that times were fitted on."""
-_RECIPES = {"spmv": MATRIX_RECIPE["cuda"], "bfs": GRAPH_RECIPE["cuda"], "pagerank": GRAPH_RECIPE["cuda"]}
+_COLUMNS = 32
+"""Of X, where --k does not say."""
+_RECIPES = {
+    "spmv": MATRIX_RECIPE["cuda"],
+    "spmm": MATRIX_RECIPE["cuda"],
+    "bfs": GRAPH_RECIPE["cuda"],
+    "pagerank": GRAPH_RECIPE["cuda"],
+}
 """Those for a GPU also where there is none: counting them takes seconds."""
 
 
@@ -73,6 +80,8 @@ class _Case:
     problem: str
     matrix: Matrix
     dtype: str
+    k: int = _COLUMNS
+    """Columns of X, of spmm."""
 
     @property
     def value_bytes(self) -> int:
@@ -92,7 +101,7 @@ class _Predicted:
 @matrix_argument
 @click.option(
     "--problem",
-    type=click.Choice(["spmv", "bfs", "pagerank"]),
+    type=click.Choice(["spmv", "spmm", "bfs", "pagerank"]),
     default="spmv",
     show_default=True,
     help="What is to be computed.",
@@ -102,7 +111,15 @@ class _Predicted:
     type=click.Choice(["float32", "float64"]),
     default="float32",
     show_default=True,
-    help="Type of values, of spmv.",
+    help="Type of values, of spmv and spmm.",
+)
+@click.option(
+    "--k",
+    type=click.IntRange(1, 512),
+    default=_COLUMNS,
+    show_default=True,
+    metavar="N",
+    help="Columns of X and Y, of spmm (row-major).",
 )
 @click.option(
     "--budget",
@@ -127,6 +144,7 @@ def command(
     argument: str | None,
     problem: str,
     dtype: str,
+    k: int,
     budget: float,
     gpu_name: str | None,
     device: str,
@@ -143,13 +161,18 @@ def command(
       spgraph advise matrix.mtx
       spgraph advise rmat:scale=20,symmetrize=1 --problem bfs
       spgraph advise matrix.mtx --dtype float64 --budget 10s
+      spgraph advise matrix.mtx --problem spmm --k 64
       spgraph advise HB/1138_bus --gpu A100
     """
     from spgraph_bench.device.probe import choose_device
     from spgraph_bench.gpus import H200, get_gpu
 
-    if problem != "spmv" and _was_given("dtype"):
-        raise UsageError(f"--dtype is for spmv: {problem} is advised on in {_GRAPH_DTYPES[problem]}", remedy="omit it")
+    if problem != "spmm" and _was_given("k"):
+        raise UsageError("--k is for spmm", remedy="--problem spmm, or omit it")
+    if problem in _GRAPH_DTYPES and _was_given("dtype"):
+        raise UsageError(
+            f"--dtype is for spmv and spmm: {problem} is advised on in {_GRAPH_DTYPES[problem]}", remedy="omit it"
+        )
     if gpu_name is not None and (given := [name for name in ("budget", "device") if _was_given(name)]):
         raise UsageError(f"with --gpu nothing is measured, so --{given[0]} has no meaning", remedy="omit one of them")
     named = get_gpu(gpu_name) if gpu_name is not None else None
@@ -157,12 +180,12 @@ def command(
     if named is None and budget > 0:
         choice = choose_device(device)
         if choice.name != "host":
-            return _measure(argument, problem, dtype, budget, choice.name, read_options, as_json)
+            return _measure(argument, problem, dtype, k, budget, choice.name, read_options, as_json)
         if choice.warning:
             warn(choice.warning)
     matrix = load_matrix(argument, read_options, _RECIPES[problem], problem)
     warn_of_findings(matrix)
-    case = _Case(problem, matrix, dtype)
+    case = _Case(problem, matrix, dtype, k)
     if named is None:
         whys = ("--budget is 0", budget == 0), ("the host gives no GPU times", device == "host"), ("no GPU found", True)
         why = next(text for text, applies in whys if applies)
@@ -185,7 +208,7 @@ def _own(problem: str) -> dict[str, Variant]:
 
 
 def _predict(case: _Case, gpu: GPU) -> _Predicted:
-    from spgraph_bench.advice import graphs, spmv
+    from spgraph_bench.advice import graphs, spmm, spmv
     from spgraph_bench.advice.costs import fitted
     from spgraph_bench.advice.facts import facts_of
     from spgraph_bench.memory import require_memory
@@ -197,10 +220,13 @@ def _predict(case: _Case, gpu: GPU) -> _Predicted:
     require_memory(analysis_bytes(csr), f"the analysis of {csr.nnz:,} entries", case.matrix.source.text)
     with progress_on_stderr(f"analysing {case.matrix.name}") as progress:
         progress("counting", None)
-        if case.problem == "spmv":
-            own = {name: v.format for name, v in _own("spmv").items()}
-            counted = {form for name, form in own.items() if name in fitted().spmv}
+        if case.problem in ("spmv", "spmm"):
+            own = {name: v.format for name, v in _own(case.problem).items()}
+            known = fitted().spmv if case.problem == "spmv" else fitted().spmm
+            counted = {form for name, form in own.items() if name in known}
             facts = facts_of(csr, counted, lambda doing: progress(doing, None), gpu)
+            if case.problem == "spmm":
+                return _Predicted(gpu, spmm.choose(facts, gpu, case.value_bytes, case.k, own))
             return _Predicted(gpu, spmv.choose(facts, gpu, case.value_bytes, own))
         check_square(csr)
         hubs = hubs_on(gpu, 4) if case.problem == "pagerank" else graphs.HUBS
@@ -212,16 +238,24 @@ def _predict(case: _Case, gpu: GPU) -> _Predicted:
 
 
 def _measure(
-    argument: str | None, problem: str, dtype: str, budget: float, where: str, read_options: ReadOptions, as_json: bool
+    argument: str | None,
+    problem: str,
+    dtype: str,
+    k: int,
+    budget: float,
+    where: str,
+    read_options: ReadOptions,
+    as_json: bool,
 ) -> int:
     from spgraph_bench.problems import get_problem
 
     own = _own(problem)
     options = RunOptions(dtypes=(dtype,), device=where, save=False)
-    request = Request(get_problem(problem), list(own.values()), options, {}, argument, read_options)
+    columns = {"k": k} if problem == "spmm" else {}
+    request = Request(get_problem(problem), list(own.values()), options, columns, argument, read_options)
     with opened(request) as bench:
         info = bench.session.info()
-        case = _Case(problem, bench.matrix, dtype)
+        case = _Case(problem, bench.matrix, dtype, k)
         predicted = _predict(case, info.gpu)
         names, left, seconds = _to_measure(predicted, budget) if bench.matrix.csr.nnz else ([], [], budget)
         started = time.monotonic()
@@ -273,7 +307,8 @@ def _show(
     if as_json:
         out_json(_as_json(case, predicted, answer, records, lines, hints))
         return int(bool(bad))
-    out(f"{case.matrix.name}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries, {case.problem}, {case.dtype}\n\n")
+    problem = case.problem + (f", k = {case.k}" if case.problem == "spmm" else "")
+    out(f"{case.matrix.name}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries, {problem}, {case.dtype}\n\n")
     for sentence in lines:
         out(textwrap.fill(sentence, min(console().width, 100)))
     if answer is not None:
@@ -299,7 +334,9 @@ def _answer(case: _Case, predicted: _Predicted, records: Sequence[Record], measu
         return measured or sentences.of_graph_choice(case.problem, choice, facts, predicted.gpu.name)
     if predicted.choice is None:
         return None
-    return sentences.of_records(records, measured_on) or sentences.of_choice(predicted.choice, predicted.gpu.name)
+    return sentences.of_records(records, measured_on) or sentences.of_choice(
+        predicted.choice, predicted.gpu.name, case.problem
+    )
 
 
 def _hints(predicted: _Predicted, answer: Answer | None, left: Sequence[str]) -> list[str]:
@@ -370,6 +407,7 @@ def _as_json(
         "problem": case.problem,
         "matrix": {"name": case.matrix.name, **shape},
         "dtype": case.dtype,
+        **({"k": case.k} if case.problem == "spmm" else {}),
         "gpu": predicted.gpu.name,
         "answer": described,
         "sentences": list(lines),

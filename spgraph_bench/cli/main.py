@@ -34,6 +34,7 @@ __all__ = ["COMMANDS", "group", "main", "run"]
 COMMANDS = {
     "bench": "Check and time every fitting variant on one matrix: one table.",
     "spmv": "Sparse matrix times vector: y = A x for your A and x, checked, and its rate.",
+    "spmm": "Sparse matrix times dense matrix: Y = A X, checked, and its rate.",
     "bfs": "Breadth-first search: one mode, its rate, its levels, tuning.",
     "bc": "Betweenness centrality: the vertices that most shortest paths pass.",
     "cc": "Connected components and the sizes of the largest.",
@@ -58,7 +59,7 @@ COMMANDS = {
 """Command name -> its line in the help. Kept here, so that the help imports no command."""
 
 _MODULES = {"list": "listing"}  # where the module is not called like the command
-_SOLVERS = ("spmv", "bfs", "bc", "cc", "sssp", "pagerank")
+_SOLVERS = ("spmv", "spmm", "bfs", "bc", "cc", "sssp", "pagerank")
 """Commands that are made from a problem; a test holds them to the problems with an answer for each vertex."""
 
 

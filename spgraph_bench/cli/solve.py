@@ -1,4 +1,4 @@
-"""`spgraph spmv|bfs|sssp|pagerank|cc|bc [FILE|RECIPE]`: one mode of a problem, and its answer for every vertex or row.
+"""`spgraph spmv|spmm|bfs|sssp|... [FILE|RECIPE]`: one mode of a problem, and its answer for every vertex or row.
 
 The commands are made from the problems, one for each with an answer per vertex or row. What only one of them has is in
 ``_EXTRA``: options that set a tunable, change the graph, or run more than once.
@@ -41,7 +41,7 @@ __all__ = ["command_for", "has_answer"]
 
 _MODES = {"cc": "afforest", "pagerank": "pull-hubs", "bfs-batch": "multi-source", "bc-batch": "multi-source"}
 """The default mode, where it is not auto."""
-_CHOSEN = {"spmv"}
+_CHOSEN = {"spmv", "spmm"}
 """Problems of which `auto` is not a variant, but chooses one that needs no conversion, by `spgraph_bench.advice`."""
 _WEIGHTED_MODE = "pull"
 """pagerank's with weights, which its default mode does not know."""
@@ -57,6 +57,15 @@ _TEXTS = {
     \b
       spgraph spmv matrix.mtx --x x.npy --output y.npy
       spgraph spmv matrix.mtx --x x.csv --output y.csv --dtype float64 --mode csr-vector""",
+    "spmm": """Multiply a sparse matrix with a dense one: Y = A X, X of k columns.
+
+    X is that of --x, else drawn from --seed. Y is checked against a plain product in float64 before anything is
+    timed. The mode auto takes the kernel of plain CSR that is predicted to be the fastest on the matrix (`spgraph
+    advise --problem spmm` looks at other formats too). Without a file or recipe a built-in recipe is used.
+
+    \b
+      spgraph spmm matrix.mtx --k 8 --x x.npy --output y.npy
+      spgraph spmm matrix.mtx --k 64 --mode csr-tile""",
     "bfs": """Search a graph breadth-first: an entry in row u, column v is an edge from u to v.
 
     Levels are checked against a plain search before anything is timed. Without a file or recipe a built-in
@@ -389,11 +398,20 @@ def _plain_csr(known: Iterable[Variant]) -> list[Variant]:
 
 def _chosen(candidates: Sequence[Variant], bench: Opened, dtype: str) -> Variant:
     """The one of `candidates`, which read CSR, that is predicted to be the fastest on the matrix."""
+    from spgraph_bench.advice import spmm, spmv
     from spgraph_bench.advice.facts import facts_of
-    from spgraph_bench.advice.spmv import choose
+    from spgraph_bench.problems import filled_options
 
-    gpu, size = bench.session.info().gpu, 4 if dtype == "float32" else 8
-    choice = choose(facts_of(bench.matrix.csr, {"csr"}), gpu, size, {v.name: v.format for v in candidates})
+    gpu, size = bench.session.info().gpu, 8 if dtype == "float64" else 4
+    facts, formats = facts_of(bench.matrix.csr, {"csr"}), {v.name: v.format for v in candidates}
+    if bench.request.problem.name == "spmm":
+        options = filled_options(bench.request.problem, bench.own)
+        if options["layout"] == "column":
+            note(f"auto takes {spmm.COLUMN_MAJOR}, which depends least on the matrix if X is column-major")
+            return next(v for v in candidates if v.name == spmm.COLUMN_MAJOR)
+        choice = spmm.choose(facts, gpu, size, int(options["k"]), formats)
+    else:
+        choice = spmv.choose(facts, gpu, size, formats)
     if choice is None:  # more than the memory of the GPU: whichever is run says so
         return candidates[0]
     note(f"auto takes {choice.best.variant}, predicted to be the fastest of those that read CSR on the {gpu.name}")
@@ -426,7 +444,9 @@ def _described(write: Write | None, texts: list[str]) -> Write:
         for name, column in columns.items():
             y = column.astype(np.float64)
             size = f"{name} = A x: {len(y):,} values"
-            if len(y):
+            if y.ndim == 2:
+                size = f"Y = A X: {y.shape[0]:,} x {y.shape[1]:,} values"
+            if y.size:
                 with np.errstate(over="ignore", invalid="ignore"):
                     norm = float(np.sqrt((y * y).sum()))
                 size += f" from {float(y.min()):.6g} to {float(y.max()):.6g}, 2-norm {norm:.6g}"

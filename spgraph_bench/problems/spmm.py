@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Problem, Work, filled_options, register
 from spgraph_bench.problems.exact import MOST, Draw, Ranges, choose_ranges, key_of, row_sums, small_x
 from spgraph_bench.problems.summation import BOUND_FACTOR, TENSOR_CORE_FACTOR, Judged, judge, plainly_right
+from spgraph_bench.problems.vectors import in_type, read_columns
 from spgraph_bench.stats import row_ranges
 
 __all__ = ["SpMM", "sum_type"]
@@ -78,6 +80,9 @@ class SpMM(Problem):
         {
             "k": Parameter(32, "columns of X and Y", between=(1, 512)),
             "layout": Parameter("row", "order in which X and Y are stored", choices=("row", "column")),
+            "x": Parameter(
+                "", "file of X, a row a line: .npy, .npz, .mtx, or text (default: drawn from the seed)", unsaid=True
+            ),
         }
     )
 
@@ -96,11 +101,16 @@ class SpMM(Problem):
         return SpMM(int(filled["k"]), str(filled["layout"]))
 
     def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
-        """``x``, uniform in [0, 1): the same for a seed on any machine and any numpy.
+        """``x``, uniform in [0, 1): the same for a seed on any machine and any numpy; or that of the file `x`, which is
+        ``[cols, k]`` in any layout.
 
-        Drawn from PCG64's raw output, since numpy keeps that stable but not its distributions.
+        Drawn from PCG64's raw output, since numpy keeps that stable but not its distributions. Raises InputError
+        for a file that cannot be read, and for values that `dtype` does not have.
         """
         cols = matrix.csr.cols
+        if options.get("x"):
+            x = in_type(read_columns(path := Path(options["x"]), cols, self.k), dtype, str(path))
+            return {"x": x if self.layout == "row" else np.ascontiguousarray(x.T)}
         draw = np.random.PCG64(seed)
         flat = np.empty(cols * self.k, dtype)
         below_one = np.nextafter(dtype.type(1), dtype.type(0))  # rounding can reach 1, which is outside
@@ -110,6 +120,12 @@ class SpMM(Problem):
             np.minimum(((raw >> np.uint64(11)) * 2.0**-53).astype(dtype), below_one, out=part)
         x = flat.reshape(cols, self.k)
         return {"x": x if self.layout == "row" else np.ascontiguousarray(x.T)}
+
+    def columns(
+        self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Y, ``[rows, k]`` in any layout."""
+        return {"y": output if self.layout == "row" else np.ascontiguousarray(output.T)}
 
     def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         rows = matrix.csr.rows

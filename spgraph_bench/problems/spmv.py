@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.errors import InputError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.problems.base import CheckResult, Problem, Work, register
 from spgraph_bench.problems.exact import Draw, choose_ranges, key_of, row_sums, small_x
 from spgraph_bench.problems.summation import BOUND_FACTOR, judge, plainly_right
-from spgraph_bench.problems.vectors import read_vector
+from spgraph_bench.problems.vectors import in_type, read_vector
 from spgraph_bench.stats import row_ranges
 from spgraph_bench.threads import over
 
@@ -52,24 +51,12 @@ class SpMV(Problem):
         for a file that cannot be read, and for values that `dtype` does not have.
         """
         if options.get("x"):
-            return {"x": self._given(Path(options["x"]), matrix.csr.cols, dtype)}
+            path = Path(options["x"])
+            return {"x": in_type(read_vector(path, matrix.csr.cols), dtype, str(path))}
         raw = np.random.PCG64(seed).random_raw(matrix.csr.cols)
         x = ((raw >> np.uint64(11)) * 2.0**-53).astype(dtype)
         # Rounding to float32 can reach 1, which is outside.
         return {"x": np.minimum(x, np.nextafter(dtype.type(1), dtype.type(0)))}
-
-    def _given(self, path: Path, length: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        given = read_vector(path, length)
-        with np.errstate(over="ignore"):
-            x = given.astype(dtype)
-        if (beyond := np.isinf(x) & np.isfinite(given)).any():
-            value = float(given[int(np.argmax(beyond))])
-            raise InputError(
-                f"x has {value:.9g}, which is beyond {dtype}",
-                place=str(path),
-                remedy="--dtype float64 or smaller values",
-            )
-        return x
 
     def columns(
         self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]

@@ -177,20 +177,30 @@ class RowSizes(NamedTuple):
     nnz: int
     line: int = 0
     """Rows from one line of a grid to the next (:func:`line_of`); 0: it is no grid."""
+    offset_bytes: int = 4
+    """Of a position in the entries."""
+
+
+def _registers(p: Pieces, slots: int, value_bytes: int, offset_bytes: int) -> int:
+    """Registers of a thread of csr-row, about: rows of X in flight, their factors, the sum, entries, ends of rows."""
+    words, held = value_bytes // 4, -(-slots // p.lanes)
+    return 26 + slots * (4 * p.vecs + words) + 5 * p.vecs + 2 * held * (1 + words) + (8 if offset_bytes == 8 else 0)
 
 
 def row_shape(
     given: Mapping[str, Any], k: int, sizes: RowSizes, value_bytes: int, multiprocessors: int, l2_bytes: int
 ) -> dict[str, int]:
-    """The tunables of csr-row and ell in row-major order with numbers in place of "auto"; ``stride`` and ``per_sm``.
+    """The tunables of csr-row and ell in row-major order with numbers in place of "auto"; ``stride``, ``per_sm``, and
+    ``far``: 1 if X is read all over at a time, so that lines are worth looking for.
 
     *share*, *slots*: groups that are resident together have rows of X in flight together. So a small matrix gets as
     many groups a row as can all be resident, and then as many slots: up to 6 leave registers for 1,024 threads on a
     multiprocessor, 8 for 768. No more groups than a row has pairs of entries, and no more slots than it has entries.
 
-    *steps*, *block*: what is resident at once takes one step in blocks of 256. Otherwise, if X fits in half of the L2,
+    *steps*, *block*: what is all resident takes one step in blocks of 256. Otherwise, if X fits in half of the L2,
     all blocks are resident, each with one range of rows. If it does not, ranges all over the matrix would need more of
-    X at a time than the L2 has: blocks of 64 threads take four rows a group, or tiles of eight lines of a grid.
+    X at a time than the L2 has: blocks of 64 threads take four rows a group. Of a grid blocks of 128 take a tile of
+    eight lines, so that rows of X above and below come from L1.
 
     *prefetch*: if A and X fit in a quarter of the L2. docs/tuning/spmm-csr.md has the figures.
     """
@@ -199,7 +209,8 @@ def row_shape(
     threads, most = rows * p.lanes * p.tiles, 32 // p.lanes
 
     def per_sm(slots: int) -> int:
-        return next(n for most, n in ((6, 1024), (8, 768), (1 << 30, 512)) if slots * p.vecs <= most)
+        registers = _registers(p, max(1, slots // p.vecs), value_bytes, sizes.offset_bytes)
+        return 1024 if registers <= 65 else 768 if registers <= 80 else 512
 
     def fit(share: int, slots: int) -> bool:
         return threads * share <= multiprocessors * per_sm(slots)
@@ -212,24 +223,26 @@ def row_shape(
         wanted = next((n for n in (4, 5, 6) if n * share >= mean), 8)
         shape["slots"] = wanted if wanted < 8 or fit(share, 8) else 4
     shape["slots"] = slots = max(1, shape["slots"] // p.vecs)
-    at_once, resident = fit(share, slots), per_sm(slots)
+    at_once, resident = fit(share, slots * p.vecs), per_sm(slots * p.vecs)
     near = sizes.cols * k * value_bytes <= l2_bytes / 2
-    lined = shape.get("lines", int(not at_once and not near)) and sizes.line
-    shape["lines"] = int(lined > 0)
-    shape.setdefault("block", 256 if at_once or near or lined else 64)
+    shape["far"] = int(not at_once and not near)
+    lined = shape.get("lines", shape["far"]) and 0 < 2 * sizes.line <= rows
+    shape["lines"] = int(lined)
+    shape.setdefault("block", 128 if lined else 64 if shape["far"] else 256)
     shape["per_sm"] = max(resident, shape["block"])
     neighbours = max(1, shape["block"] // (p.lanes * share))
     shape["stride"] = max(sizes.line, neighbours) if lined else neighbours
     if "steps" not in shape:
         blocks = multiprocessors * (shape["per_sm"] // shape["block"])
         shape["steps"] = 8 if lined else 1 if at_once else -(-rows * p.tiles // (neighbours * blocks)) if near else 4
+    shape["steps"] = min(shape["steps"], -(-rows // shape["stride"]))
     a_bytes = sizes.nnz * (4 + value_bytes)
     shape.setdefault("prefetch", int(a_bytes + sizes.cols * k * value_bytes <= l2_bytes / 4))
     return shape
 
 
-_SAMPLED = 1024
-"""Rows that :func:`line_of` looks at."""
+_SAMPLED = 512
+"""Rows that :func:`line_of` looks at, at most, and entries of each."""
 _NEAR = 32
 """Rows that are no more apart than this are neighbours, not lines."""
 
@@ -237,22 +250,32 @@ _NEAR = 32
 def line_of(rows: int, columns: Callable[[int], npt.NDArray[np.integer]]) -> int:
     """Rows from one line of a grid to the next: the least distance, but of neighbours, that half of the rows have an
     entry at, above the diagonal; 0 if there is none. `columns`: those of a row; a sample of rows is looked at."""
-    some = np.unique(np.linspace(0, max(rows - 1, 0), min(rows, _SAMPLED)).astype(np.int64))
-    distances = [np.unique(columns(int(row)).astype(np.int64) - row) for row in some]
-    found, counts = np.unique(np.concatenate([np.zeros(0, np.int64), *distances]), return_counts=True)
-    lines = found[(found > _NEAR) & (2 * counts >= len(some))]
+    step = max(1, rows // _SAMPLED)
+    some = range(step // 2, rows, step)
+    if not some:
+        return 0
+    distances = np.concatenate([columns(row)[:_SAMPLED] - row for row in some])
+    values, counts = np.unique(distances, return_counts=True)
+    lines = values[(values > _NEAR) & (2 * counts >= len(some))]
     return int(lines[0]) if len(lines) else 0
 
 
-def _shaped(job: Job, sizes: RowSizes) -> tuple[Pieces, dict[str, int], int]:
+def _shaped(
+    job: Job, nnz: int, columns: Callable[[int], npt.NDArray[np.integer]]
+) -> tuple[Pieces, dict[str, int], int]:
     """Pieces, the shape, which the record then shows, and the blocks of a row-major kernel that takes rows."""
-    k, info = int(job.options["k"]), job.device.info()
-    p = pieces(k, job.packed.dtype.itemsize, job.params["columns"])
-    shape = row_shape(job.params, k, sizes, job.packed.dtype.itemsize, info.multiprocessors, info.l2_bytes)
+    a, k, info = job.packed, int(job.options["k"]), job.device.info()
+    size = a.dtype.itemsize
+    p = pieces(k, size, job.params["columns"])
+    sizes = RowSizes(a.rows, a.cols, nnz, 0, a.offsets.itemsize)
+    shape = row_shape(job.params, k, sizes, size, info.multiprocessors, info.l2_bytes)
+    if job.params["lines"] == 1 or (job.params["lines"] == "auto" and shape["far"]):
+        sizes = sizes._replace(line=line_of(a.rows, columns))
+        shape = row_shape(job.params, k, sizes, size, info.multiprocessors, info.l2_bytes)
     for name in ("block", "share", "slots", "steps", "lines", "prefetch"):
         job.decide(name, shape[name])
     across = _blocks(shape["stride"], shape["block"] // (p.lanes * shape["share"]))
-    return p, shape, across * _blocks(sizes.rows, shape["stride"] * shape["steps"])
+    return p, shape, across * _blocks(a.rows, shape["stride"] * shape["steps"])
 
 
 def _defines(p: Pieces, shape: Mapping[str, int]) -> dict[str, int]:
@@ -290,8 +313,7 @@ def csr_row(job: Job) -> Launch:
             )
         )
     ends, col = a.arrays["row_ptr"], a.arrays["col"]
-    sizes = RowSizes(a.rows, a.cols, a.nnz, line_of(a.rows, lambda row: col[ends[row] : ends[row + 1]]))
-    p, shape, blocks = _shaped(job, sizes)
+    p, shape, blocks = _shaped(job, a.nnz, lambda row: col[ends[row] : ends[row + 1]])
     return job.launch(
         job.kernel("csr_row", **_defines(p, shape)).bind(
             (blocks, p.tiles),
@@ -312,9 +334,9 @@ def csr_row(job: Job) -> Launch:
 
 
 def tile_items(total: int, p: Pieces, multiprocessors: int) -> int:
-    """Items of each group of lanes of csr-tile, of `total`: 64, which waits least at ends, but fewer where 1,024
-    threads on each multiprocessor would not all have work."""
-    groups = multiprocessors * 1024 // p.lanes
+    """Items of each group of lanes of csr-tile, of `total`: 64, which waits least at ends, but fewer where the 768
+    threads that a multiprocessor has registers for would not all have work."""
+    groups = multiprocessors * 768 // p.lanes
     return next(n for n in (8, 16, 32, 64) if n == 64 or n * groups >= total)
 
 
@@ -417,8 +439,7 @@ def ell(job: Job) -> Launch:
             )
         )
     col = a.arrays["col"]
-    sizes = RowSizes(a.rows, a.cols, a.rows * a.slots, line_of(a.rows, lambda row: col[:, row]))
-    p, shape, blocks = _shaped(job, sizes)
+    p, shape, blocks = _shaped(job, a.rows * a.slots, lambda row: col[:, row])
     return job.launch(
         job.kernel("ell_rows", **_defines(p, shape)).bind(
             (blocks, p.tiles),
