@@ -816,7 +816,7 @@ def missing(text: str, right: str) -> list[str]:
 
     def fits(line: str, wanted: str) -> bool:
         spare = f"(?: ?{MARK})?"  # marks that are due are in `wanted`
-        return re.fullmatch(spare.join(map(re.escape, wanted)) + spare, line) is not None
+        return line == wanted or re.fullmatch(spare.join(map(re.escape, wanted)) + spare, line) is not None
 
     return [wanted for line, wanted in zip(mine, due, strict=True) if not fits(line, wanted)]
 

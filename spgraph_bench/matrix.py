@@ -10,13 +10,15 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from spgraph_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 __all__ = [
     "CSR",
@@ -87,6 +89,8 @@ class CSR:
 
     def to_scipy(self, dtype: npt.DTypeLike = np.float64) -> sp.csr_array:
         """The same matrix as a scipy array (shares memory where scipy allows it)."""
+        import scipy.sparse as sp
+
         out = sp.csr_array((self.value_array(dtype), self.col_idx, self.row_ptr), shape=self.shape)
         out.has_sorted_indices = True
         out.has_canonical_format = True

@@ -389,7 +389,9 @@ def test_the_command_answers_without_a_gpu() -> None:
     assert done.returncode == 0
     assert "poisson2d-300: 90,000 x 90,000, 448,800 entries, spmv, float32" in done.stdout
     assert "predicted for the H200" in done.stdout
-    assert done.stderr == "the host gives no GPU times: predicted for the H200 (--gpu names another)\n"
+    # A slow machine has said by then what it makes.
+    notes = [line for line in done.stderr.splitlines() if not line.endswith("...")]
+    assert notes == ["the host gives no GPU times: predicted for the H200 (--gpu names another)"]
     assert "measured" not in done.stdout
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from spgraph_bench.results.cases import case_medians, cycles
 from spgraph_bench.results.interval import SMALLEST, median_interval
-from spgraph_bench.results.record import Record, Samples
+from spgraph_bench.results.record import Record, Samples, plain
 from spgraph_bench.results.statistics import Ratio, ratio
 
 __all__ = ["ALLOWED", "Cell", "Comparison", "Verdict", "compare_records", "difference", "regressed", "verdict_of"]
@@ -65,7 +65,7 @@ class Comparison:
 
 def _key(record: Record) -> tuple[str, ...]:
     """What a cell is, its parameters omitted."""
-    options = json.dumps(record.to_json()["options"], sort_keys=True)
+    options = json.dumps(plain(record.options), sort_keys=True)
     return (
         str(record.matrix.get("sha256")),
         record.problem,
@@ -80,7 +80,7 @@ def _key(record: Record) -> tuple[str, ...]:
 
 
 def _params(record: Record) -> str:
-    return json.dumps(record.to_json()["params"], sort_keys=True)
+    return json.dumps(plain(record.params), sort_keys=True)
 
 
 def _gathered(records: Iterable[Record]) -> dict[tuple[str, ...], dict[str, list[Record]]]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-__all__ = ["SCHEMA", "Ceiling", "Record", "Samples", "Status", "Stopped"]
+__all__ = ["SCHEMA", "Ceiling", "Record", "Samples", "Status", "Stopped", "plain"]
 
 SCHEMA = 1
 
@@ -150,9 +150,8 @@ class Record:
         return any(module.get("for_matrix") for module in self.modules)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict that json can write; numbers that JSON does not have are "nan", "inf" and "-inf"."""
-        plain: dict[str, Any] = _plain(self)
-        return plain
+        """A plain dict that json can write: see :func:`plain`."""
+        return cast(dict[str, Any], plain(self))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
@@ -193,55 +192,69 @@ _NOT_FINITE = ("nan", "inf", "-inf")
 
 def _known(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `cls` in `data`, lists as tuples."""
-    names = {f.name for f in fields(cls)} & data.keys()
+    types = _types(cast(Hashable, cls))
+    names = types.keys() & data.keys()
     for name in names:
-        _must_be(data[name], _types(cast(Hashable, cls))[name], name)
+        _must_be(data[name], types[name], name)
     return {k: tuple(data[k]) if isinstance(data[k], list) else data[k] for k in names}
 
 
 @functools.cache
 def _types(cls: Any) -> dict[str, Any]:
-    return get_type_hints(cls)
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in fields(cls)}
 
 
 def _must_be(value: Any, kind: Any, name: str) -> None:
     """Raise TypeError unless `value`, as JSON has it, is of the type `kind`."""
-    if not _fits(value, kind):
+    if not _check_of(kind)(value):
         raise TypeError(f"{name} is {value!r:.60}")
 
 
-def _fits(value: Any, kind: Any) -> bool:
+@functools.cache
+def _check_of(kind: Any) -> Callable[[Any], bool]:
+    """Whether a value, as JSON has it, is of the type `kind`: a function, since records hold thousands of values of few
+    types."""
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
-        return True
+        return lambda value: True
     if origin is Literal:
-        return value in parts
+        return lambda value: value in parts
     if origin in (Union, UnionType):
-        return any(_fits(value, part) for part in parts)
+        either = [_check_of(part) for part in parts]
+        return lambda value: any(check(value) for check in either)
     if origin is tuple:
-        return isinstance(value, list) and all(_fits(item, parts[0]) for item in value)
+        item = _check_of(parts[0])
+        return lambda value: isinstance(value, list) and all(map(item, value))
     if origin is Mapping:
-        return isinstance(value, dict) and all(_fits(item, parts[1]) for item in value.values())
+        held = _check_of(parts[1])
+        return lambda value: isinstance(value, dict) and all(map(held, value.values()))
     if is_dataclass(kind):
-        return isinstance(value, dict)  # its own fields are looked at when it is made
+        return lambda value: isinstance(value, dict)  # its own fields are looked at when it is made
     if kind is float:
-        return (isinstance(value, int | float) and not isinstance(value, bool)) or value in _NOT_FINITE
+        return lambda value: type(value) in (float, int) or value in _NOT_FINITE
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
-    return isinstance(value, kind)
+        return lambda value: type(value) is int and abs(value) < 2**63
+    return lambda value: isinstance(value, kind)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """`value` as json can write it; numbers that JSON does not have are "nan", "inf" and "-inf"."""
+    kind = type(value)
+    if kind is float:  # most values are samples
+        return value if math.isfinite(value) else str(value)
+    if kind is str or kind is int or value is None:
+        return value
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, bool | int | float | str):
         return value
     if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     return str(value)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from spgraph_bench.results.cases import Traversal, compare_traversals
-from spgraph_bench.results.record import Record
+from spgraph_bench.results.record import Record, plain
 from spgraph_bench.results.statistics import SETUP, Ratio, Row, compare, ratio
 
 __all__ = ["COLUMNS", "Cache", "derived", "latest", "paired", "table_key", "tables", "tidy"]
@@ -88,7 +88,7 @@ def latest(records: Iterable[Record]) -> list[list[Record]]:
     again: dict[tuple[Any, ...], set[tuple[str, ...]]] = {}
     for table in reversed(tables(records)):
         _, problem, matrix, _, *others = table_key(table[0])
-        cells = {(r.variant, r.format, r.reorder, json.dumps(r.to_json()["params"])) for r in table}
+        cells = {(r.variant, r.format, r.reorder, json.dumps(plain(r.params))) for r in table}
         later = again.setdefault((problem, matrix, *others), set())
         if not cells <= later:
             newest.append(table)
