@@ -52,6 +52,10 @@ _REFUSED = (9, 720)  # invalid configuration, cooperative launch too large: CUDA
 # ---- memory -------------------------------------------------------------------------------------------
 
 
+_LARGE = 1 << 20
+"""Bytes of a buffer from which on it is asked what is free: that reads a dozen files, in milliseconds."""
+
+
 @dataclass
 class _Memory:
     """Of one device."""
@@ -68,7 +72,7 @@ class HostBuffer:
         self.dtype = dtype
         self.nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
         self._ptr: int | None = None
-        if self.nbytes > device.free_bytes():
+        if self.nbytes >= _LARGE and self.nbytes > device.free_bytes():
             raise LaunchError(f"{self.nbytes:,} bytes do not fit: {device.free_bytes():,} are free")
         self._library, self._memory = device._library, device._memory
         self._ptr = self._library.spg_alloc(self.nbytes)
@@ -294,10 +298,16 @@ class HostDevice:
         )
         self._failure: LaunchError | None = None
         self._modules: dict[tuple[str, tuple[tuple[str, str], ...]], HostModule] = {}
+        self._info: DeviceInfo | None = None
 
     def info(self) -> DeviceInfo:
         """The CPU; `multiprocessors` is what is emulated (4 of 2,048 threads), the same everywhere, or that of the GPU
         whose limits are imposed, which ``extra["limits"]`` names then."""
+        if self._info is None:
+            self._info = self._described()
+        return self._info
+
+    def _described(self) -> DeviceInfo:
         imposed = {} if self.gpu is None else {"limits": self.gpu.name}
         compiler = need_compiler()
         version = compiler_identity(shlex.join(compiler)).splitlines()

@@ -92,11 +92,17 @@ def sanitizer_env(*sanitizers: str) -> dict[str, str]:
     return env
 
 
-def _options(sanitizers: tuple[str, ...]) -> list[str]:
+def _is_clang(compiler: list[str]) -> bool:
+    return "clang" in compiler_identity(shlex.join(compiler)).lower()
+
+
+def _options(compiler: list[str], sanitizers: tuple[str, ...]) -> list[str]:
     # Sources are named below cuda/, wherever that is: a cache may be shared between installations.
     checks = [f"-fsanitize={s}" for s in sanitizers if s != "race"]
     # g++ takes six times as long to optimise what both sanitizers have added, and the tests gain less than that.
     flags = [*_FLAGS, *checks, *["-Og"] * bool(checks), f"-fdebug-prefix-map={cuda_dir()}=."]
+    if checks and not _is_clang(compiler):  # half of the rest goes into allocating registers loop by loop
+        flags.append("-fira-region=one")
     if "race" in sanitizers:
         flags += _HOOKS
     if "address" in sanitizers:
@@ -116,7 +122,7 @@ def _identity(compiler: list[str]) -> str:
 
 def _need_hooks(compiler: list[str]) -> None:
     # clang has such hooks too, but moves accesses to other lines and takes different parameters.
-    if "clang" in compiler_identity(shlex.join(compiler)).lower():
+    if _is_clang(compiler):
         raise DeviceError(f"{shlex.join(compiler)} has no hooks for races and traces", remedy="use g++: CXX=g++")
 
 
@@ -124,7 +130,7 @@ def runtime_request(sanitizers: tuple[str, ...]) -> Request:
     """The request of the runtime library, built for these sanitizers."""
     compiler, root = need_compiler(), cuda_dir()
     defines_of = {"address": "-DSPG_ASAN", "race": "-DSPG_HOOKS"}
-    options = [*_options(()), *(word for name, word in defines_of.items() if name in sanitizers)]
+    options = [*_options(compiler, ()), *(word for name, word in defines_of.items() if name in sanitizers)]
     if "race" in sanitizers:
         _need_hooks(compiler)
 
@@ -150,7 +156,7 @@ def module_request(
     compiler, root = need_compiler(), cuda_dir()
     sanitizers = chosen_sanitizers() if sanitizers is None else sanitizers
     include_dirs = [root, root / "host/include"]
-    options = _options(sanitizers)
+    options = _options(compiler, sanitizers)
     defined = [f"-D{name}={value}" for name, value in sorted((defines or {}).items())]
     words = ["-DSPG_HOST", *defined, "-I.", "-Ihost/include"]
 
