@@ -3,8 +3,8 @@
 Needs nvcc, no GPU. What to compile is found by preparing every variant on a device that takes notes
 (kernel_modules.py): so with what is compiled for a matrix, and with ``--all`` the extremes of tunables.
 
-Per commit each source is compiled for sm_90, so often that every value of every define is there, and once for
-the oldest and the newest. ``--all`` compiles every module for every architecture. Registers and spills of each
+Per commit each source is compiled so often that every value of every define is there, once for sm_90 and then in turn
+for the oldest and the newest. ``--all`` compiles every module for every architecture. Registers and spills of each
 kernel are printed. A spill that known_spills.toml does not explain fails with default tunables (at an extreme it
 is a result of the setting); so does a kernel that needs more registers than its largest block leaves it.
 """
@@ -35,11 +35,10 @@ from spgraph_bench.toolchain.nvcc import find_nvcc, uses_device_launch
 from spgraph_bench.toolchain.sources import source_digest
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
-EVERY_VALUE = 90
-"""The architecture that sources are compiled for with every value of every define."""
-EVERY_SOURCE = (75, 120)
-"""Those that every source is compiled for on each commit: the oldest, and the newest, whose multiprocessors hold as few
-threads as those of 86 and 89."""
+IN_TURN = (90, 75, 120)
+"""The architectures that the modules of a source are compiled for on each commit, in turn, the first two at least:
+those measured on, the oldest, and the newest, whose multiprocessors hold as few threads as those of 86 and 89. What
+takes time is the compiler's front end, which runs for each of them."""
 REGISTERS = 65536
 """Of a multiprocessor, on all of them; a block must fit."""
 KNOWN = Path(__file__).resolve().parent / "known_spills.toml"
@@ -104,13 +103,15 @@ def plan(modules: set[Module], archs: list[int], everything: bool) -> dict[Modul
     """The architectures each module is compiled for."""
     if everything:
         return dict.fromkeys(modules, archs)
-    most = EVERY_VALUE if EVERY_VALUE in archs else archs[-1]
-    todo = {module: [most] for module in each_value(modules)}
-    for source in {module.source for module in todo}:
-        own = sorted(m for m in todo if m.source == source)
-        for i, arch in enumerate(a for a in EVERY_SOURCE if a in archs and a != most):
-            module = own[(i * max(1, len(own) // 3)) % len(own)]
-            todo[module] = [*todo[module], arch]
+    turn = [arch for arch in IN_TURN if arch in archs] or archs[-1:]
+    of_source: dict[str, list[Module]] = {}
+    for module in sorted(each_value(modules)):
+        of_source.setdefault(module.source, []).append(module)
+    todo: dict[Module, list[int]] = {}
+    for own in of_source.values():
+        # A source of one module has it for two architectures.
+        for i in range(max(len(own), min(2, len(turn)))):
+            todo.setdefault(own[i % len(own)], []).append(turn[i % len(turn)])
     return todo
 
 

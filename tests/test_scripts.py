@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -102,12 +103,14 @@ def test_compile_all_fails_on_a_warning(
     assert ("k.cu" in captured.err) == bool(status)
 
 
+@functools.cache
 def _noted() -> Any:
     return _script("kernel_modules").modules(only=lambda v: v.name in ("dia-jit", "csr-segmented", "csr-vector"))
 
 
 def test_what_is_compiled_for_a_matrix_is_found() -> None:
-    result = {m.source: [dict(n.defines) for n in _noted().compiled if n.source == m.source] for m in _noted().compiled}
+    compiled = _noted().compiled
+    result = {m.source: [dict(n.defines) for n in compiled if n.source == m.source] for m in compiled}
     assert any("SPG_DIAGS" in defines for defines in result["spmv/dia.cu"])
     assert any("SPG_ONE_LAUNCH" in defines for defines in result["spmv/csr_segmented.cu"])
     assert {(d["SPG_VALUE"], d["SPG_OFFSET"]) for d in result["spmv/csr_vector.cu"]} == {
@@ -222,9 +225,9 @@ def test_compile_all_takes_every_type_and_every_source_to_its_architectures() ->
     archs = list(script.ARCHITECTURES)
     modules = {script.Module(m.source, m.defines) for m in _noted().compiled}
     todo = script.plan(modules, archs, False)
-    assert all(script.EVERY_VALUE in own for own in todo.values())
     for source in {m.source for m in modules}:
-        assert {a for m, own in todo.items() if m.source == source for a in own} == {75, 90, 120}
+        own = [archs for m, archs in todo.items() if m.source == source]
+        assert [a for archs in own for a in archs] == [script.IN_TURN[i % 3] for i in range(max(2, len(own)))]
         for kind in ("SPG_VALUE", "SPG_OFFSET"):
             all_of = {dict(m.defines)[kind] for m in modules if m.source == source}
             assert {dict(m.defines)[kind] for m in todo if m.source == source} == all_of
@@ -322,7 +325,7 @@ def test_edge_lists_are_timed_and_their_memory_measured(
 ) -> None:
     script: Any = _script("bench_readers")
     monkeypatch.setattr(script, "EDGE_LISTS", ("rmat:scale=10,values=integers",))
-    script.time_lists(script.lists_written(tmp_path), 2)
+    script.time_lists(script.lists_written(tmp_path), 1)
     lines = capsys.readouterr().out.splitlines()[1:]
     assert len(lines) == 2 * len(script.OPTIONS) * 2
     assert lines[2].startswith("integers-row-major --symmetrize  ")
