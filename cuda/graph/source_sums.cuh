@@ -5,8 +5,8 @@
 //          there word64_t [2][n]: bit s of a vertex says that its level from source s is the one at hand, or the one
 //          that was. large word64_t [n + 2]: sources of which a level holds a count above 2^400; the level divides what
 //          it passes on by that. sums double [long rows][width], 0 between levels: of rows that several warps share.
-//          Long rows, of more than SPG_SHARED_ROW edges, are those of `row`; `strip` names a place there and `begin`
-//          an edge, from which a warp takes SPG_SHARED_ROW of them.
+//          Long rows, of more than SPG_OWN_ROW edges, are those of `row`; `strip` names a place there and `begin`
+//          an edge, from which a warp takes SPG_OWN_ROW of them.
 // Mapping  a level is a pass over all vertices. A warp takes a vertex, or a strip, and the sums of sources s and s + 32
 //          are lane s's, so that a neighbour's numbers are read in whole lines.
 // Numbers  path_sums.cuh has them; here a level divides as soon as it holds a large count.
@@ -15,8 +15,8 @@
 #include "path_sums.cuh"
 #include "sources.cuh"
 
-#ifndef SPG_SHARED_ROW
-#error "SPG_SHARED_ROW is not defined: edges of a row that a warp takes alone"
+#ifndef SPG_OWN_ROW
+#error "SPG_OWN_ROW is not defined: edges of a row that a warp takes alone"
 #endif
 
 // Rows that several warps share, of one direction.
@@ -150,7 +150,7 @@ __device__ __forceinline__ void sum_level(const source_words& g, const source_su
         const index_t v = shared.row[which];
         const word64_t bits = at_level(g, k, deepest, v);
         if (!bits) continue;
-        const offset_t e = shared.begin[i], end = min(ptr[v + 1], e + (offset_t)SPG_SHARED_ROW);
+        const offset_t e = shared.begin[i], end = min(ptr[v + 1], e + (offset_t)SPG_OWN_ROW);
         const lane_sums sum = gather_sums(b, there, neighbour, e, end, bits);
         double* at = b.sums + (long long)which * b.width + lane;
         if (sum.low != 0) atomicAdd(at, sum.low);
@@ -166,7 +166,7 @@ __device__ __forceinline__ void sum_level(const source_words& g, const source_su
             if (bits) {
                 e = ptr[v];
                 end = ptr[v + 1];
-                if (end - e > SPG_SHARED_ROW) bits = 0;  // in strips
+                if (end - e > SPG_OWN_ROW) bits = 0;  // in strips
             }
         }
         for (unsigned some = __ballot_sync(SPG_FULL_WARP, bits != 0); some; some &= some - 1) {

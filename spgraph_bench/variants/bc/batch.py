@@ -24,7 +24,7 @@ __all__: list[str] = []
 
 _SUMS = {
     "shared_row": Parameter(
-        512, "edges of a row that a warp sums up alone", (64, 256, 512, 1024, 2048, 4096), macro="SPG_SHARED_ROW"
+        512, "edges of a row that a warp sums up alone", (64, 256, 512, 1024, 2048, 4096), macro="SPG_OWN_ROW"
     ),
     "rows": Parameter(8, "neighbours whose numbers a warp has in flight", (1, 2, 4, 8), macro="SPG_ROWS"),
 }
