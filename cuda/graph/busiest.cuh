@@ -54,9 +54,15 @@ __device__ __forceinline__ void begin_levels_bare(index_t n, index_t source, con
     for (long long word = thread; word < words_of(n); word += threads)
         visited[word] = bare[word] | (word == source / 32 ? 1u << source % 32 : 0);
     const auto at = [&](long long v) { return v == source ? 0 : -1; };
-    for (long long v = 4 * thread; v + 4 <= n; v += 4 * threads)
+    // 16 bytes at a time, from where they are aligned: of several searches in turn, one's levels begin anywhere.
+    const long long head = min((long long)n, (long long)(-reinterpret_cast<size_t>(level) / sizeof(int) % 4));
+    const long long whole = (n - head) / 4, tail = head + 4 * whole;
+    for (long long i = thread; i < whole; i += threads) {
+        const long long v = head + 4 * i;
         *reinterpret_cast<int4*>(level + v) = make_int4(at(v), at(v + 1), at(v + 2), at(v + 3));
-    if (thread < n % 4) level[n - 1 - thread] = at(n - 1 - thread);
+    }
+    if (thread < head) level[thread] = at(thread);
+    if (thread < n - tail) level[tail + thread] = at(tail + thread);
     if (thread == 0) begin_frontier(source, row_ptr, queue, start, tally);
 }
 
