@@ -63,6 +63,7 @@ class Paths:
 
     def launch(self, run: Callable[[], None], steps: Callable[[], list[dict[str, Any]]], gated: bool = True) -> Launch:
         """A Launch from the chosen source; `steps` runs it once and tells of each level."""
+
         def select(case: int) -> None:
             self.device.write(self.source, self._sources[case : case + 1].astype(np.int32))
 
