@@ -9,6 +9,8 @@ PARALLEL = -n $(JOBS) --dist worksteal
 # C, C++ and CUDA; kernels for tests are compared by the numbers of their lines.
 KERNELS = $(shell find cuda spgraph_bench -name "*.cu" -o -name "*.cuh" -o -name "*.[ch]pp" -o -name "*.h") $(wildcard tests/kernels/*.c)
 export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
+# Tests start hundreds of processes, each of which would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-full test-variant format lint type test-host test-sanitized test-races test-fuzz test-compile test-gpu mutants \
   suite reference docs clean
@@ -103,11 +105,11 @@ test-races: $(READY)
 	SPGRAPH_HOST_SANITIZE=race $(BIN)/python -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py -k "$(RACES)"
 
 # Malformed and mutated inputs, each read in a process that may die of it; those that failed are kept in build/fuzz.
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 10
 test-fuzz: $(READY)
 	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
-# Every kernel for sm_90, the oldest and the newest, warnings and new spills as errors; says so where there is no nvcc.
+# Every kernel for sm_90 and the oldest or the newest, warnings and new spills as errors; says so where there is no nvcc.
 test-compile: $(READY)
 	$(BIN)/python scripts/compile_all.py --jobs $(JOBS)
 

@@ -606,6 +606,7 @@ print(outcome("early_return", i(32), y))
     assert out[9].startswith(f"{line(50)} wild: invalid memory access")
 
 
+@pytest.mark.slow  # per commit the kernels themselves run under it
 @pytest.mark.skipif(not have_asan(), reason="the compiler has no AddressSanitizer")
 def test_all_features_under_address_sanitizer() -> None:
     done = subprocess.run(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from battery import csr, matrix
 from graph_battery import graphs
+from proportion import FULL
 
 from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
@@ -115,7 +116,7 @@ def _check(
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_battery(device: Device, mode: Variant, name: str) -> None:
-    _check(device, mode, GRAPHS[name])
+    _check(device, mode, GRAPHS[name], max_iterations=60 if FULL else 20)
 
 
 @pytest.mark.parametrize("dangling", ["jump", "uniform", "self", "none"])

@@ -17,10 +17,10 @@ from proportion import in_turn
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Matrix, Source
-from spgraph_bench.readers import ReadOptions, compiled, read
+from spgraph_bench.readers import ReadOptions, compiled, matrix_market, read
 from spgraph_bench.readers.assemble import assemble
 from spgraph_bench.readers.common import Input
-from spgraph_bench.readers.matrix_market import _PIECE, _fast, parse
+from spgraph_bench.readers.matrix_market import _fast, parse
 from spgraph_bench.readers.matrix_market_text import read_body, read_header
 from spgraph_bench.readers.scan import scan
 
@@ -263,17 +263,18 @@ def test_float_indices_are_seen_at_both_ends_of_a_long_file(line):
         load(text(REAL, "5000 1 5000\n" + "".join(rows)))
 
 
-@pytest.fixture(scope="module")
-def long_file() -> list[str]:
-    """Lines of a file that goes to the parser in many pieces."""
-    return [f"{k} 1 {k / 7:.16e}\n" for k in range(1, 150_001)]
+@pytest.fixture
+def long_file(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Lines of a file that goes to the parser in many pieces, which are shorter for that."""
+    monkeypatch.setattr(matrix_market, "_PIECE", 1 << 14)
+    return [f"{k} 1 {k / 7:.16e}\n" for k in range(1, 15_001)]
 
 
 def written(folder: Path, triangle: str, lines: list[str], entries: int | None = None) -> str:
     path = folder / "a.mtx"
-    sizes = f"150000 150000 {entries or len(lines)}\n"
+    sizes = f"15000 15000 {entries or len(lines)}\n"
     path.write_bytes(text(f"coordinate real {triangle}", sizes + "".join(lines)))
-    assert path.stat().st_size > 10 * _PIECE
+    assert path.stat().st_size > 10 * matrix_market._PIECE
     return str(path)
 
 
@@ -316,16 +317,16 @@ def test_an_error_in_the_middle_of_a_long_file(tmp_path, long_file, triangle, li
 def test_what_scipy_misreads_in_the_middle_of_a_long_file(tmp_path, long_file, value, expected):
     path = written(tmp_path, "symmetric", [*long_file[:4999], f"5000 1 {value}\n", *long_file[5000:]])
     matrix = read(path)
-    assert matrix.csr.nnz == 2 * 150_000 - 1
+    assert matrix.csr.nnz == 2 * 15_000 - 1
     assert np.array_equal(matrix.csr.values[[4998, 4999, 5000]], [4999 / 7, expected, 5001 / 7], equal_nan=True)
 
 
 def test_blank_lines_in_the_middle_of_a_long_file_are_reported_and_counted(tmp_path, long_file):
-    lines = [*long_file[:70_000], "\n", " \r\n", *long_file[70_000:79_999], "80000 1 1e400\n", *long_file[80_000:]]
-    path = written(tmp_path, "general", lines, 150_000)
+    lines = [*long_file[:7000], "\n", " \r\n", *long_file[7000:7999], "8000 1 1e400\n", *long_file[8000:]]
+    path = written(tmp_path, "general", lines, 15_000)
     result = {f.text: (f.line, f.count) for f in read(path).findings}
-    assert result["blank lines"] == (70_003, 2)
-    assert result["infinite values"] == (80_004, 1)
+    assert result["blank lines"] == (7003, 2)
+    assert result["infinite values"] == (8004, 1)
 
 
 def test_a_long_sound_file_is_read_once(tmp_path, long_file, monkeypatch):

@@ -67,7 +67,7 @@ PROBLEMS = ("spmv", "spmv-transposed", "spmm")
 def test_a_module_that_holds_the_matrix_counts_as_setup(variant: Variant) -> None:
     seen = 0
     for recipe in ("poisson2d:n=160,values=ones", "rmat:scale=10,values=ones", "blocks:n=20,block=3"):
-        whole, problem, dtype = make(recipe), get_problem(variant.problem), np.dtype(variant.dtypes[0])
+        whole, problem, dtype = _matrix(recipe), get_problem(variant.problem), np.dtype(variant.dtypes[0])
         device = _Planning()
         try:
             packed = get_format(variant.format).pack(whole.csr, dtype, np.dtype("int32"))
