@@ -450,8 +450,14 @@ GRAPHS = {
 
 @place("batches")
 def batches(*stems: str) -> str:
-    """Table: 64 searches in a run, together and one after another."""
-    rows = [[GRAPHS[stem.removesuffix("-batch")], *_modes(stem, ("multi-source", "auto-in-turn"))] for stem in stems]
+    """Table: 64 sources in a run, together and one after another."""
+    rows = [
+        [
+            GRAPHS["bfs-" + stem.removesuffix("-batch").partition("-")[2]],
+            *_modes(stem, ("multi-source", "auto-in-turn")),
+        ]
+        for stem in stems
+    ]
     return table(["graph", "multi-source, ms for 64", "auto-in-turn, ms for 64"], rows)
 
 
