@@ -160,9 +160,7 @@ _ROWS = {
     "share": Parameter(
         "auto", "groups of lanes that share a row of A, up to a warp (row-major)", ("auto", 1, 2, 4, 8, 16, 32)
     ),
-    "slots": Parameter(
-        "auto", "rows of X that a group of lanes has in flight (row-major)", ("auto", 1, 2, 4, 5, 6, 8, 16)
-    ),
+    "slots": Parameter("auto", "rows of X that a group of lanes has in flight (row-major)", ("auto", 1, 2, 4, 5, 6, 8)),
     "steps": Parameter("auto", "rows that a group takes one after another (row-major)", ("auto", 1, 2, 4, 8, 16, 32)),
     "lines": Parameter("auto", "1: these rows are a line of a grid apart, if A is one (row-major)", ("auto", 0, 1)),
     "prefetch": Parameter("auto", "1: ask for all of A and X first (row-major)", ("auto", 0, 1)),
@@ -184,7 +182,8 @@ class RowSizes(NamedTuple):
 def _registers(p: Pieces, slots: int, value_bytes: int, offset_bytes: int) -> int:
     """Registers of a thread of csr-row, about: rows of X in flight, their factors, the sum, entries, ends of rows."""
     words, held = value_bytes // 4, -(-slots // p.lanes)
-    return 26 + slots * (4 * p.vecs + words) + 5 * p.vecs + 2 * held * (1 + words) + (8 if offset_bytes == 8 else 0)
+    flying, entries = slots * (4 * p.vecs + words), 2 * held * (1 + words)
+    return 26 + flying + (3 + 2 * words) * p.vecs + entries + (10 if offset_bytes == 8 else 0)
 
 
 def row_shape(
