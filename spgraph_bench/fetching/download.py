@@ -12,25 +12,25 @@ import bz2
 import contextlib
 import gzip
 import hashlib
-import http.client
 import json
 import os
 import re
 import shutil
-import ssl
 import time
-import urllib.error
-import urllib.request
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from spgraph_bench import __version__
 from spgraph_bench.errors import InputError
 from spgraph_bench.units import human_bytes
+
+if TYPE_CHECKING:
+    import urllib.error
+    import urllib.request
 
 __all__ = [
     "MissingFileError",
@@ -78,28 +78,29 @@ class _AgainError(Exception):
     """This attempt failed; the next one may not."""
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows http and https only, and none from https to http."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        scheme = urlsplit(newurl).scheme.lower()
-        if scheme not in ("http", "https") or (urlsplit(req.full_url).scheme == "https" and scheme != "https"):
-            raise InputError(
-                f"the server leads from {urlsplit(req.full_url).scheme} to {scheme or 'nowhere'}",
-                place=req.full_url,
-                remedy="fetch it with a browser, if you trust it, and give its path",
-            )
-        made = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if made is not None:
-            for name, value in req.header_items():  # urllib keeps most of them; Range must be among these
-                made.add_header(name, value)
-        return made
-
-
 def _opener() -> urllib.request.OpenerDirector:
     """One that knows http and https alone: no redirect leads to a file of this machine."""
+    import urllib.request  # with ssl a twentieth of a second, which every command would take
+
+    class _Redirects(urllib.request.HTTPRedirectHandler):
+        """Follows http and https only, and none from https to http."""
+
+        def redirect_request(
+            self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+        ) -> urllib.request.Request | None:
+            scheme = urlsplit(newurl).scheme.lower()
+            if scheme not in ("http", "https") or (urlsplit(req.full_url).scheme == "https" and scheme != "https"):
+                raise InputError(
+                    f"the server leads from {urlsplit(req.full_url).scheme} to {scheme or 'nowhere'}",
+                    place=req.full_url,
+                    remedy="fetch it with a browser, if you trust it, and give its path",
+                )
+            made = super().redirect_request(req, fp, code, msg, headers, newurl)
+            if made is not None:
+                for name, value in req.header_items():  # urllib keeps most of them; Range must be among these
+                    made.add_header(name, value)
+            return made
+
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -255,6 +256,11 @@ class _Download:
 
     def _attempt(self) -> None:
         """Ask the server once; _AgainError where the next attempt may go better."""
+        import http.client
+        import ssl
+        import urllib.error
+        import urllib.request
+
         about = self._started()
         received = self._received()
         self._resumed = received > 0
@@ -279,6 +285,8 @@ class _Download:
             raise InputError(f"the server leads to no URL ({error})", place=self._url, remedy=_IN_THE_WAY) from None
 
     def _unreachable(self, reason: object) -> Exception:
+        import ssl
+
         host = urlsplit(self._url).hostname
         if isinstance(reason, ssl.SSLCertVerificationError):
             return InputError(
