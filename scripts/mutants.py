@@ -109,7 +109,8 @@ def run_one(mutant: Mutant, device: str, checks_only: bool = False) -> dict[str,
             else:
                 shutil.copy(source, folder / part)
         mutant.apply(folder)
-        env = {**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1"}
+        paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]  # where its dependencies may be
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "NO_COLOR": "1"}
         marker = "gpu" if device == "cuda" else "not gpu"
         tests = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", marker, *shlex.split(mutant.tests)]
         by_tests = "" if checks_only else _verdict([sys.executable, *tests], folder, env, {1})
