@@ -144,7 +144,8 @@ def table(all_of_them: Iterable[Mutant], by_device: dict[str, dict[str, Any]]) -
         verdicts = [verdict for verdict in verdicts if verdict]
         hits = sum(verdict in ("found", "hangs") for verdict in verdicts)
         shares.append(f"{words[what][1]} on the {names[d]} find {hits} of {len(verdicts)}")
-    return "\n".join([f"{'; '.join(shares)}.".capitalize(), "", *lines])
+    text = f"{'; '.join(shares)}."
+    return "\n".join([text[:1].upper() + text[1:], "", *lines])
 
 
 def write(text: str) -> None:

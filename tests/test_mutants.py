@@ -101,7 +101,7 @@ def test_the_table_says_what_is_found_and_why_not(tmp_path: Path, monkeypatch: p
     with_gpu = SCRIPT.table(three, {"host": host, "cuda": gpu})
     assert "| fault | in | kind | tests, host | checks, host | checks, GPU | why not |" in with_gpu
     assert "| one | spmv | kind | yes | yes (hangs) | yes |  |" in with_gpu
-    assert "checks of `spgraph bench` on the gpu find 1 of 1" in with_gpu.lower()
+    assert "checks of `spgraph bench` on the GPU find 1 of 1" in with_gpu
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
