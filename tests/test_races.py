@@ -232,8 +232,8 @@ MUTANTS = {
         "cc",
         "hook",
         "common/ordered.cuh",
-        "        }\n    }\n    __syncthreads();\n}",
-        "        }\n    }\n}",
+        "        then();\n    }\n    __syncthreads();\n}",
+        "        then();\n    }\n}",
     ),
     "syncwarp removed": (
         "pagerank",

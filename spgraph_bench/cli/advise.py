@@ -14,6 +14,7 @@ import click
 from spgraph_bench.cli import completing
 from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr, warn_of_findings
 from spgraph_bench.cli.options import (
+    ParameterType,
     RunOptions,
     TextParam,
     device_option,
@@ -25,6 +26,7 @@ from spgraph_bench.cli.options import (
 from spgraph_bench.cli.running import GRAPH_RECIPE, MATRIX_RECIPE, Request, opened
 from spgraph_bench.cli.terminal import console, note, out, out_json, table, warn
 from spgraph_bench.errors import UsageError
+from spgraph_bench.parameters import Parameter
 from spgraph_bench.units import human_bytes
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ class _Predicted:
 )
 @click.option(
     "--k",
-    type=click.IntRange(1, 512),
+    type=ParameterType(Parameter(_COLUMNS, "columns of X and Y", between=(1, 512))),
     default=_COLUMNS,
     show_default=True,
     metavar="N",

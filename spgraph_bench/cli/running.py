@@ -143,7 +143,7 @@ class Opened:
                     on_record,
                     shown,
                     write,
-                    lambda: shown.kernels_are_done(table(self.records[before:]) if table else None, limit),
+                    lambda: shown.kernels_are_done(table and (lambda: table(self.records[before:])), limit),
                 )
         finally:
             if options.json and echo:
@@ -262,13 +262,13 @@ class Shown:
         """`text` is being done."""
         self._line = text
 
-    def kernels_are_done(self, table: str | None, seconds: float | None) -> None:
-        """CPU baselines follow, for `seconds` at most (None: the default). `table` is of the kernels, None in a run
-        without tables."""
+    def kernels_are_done(self, table: Callable[[], str] | None, seconds: float | None) -> None:
+        """CPU baselines follow, for `seconds` at most (None: the default). `table` makes that of the kernels, None in a
+        run without tables."""
         if table is not None and self._tables:
             from rich.text import Text
 
-            self._table = Text.from_ansi(table, no_wrap=True, overflow="crop")
+            self._table = Text.from_ansi(table(), no_wrap=True, overflow="crop")
             return
         limit = BASELINE_SECONDS.default if seconds is None else seconds
         text = f"kernels are done; CPU baselines take up to {limit:g} s more (--baseline-seconds)"
