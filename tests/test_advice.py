@@ -642,6 +642,7 @@ def test_spmm_is_advised_on_by_the_command() -> None:
     assert {each["variant"] for each in data["candidates"]} >= {"csr-row", "csr-tile"}
     done = spgraph("advise", "poisson2d:n=30", "--problem", "spmm", "--gpu", "H200")
     assert "spmm, k = 32, float32" in done.stdout
+    assert "; ." not in done.stdout
 
 
 def test_sentences_of_measured_spmm() -> None:

@@ -280,7 +280,8 @@ def _staying(answer: Answer) -> list[str]:
 
 def _of_graph(answer: Answer) -> list[str]:
     take, base = answer.take, answer.baseline
-    first = f"Use --mode {take.variant}: {answer.unit} takes {_time(take.ms)}, {_how(answer)}; {answer.about}."
+    about = f"; {answer.about}" if answer.about else ""
+    first = f"Use --mode {take.variant}: {answer.unit} takes {_time(take.ms)}, {_how(answer)}{about}."
     if base is None:
         second = "The mode that gains are counted against was not timed."
     elif answer.stays:
