@@ -85,22 +85,25 @@ else
 endif
 
 # The kernels themselves under AddressSanitizer and UndefinedBehaviorSanitizer: an index out of bounds in a .cu file fails
-# a test, and so does an overflow. The reader's parser, too. Per commit every kernel with its defaults on the whole battery,
-# in full every choice of a tunable and every type as well.
+# a test, and so does an overflow. The reader's parser, too. Per commit every kernel with its defaults on what takes it
+# through most of its code, and on the smallest shapes and those at the ends of blocks; in full on the whole battery, with
+# every choice of a tunable and every type.
+MOST_CODE := every-length or hub or random-1025 or tridiagonal or grid-graph or skewed or one-long-row or one-above-a-tile \
+  or clustered or two-heaps or fronts or test_counts
+SHAPES := test_one_value or 0x0 or 0x5 or 5x0 or 1x1 or 1xn or nx1 or one-entry or around-2048 or last-row-only or one-vertex \
+  or star
 DEFAULTS := (test_battery or test_counts_are_exact or test_one_value) and not float64 and not int64
 test-sanitized: $(READY)
 ifeq ($(SPGRAPH_TESTS),full)
 	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py
 else
-	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py -k "$(DEFAULTS)"
+	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py -k "$(DEFAULTS) and ($(MOST_CODE) or $(SHAPES))"
 endif
 	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu and not slow" tests/test_readers_compiled.py
 
 # Every kernel with its defaults, on the matrices, graphs and other inputs that take it through most of its code, under the
 # race detector of the host device (docs/races.md). Planted faults are found by tests/test_races.py.
-RACES := (test_battery or test_counts_are_exact or test_one_value) and not float64 and not int64 and (every-length or hub \
-  or random-1025 or tridiagonal or grid-graph or skewed or one-long-row or one-above-a-tile or clustered or two-heaps \
-  or fronts or test_counts)
+RACES := $(DEFAULTS) and ($(MOST_CODE))
 test-races: $(READY)
 	SPGRAPH_HOST_SANITIZE=race $(BIN)/python -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py -k "$(RACES)"
 
