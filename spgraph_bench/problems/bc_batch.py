@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels
-from spgraph_bench.problems.base import CheckResult, register
+from spgraph_bench.problems.base import register
 from spgraph_bench.problems.bc import BC
 from spgraph_bench.problems.sources import BatchProblem
 
@@ -45,18 +45,6 @@ class BCBatch(BatchProblem, BC):
     ) -> dict[str, npt.NDArray[Any]]:
         """As :meth:`BC.oracle` has it, of the first sources in the order of batches."""
         return super().oracle(matrix, self.in_turn(inputs), dtype, check_seconds)
-
-    def check_case(
-        self,
-        case: int,
-        output: npt.NDArray[Any],
-        csr: CSR,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        oracle: Mapping[str, npt.NDArray[Any]],
-    ) -> tuple[CheckResult, int]:
-        """The outcome, and of how many sources of the batch the oracle knows the dependencies."""
-        check = super().check_case
-        return self.check_each(case, output, csr, inputs, lambda i, one: check(i, one, csr, inputs, oracle))
 
     def describe_case(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.matrix import CSR, Matrix
-from spgraph_bench.problems.base import CheckResult, register
+from spgraph_bench.problems.base import register
 from spgraph_bench.problems.bfs import BFS
 from spgraph_bench.problems.sources import BatchProblem, counted_edges
 
@@ -42,18 +42,6 @@ class BFSBatch(BatchProblem, BFS):
     ) -> dict[str, npt.NDArray[Any]]:
         """As :meth:`BFS.oracle` has it: ``levels`` of the first sources, in the order of batches."""
         return super().oracle(matrix, self.in_turn(inputs), dtype, check_seconds)
-
-    def check_case(
-        self,
-        case: int,
-        output: npt.NDArray[Any],
-        csr: CSR,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        oracle: Mapping[str, npt.NDArray[Any]],
-    ) -> tuple[CheckResult, int]:
-        """The outcome, and of how many sources of the batch the oracle knows the levels."""
-        check = super().check_case
-        return self.check_each(case, output, csr, inputs, lambda i, level: check(i, level, csr, inputs, oracle))
 
     def describe_case(
         self,

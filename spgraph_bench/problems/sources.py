@@ -130,22 +130,22 @@ class BatchProblem(SourceProblem):
     def answers_of(self, output: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
         return list(output)
 
-    def check_each(
+    def check_case(
         self,
         case: int,
         output: npt.NDArray[Any],
         csr: CSR,
         inputs: Mapping[str, npt.NDArray[Any]],
-        check: Callable[[int, npt.NDArray[Any]], tuple[CheckResult, int]],
+        oracle: Mapping[str, npt.NDArray[Any]],
     ) -> tuple[CheckResult, int]:
-        """What ``check(number of the source, its answer)`` says of the first wrong one, or of the last, and how many
-        an oracle knows."""
+        """What the problem of one source says of the first wrong answer, or of the last, and how many an oracle
+        knows."""
         sources, known, result = self.sources_of(case, inputs), 0, CheckResult(True)
         if output.shape != (len(sources), csr.rows):
             shape = [len(sources), csr.rows]
             return CheckResult(False, f"answers are {output.dtype} {list(output.shape)}, not {shape}"), 0
         for i, (source, answer) in enumerate(zip(sources, output, strict=True)):
-            result, there = check(case * self.width + i, answer)
+            result, there = super().check_case(case * self.width + i, answer, csr, inputs, oracle)
             known += int(there)
             if not result.ok:
                 return CheckResult(False, f"from source {source:,}: {result.message}", result.details), known
