@@ -4,8 +4,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# A process that has done its tests takes some of those that wait for another.
-PARALLEL = -n $(JOBS) --dist worksteal
+# One process more than cores, since some tests wait; one that has done its tests takes some of those of another.
+PARALLEL = -n $$(($(JOBS) + 1)) --dist worksteal
 # C, C++ and CUDA; kernels for tests are compared by the numbers of their lines.
 KERNELS = $(shell find cuda spgraph_bench -name "*.cu" -o -name "*.cuh" -o -name "*.[ch]pp" -o -name "*.h") $(wildcard tests/kernels/*.c)
 export SPGRAPH_CACHE ?= $(CURDIR)/$(VENV)/cache
@@ -32,13 +32,14 @@ help:
 
 setup: $(READY)
 
+# Most modules of what is installed are never imported: compiling them all would take half of the set-up.
 $(READY): pyproject.toml scripts/install_gpu.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: spgraph needs Python 3.11 or later; this is $$($(PYTHON) --version)"; \
 	    echo "  remedy: make PYTHON=python3.12 ..."; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	@$(BIN)/python scripts/install_gpu.py
 	@touch $@
 
