@@ -127,6 +127,13 @@ def row_stats(csr: CSR) -> MatrixStats:
     )
 
 
+def row_ptr_of(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """Row offsets from row lengths, int64 [rows + 1]."""
+    row_ptr = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=row_ptr[1:])
+    return row_ptr
+
+
 def row_ranges(row_ptr: npt.NDArray[np.int64], entries: int = _CHUNK, align: int = 1) -> Iterator[tuple[int, int]]:
     """Cut the rows into ranges ``first, last`` (exclusive), for work in chunks.
 

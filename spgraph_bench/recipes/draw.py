@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,11 @@ class Words:
         """The next `count` words."""
         words: UInt64Array = np.asarray(self._generator.random_raw(count), np.uint64)
         return words
+
+    def state(self) -> UInt64Array:
+        """Upper and lower half of the generator's state, and of its increment: uint64 ``[4]``."""
+        inner: Any = self._generator.state["state"]
+        return np.array([half for name in ("state", "inc") for half in divmod(inner[name], 1 << 64)], np.uint64)
 
 
 def unit(words: UInt64Array) -> npt.NDArray[np.float64]:

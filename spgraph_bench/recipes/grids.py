@@ -9,8 +9,8 @@ import numpy as np
 from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.recipes.base import Pattern, Size, recipe
-from spgraph_bench.recipes.patterns import CHUNK, Step, grid_entries, grid_pattern, row_ptr_of
-from spgraph_bench.stats import row_ranges
+from spgraph_bench.recipes.patterns import CHUNK, Step, grid_entries, grid_pattern
+from spgraph_bench.stats import row_ptr_of, row_ranges
 
 
 def _neighbours(dimensions: int, center: bool) -> list[Step]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.recipes.base import Pattern, Size, recipe
-from spgraph_bench.recipes.patterns import row_ptr_of
+from spgraph_bench.stats import row_ptr_of
 
 
 def _star_size(n: int) -> Size:

@@ -8,7 +8,7 @@ from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.recipes.base import Pattern, Size, recipe
 from spgraph_bench.recipes.draw import Words
-from spgraph_bench.recipes.patterns import row_ptr_of
+from spgraph_bench.stats import row_ptr_of
 
 _DIAGONALS = 0  # the stream of words that says how each rhombus is cut
 

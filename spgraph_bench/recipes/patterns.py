@@ -12,19 +12,17 @@ import numpy.typing as npt
 from spgraph_bench.cores import on_all_cores, usable_cores
 from spgraph_bench.readers.common import Progress
 from spgraph_bench.recipes.base import Pattern
-from spgraph_bench.recipes.draw import Words, below
-from spgraph_bench.stats import row_ranges
+from spgraph_bench.stats import row_ptr_of
 
 __all__ = [
     "CHUNK",
     "WORKING_BYTES",
     "chunks",
-    "drawn_columns",
+    "fresh",
     "from_sorted_keys",
     "grid_entries",
     "grid_pattern",
     "random_order",
-    "row_ptr_of",
     "sorted_keys",
 ]
 
@@ -38,13 +36,6 @@ _WORTH_SHARING = 1 << 22
 """Keys that are sorted by several threads; of fewer, one."""
 
 Step = tuple[int, ...]
-
-
-def row_ptr_of(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Row offsets from row lengths, int64 [rows + 1]."""
-    row_ptr = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=row_ptr[1:])
-    return row_ptr
 
 
 def chunks(total: int) -> Iterator[tuple[int, int]]:
@@ -85,38 +76,6 @@ def grid_pattern(dims: Sequence[int], steps: Sequence[Step], progress: Progress)
         lengths[point[0] : point[-1] + 1] = np.count_nonzero(inside, axis=1)
         progress("laying out the grid", (int(point[-1]) + 1) / points)
     return Pattern(points, points, row_ptr_of(lengths), col_idx)
-
-
-def drawn_columns(
-    lengths: npt.NDArray[np.int64], cols: int, seed: int, stream: int, progress: Progress
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], int]:
-    """For each row `lengths[row]` columns drawn uniformly from `cols`, duplicates merged.
-
-    Returns row_ptr, col_idx and the number of merged entries.
-    """
-    drawn = row_ptr_of(lengths)
-    total = int(drawn[-1])
-    col_idx = np.empty(total, np.int32)
-    kept_lengths = np.empty(len(lengths), np.int64)
-
-    def draw(rows: tuple[int, int]) -> npt.NDArray[np.int64]:
-        """Columns of a range of rows; sets their lengths."""
-        first, last = rows
-        keys = np.repeat(np.arange(last - first, dtype=np.int64) << 32, lengths[first:last])
-        keys |= below(Words(seed, stream, int(drawn[first])).take(len(keys)), cols)
-        keys.sort()
-        drawn_keys = keys[_fresh(keys)]
-        kept_lengths[first:last] = np.bincount(drawn_keys >> 32, minlength=last - first)
-        drawn_keys &= 0xFFFFFFFF
-        return drawn_keys
-
-    filled = 0
-    for (_, last), drawn_keys in on_all_cores(draw, row_ranges(drawn, CHUNK)):
-        col_idx[filled : filled + len(drawn_keys)] = drawn_keys
-        filled += len(drawn_keys)
-        progress("drawing columns", int(drawn[last]) / max(1, total))
-    col_idx.resize(filled, refcheck=False)  # gives the tail back; it has no other reference
-    return row_ptr_of(kept_lengths), col_idx, total - filled
 
 
 def sorted_keys(keys: npt.NDArray[np.uint64], progress: Progress) -> npt.NDArray[np.uint64]:
@@ -212,14 +171,14 @@ def from_sorted_keys(keys: npt.NDArray[np.uint64], rows: int) -> Pattern:
 
 def _fresh_from(keys: npt.NDArray[np.uint64], first: int, last: int) -> npt.NDArray[np.bool_]:
     """Which of ``keys[first:last]`` differ from the one before, in `keys`."""
-    fresh = _fresh(keys[first:last])
+    differs = fresh(keys[first:last])
     if first and keys[first] == keys[first - 1]:
-        fresh[0] = False
-    return fresh
+        differs[0] = False
+    return differs
 
 
-def _fresh(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+def fresh(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
     """Which of the sorted `keys` differ from the one before."""
-    fresh = np.ones(len(keys), bool)
-    np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
-    return fresh
+    differs = np.ones(len(keys), bool)
+    np.not_equal(keys[1:], keys[:-1], out=differs[1:])
+    return differs

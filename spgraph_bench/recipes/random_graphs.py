@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache, reduce
 from math import lcm
 
 import numpy as np
+import numpy.typing as npt
 
 from spgraph_bench.cores import on_all_cores
 from spgraph_bench.parameters import MAX_INDEX, Parameter
 from spgraph_bench.readers.common import Progress
+from spgraph_bench.recipes import compiled
 from spgraph_bench.recipes.base import Pattern, Size, recipe
-from spgraph_bench.recipes.draw import AliasTable, Words
+from spgraph_bench.recipes.draw import AliasTable, Words, below
 from spgraph_bench.recipes.patterns import (
     CHUNK,
     WORKING_BYTES,
     chunks,
-    drawn_columns,
+    fresh,
     from_sorted_keys,
     random_order,
     sorted_keys,
 )
+from spgraph_bench.stats import row_ptr_of, row_ranges
 
 # Streams of words; a recipe uses each for one thing.
 _PERMUTATION, _LENGTHS, _COLUMNS, _EDGES = range(4)
@@ -60,14 +64,19 @@ def rmat(
     renamed = random_order(Words(seed, _PERMUTATION).take(vertices), progress)
     groups = [_LEVELS_AT_ONCE] * (scale // _LEVELS_AT_ONCE) + [scale % _LEVELS_AT_ONCE] * (scale % _LEVELS_AT_ONCE > 0)
     tables = {levels: AliasTable(_quarter_weights(levels, a, b, c)) for levels in set(groups)}
+    streams = [(seed, _EDGES + group) for group in range(len(groups))]
+    by_group = [(levels, tables[levels]) for levels in groups]
+    made = compiled.rmat(scale, edges, by_group, streams, renamed, symmetrize, progress)
+    if made is not None:
+        return Pattern(vertices, vertices, row_ptr_of(made[0]), *made[1:], symmetric=bool(symmetrize))
     keys = np.empty(edges * (1 + symmetrize), np.uint64)
 
     def draw(edge_range: tuple[int, int]) -> int:
         """Keys of a range of edges that are not loops, where undirected both ways; how many."""
         first, last = edge_range
         source, target = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
-        for group, levels in enumerate(groups):
-            outcome = tables[levels].draw(Words(seed, _EDGES + group, first).take(last - first))
+        for (levels, table), stream in zip(by_group, streams, strict=True):
+            outcome = table.draw(Words(*stream, first).take(last - first))
             source = source << levels | outcome >> levels
             target = target << levels | outcome & ((1 << levels) - 1)
         proper = source != target
@@ -84,8 +93,8 @@ def rmat(
         filled += count
         progress("drawing edges", last / edges)
     progress("sorting edges", None)
-    made = from_sorted_keys(sorted_keys(keys, progress)[:filled], vertices)
-    return Pattern(vertices, vertices, made.row_ptr, made.col_idx, merged=made.merged, symmetric=bool(symmetrize))
+    pattern = from_sorted_keys(sorted_keys(keys, progress)[:filled], vertices)
+    return replace(pattern, symmetric=bool(symmetrize))
 
 
 def _quarter_weights(levels: int, a: Fraction, b: Fraction, c: Fraction) -> list[int]:
@@ -106,6 +115,35 @@ def _quarter_weights(levels: int, a: Fraction, b: Fraction, c: Fraction) -> list
     return weights
 
 
+def _drawn_columns(lengths: npt.NDArray[np.int64], cols: int, seed: int, stream: int, progress: Progress) -> Pattern:
+    """For each row `lengths[row]` columns drawn uniformly from `cols`, duplicates merged."""
+    if (made := compiled.drawn_columns(lengths, cols, seed, stream, progress)) is not None:
+        return Pattern(len(lengths), cols, row_ptr_of(made[0]), *made[1:])
+    drawn = row_ptr_of(lengths)
+    total = int(drawn[-1])
+    col_idx = np.empty(total, np.int32)
+    kept_lengths = np.empty(len(lengths), np.int64)
+
+    def draw(rows: tuple[int, int]) -> npt.NDArray[np.int64]:
+        """Columns of a range of rows; sets their lengths."""
+        first, last = rows
+        keys = np.repeat(np.arange(last - first, dtype=np.int64) << 32, lengths[first:last])
+        keys |= below(Words(seed, stream, int(drawn[first])).take(len(keys)), cols)
+        keys.sort()
+        drawn_keys = keys[fresh(keys)]
+        kept_lengths[first:last] = np.bincount(drawn_keys >> 32, minlength=last - first)
+        drawn_keys &= 0xFFFFFFFF
+        return drawn_keys
+
+    filled = 0
+    for (_, last), drawn_keys in on_all_cores(draw, row_ranges(drawn, CHUNK)):
+        col_idx[filled : filled + len(drawn_keys)] = drawn_keys
+        filled += len(drawn_keys)
+        progress("drawing columns", int(drawn[last]) / max(1, total))
+    col_idx.resize(filled, refcheck=False)  # gives the tail back; it has no other reference
+    return Pattern(len(lengths), cols, row_ptr_of(kept_lengths), col_idx, total - filled)
+
+
 def _uniform_size(n: int, degree: int) -> Size:
     entries = n * degree
     return Size(n, n, entries, scratch=24 * n + min(WORKING_BYTES, 100 * entries))
@@ -122,9 +160,7 @@ def _uniform_size(n: int, degree: int) -> Size:
     size=_uniform_size,
 )
 def uniform(n: int, degree: int, seed: int, progress: Progress) -> Pattern:
-    lengths = np.full(n, degree, np.int64)
-    row_ptr, col_idx, merged = drawn_columns(lengths, n, seed, _COLUMNS, progress)
-    return Pattern(n, n, row_ptr, col_idx, merged)
+    return _drawn_columns(np.full(n, degree, np.int64), n, seed, _COLUMNS, progress)
 
 
 def _at_most_n(values: dict[str, int]) -> int:
@@ -164,8 +200,7 @@ def powerlaw(n: int, exponent: Fraction, max_degree: int, seed: int, progress: P
     for first in range(0, n, CHUNK):
         part = lengths[first : first + CHUNK]
         part[:] = table.draw(words.take(len(part))) + 1
-    row_ptr, col_idx, merged = drawn_columns(lengths, n, seed, _COLUMNS, progress)
-    return Pattern(n, n, row_ptr, col_idx, merged)
+    return _drawn_columns(lengths, n, seed, _COLUMNS, progress)
 
 
 @lru_cache(maxsize=1)  # asked for twice: for the size and for the matrix

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from spgraph_bench.cores import on_all_cores
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.readers.common import Progress, whole
+from spgraph_bench.recipes import compiled
 from spgraph_bench.recipes.draw import Words, unit
 from spgraph_bench.stats import RowBlock, row_blocks
 
@@ -35,8 +36,10 @@ def entry_values(csr: CSR, seed: int, symmetric: bool, progress: Progress) -> np
     Entry (i, j) gets number i * cols + j of a SplitMix64 sequence that starts where `seed` says: a value
     depends on its place alone, which is what makes symmetric values cheap.
     """
+    start = Words(seed, _VALUES).take(1)
+    if (made := compiled.entry_values(csr, start, symmetric, progress)) is not None:
+        return made
     out = np.empty(csr.nnz)
-    start = Words(seed, _VALUES).take(1)[0]
 
     def draw(block: RowBlock) -> None:
         i = block.row_ids().astype(np.uint64)
@@ -46,7 +49,7 @@ def entry_values(csr: CSR, seed: int, symmetric: bool, progress: Progress) -> np
         i *= np.uint64(csr.cols)
         i += j
         i *= _GOLDEN
-        i += start
+        i += start[0]
         out[block.entries] = unit(_mix(i))
 
     for block, _ in on_all_cores(draw, row_blocks(csr)):
