@@ -20,9 +20,11 @@ MATRICES = {
     "one-long-row": "arrow:n=700",
     "no-values": "rmat:scale=8,symmetrize=1",
     "blocks": "blocks:n=13,block=3",
+    "wide": "dense:rows=7,cols=60",
     "no-entries": "empty:n=70",
 }
 CHOICES: list[tuple[str, dict[str, Any]]] = [
+    ("coo-unsorted", {}),
     ("csc", {}),
     ("bsr", {}),
     ("bsr", {"block_size": "3x2"}),
@@ -83,6 +85,22 @@ def test_the_same_bit_by_bit(
         need = get_format(name).predict_bytes(stats, value_bytes, **params)
         monkeypatch.undo()
         assert need == get_format(name).predict_bytes(stats, value_bytes, **params)
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_whole_numbers_are_split_alike(matrix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    form, csr = get_format("coo-unsorted"), _csr(MATRICES[matrix])
+    packed = form.pack(csr, "float32")
+
+    def whole() -> Any:
+        return form.replaced(packed, packed.val, lambda values: (np.arange(len(values)) % 7 - 3).astype(np.float32))
+
+    by_numpy = whole()
+    monkeypatch.setattr(threads, "WORTH_ENTRIES", 0)
+    monkeypatch.setattr(counting, "usable_cores", lambda: 3)
+    by_compiled = whole()
+    assert by_compiled.dtype == by_numpy.dtype
+    assert np.array_equal(by_compiled, by_numpy)
 
 
 def _stats(csr: CSR) -> Any:

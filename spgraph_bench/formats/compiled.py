@@ -21,6 +21,7 @@ from spgraph_bench import threads
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
+from spgraph_bench.stats import row_ptr_of
 from spgraph_bench.structure.compiled import block_rows, places_of_columns
 from spgraph_bench.threads import Ints, call, cuts, matrix_of, over, rows_and_entries, worth_it
 from spgraph_bench.toolchain.library import address_of, compiled_library, in_threads
@@ -34,10 +35,13 @@ __all__ = [
     "by_length",
     "chunked",
     "chunked_buckets",
+    "elements",
     "jagged",
     "sliced_blocks",
     "slices",
     "slots",
+    "tail",
+    "whole_parts",
 ]
 
 _SOURCE = Path(__file__).with_name("convert.cpp")
@@ -84,6 +88,55 @@ def slots(csr: CSR, width: int, dtype: np.dtype[Any]) -> tuple[npt.NDArray[np.in
     col, val = np.empty((width, csr.rows), np.int32), np.empty((width, csr.rows), dtype)
     over(cuts(rows_and_entries(csr)), lambda thread, first, last: call(function, matrix, first, last, width, col, val))
     return col, val
+
+
+def tail(
+    csr: CSR, slots: int, place: Ints, dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[Any]] | None:
+    """HYB's ``coo_row``, ``coo_col``, ``coo_val``: what rows have after their first `slots` entries, or None.
+
+    `place`: how much that is in all rows before, int64 ``[rows + 1]``.
+    """
+    library = _usable(csr, dtype)
+    if library is None:
+        return None
+    function, matrix, count = library[f"spg_tail_{_TYPES[dtype]}"], matrix_of(csr), int(place[-1])
+    row, col, val = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, dtype)
+    over(
+        cuts(rows_and_entries(csr)),
+        lambda thread, first, last: call(function, matrix, first, last, slots, place, row, col, val),
+    )
+    return row, col, val
+
+
+def elements(
+    csr: CSR, turned: CSR, dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[Any]] | None:
+    """coo-unsorted's ``row``, ``col`` and ``val``, ``[2 nnz]``; or None. `turned` is the transpose."""
+    library = _usable(csr, dtype)
+    if library is None:
+        return None
+    function, a, transpose = library[f"spg_elements_{_TYPES[dtype]}"], matrix_of(csr), matrix_of(turned)
+    row, col, val = (np.empty(2 * csr.nnz, t) for t in (np.int32, np.int32, dtype))
+    before = [np.pad(m.row_ptr, (0, max(csr.rows, csr.cols) - m.rows), "edge") for m in (csr, turned)]
+    over(
+        cuts(before[0] + before[1]),
+        lambda thread, first, last: call(function, a, transpose, first, last, row, col, val),
+    )
+    return row, col, val
+
+
+def whole_parts(values: npt.NDArray[Any], in_row: Ints, in_col: Ints) -> npt.NDArray[Any] | None:
+    """Whole `values` of coo-unsorted, ``[2 nnz]``, split in place into the parts that add up to them; or None.
+
+    `in_row`, `in_col`: entries of each row and column, ``[max(rows, cols)]``.
+    """
+    library = _library() if len(values) >= threads.WORTH_ENTRIES and values.dtype in _TYPES else None
+    if library is None:
+        return None
+    function, rows, columns = library[f"spg_whole_parts_{_TYPES[values.dtype]}"], row_ptr_of(in_row), row_ptr_of(in_col)
+    over(cuts(rows + columns), lambda thread, first, last: call(function, first, last, rows, columns, values))
+    return values
 
 
 def by_length(lengths: Ints, sigma: int, align: int) -> tuple[Ints, Ints] | None:

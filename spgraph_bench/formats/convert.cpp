@@ -5,6 +5,7 @@
 // docstrings, where numpy says the same in few lines. `values` may be null: then every entry is 1.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -78,6 +79,56 @@ void jds(const matrix& a, int64_t first, int64_t last, const int32_t* perm, cons
             col[slot_start[k] + place] = a.col_idx[begin + k];
             val[slot_start[k] + place] = value_of<Value>(a, begin + k);
         }
+    }
+}
+
+// The entries of rows [first, last) after the first `slots` of each, those of a row from place[row] on.
+template <class Value>
+void tail(const matrix& a, int64_t first, int64_t last, int64_t slots, const int64_t* place, int32_t* row_of,
+          int32_t* col, Value* val)
+{
+    for (int64_t row = first; row < last; ++row) {
+        int64_t to = place[row];
+        for (int64_t entry = a.row_ptr[row] + slots; entry < a.row_ptr[row + 1]; ++entry, ++to) {
+            row_of[to] = static_cast<int32_t>(row);
+            col[to] = a.col_idx[entry];
+            val[to] = value_of<Value>(a, entry);
+        }
+    }
+}
+
+// Elements [first, last) of an assembly, as coo_unsorted.py describes it; `turned` is the transpose.
+template <class Value>
+void elements(const matrix& a, const matrix& turned, int64_t first, int64_t last, int32_t* row_of, int32_t* col,
+              Value* val)
+{
+    for (int64_t k = first; k < last; ++k) {
+        const int64_t row_end = a.row_ptr[std::min(k + 1, a.rows)], col_end = turned.row_ptr[std::min(k + 1, a.cols)];
+        const int64_t row_begin = a.row_ptr[std::min(k, a.rows)], col_begin = turned.row_ptr[std::min(k, a.cols)];
+        int64_t to = row_begin + col_begin;
+        for (int64_t entry = row_begin; entry < row_end; ++entry, ++to) {
+            row_of[to] = static_cast<int32_t>(k);
+            col[to] = a.col_idx[entry];
+            val[to] = value_of<Value>(a, entry) / 2;
+        }
+        for (int64_t entry = col_begin; entry < col_end; ++entry, ++to) {
+            const Value value = value_of<Value>(turned, entry);
+            row_of[to] = turned.col_idx[entry];
+            col[to] = static_cast<int32_t>(k);
+            val[to] = std::isfinite(value) ? value - value / 2 : value;
+        }
+    }
+}
+
+// Whole numbers into parts that add up to them: those of an element's row into the lower half, of its column into the
+// rest. row_before, col_before: entries of all rows and columns before each element.
+template <class Value>
+void whole_parts(int64_t first, int64_t last, const int64_t* row_before, const int64_t* col_before, Value* val)
+{
+    for (int64_t k = first; k < last; ++k) {
+        int64_t at = row_before[k] + col_before[k];
+        for (; at < row_before[k + 1] + col_before[k]; ++at) val[at] = std::floor(val[at] / 2);
+        for (; at < row_before[k + 1] + col_before[k + 1]; ++at) val[at] -= std::floor(val[at] / 2);
     }
 }
 
@@ -403,6 +454,18 @@ SPG_OF_BOTH_TYPES(
 SPG_OF_BOTH_TYPES(
     csc, { csc(*a, first, last, next, row_of, val); }, const matrix* a, int64_t first, int64_t last, int64_t* next,
     int32_t* row_of)
+
+SPG_OF_BOTH_TYPES(
+    tail, { tail(*a, first, last, slots, place, row_of, col, val); }, const matrix* a, int64_t first, int64_t last,
+    int64_t slots, const int64_t* place, int32_t* row_of, int32_t* col)
+
+SPG_OF_BOTH_TYPES(
+    elements, { elements(*a, *turned, first, last, row_of, col, val); }, const matrix* a, const matrix* turned,
+    int64_t first, int64_t last, int32_t* row_of, int32_t* col)
+
+SPG_OF_BOTH_TYPES(
+    whole_parts, { whole_parts(first, last, row_before, col_before, val); }, int64_t first, int64_t last,
+    const int64_t* row_before, const int64_t* col_before)
 
 SPG_OF_BOTH_TYPES(
     binned,

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Array, Format, Packed, Replace, register
 from spgraph_bench.formats.common import csr_from_entries, offset_type, quiet_overflow, value_type
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import MatrixStats
 from spgraph_bench.structure import transposed
+from spgraph_bench.structure.compiled import id_counts
 
 __all__ = ["COOUnsorted"]
 
@@ -42,13 +44,8 @@ class COOUnsorted(Format):
     ) -> Packed:
         value = value_type(dtype)
         turned = transposed(csr)  # whose rows are the columns of each element
-        by_row = _firsts(csr.row_lengths(), turned.row_lengths())
-        first, second = _halves(csr.value_array(value))[0], _halves(turned.value_array(value))[1]
-        arrays = {
-            "row": _merged(by_row, _row_ids(csr), turned.col_idx),
-            "col": _merged(by_row, csr.col_idx, _row_ids(turned)),
-            "val": _merged(by_row, first, second),
-        }
+        row, col, val = compiled.elements(csr, turned, value) or _elements(csr, turned, value)
+        arrays = {"row": row, "col": col, "val": val}
         return Packed(
             self.name,
             csr.rows,
@@ -77,10 +74,12 @@ class COOUnsorted(Format):
             if ((np.abs(array) < least) & (array != 0)).any() or not np.isfinite(array).all():
                 return self._replaced_in_pairs(packed, array, replace)
         # Both halves are alike, so that each knows the whole.
-        values = replace(array * 2)
-        lower, elements = np.floor(values / 2), max(packed.rows, packed.cols)
-        counts = (np.bincount(packed.arrays[name], minlength=elements) // 2 for name in ("row", "col"))
-        return np.where(_firsts(*counts), lower, values - lower)
+        values, elements = replace(array * 2), max(packed.rows, packed.cols)
+        in_row, in_col = (_counts(packed.arrays[name], elements) // 2 for name in ("row", "col"))
+        if (parts := compiled.whole_parts(values, in_row, in_col)) is not None:
+            return parts
+        lower = np.floor(values / 2)
+        return np.where(_firsts(in_row, in_col), lower, values - lower)
 
     def _replaced_in_pairs(self, packed: Packed, array: Array, replace: Replace) -> Array:
         """The same where the halves of a value may differ: they are looked for."""
@@ -90,6 +89,23 @@ class COOUnsorted(Format):
         out[first] = np.floor(values / 2)
         out[second] = values - out[first]
         return out
+
+
+def _counts(ids: npt.NDArray[np.int32], below: int) -> npt.NDArray[np.int64]:
+    """How often each of ``range(below)`` is among `ids`."""
+    counts = id_counts(ids, below)
+    return np.bincount(ids, minlength=below) if counts is None else counts
+
+
+def _elements(csr: CSR, turned: CSR, value: np.dtype[Any]) -> tuple[Array, Array, Array]:
+    """Rows, columns and values of all elements; `turned` is the transpose."""
+    by_row = _firsts(csr.row_lengths(), turned.row_lengths())
+    first, second = _halves(csr.value_array(value))[0], _halves(turned.value_array(value))[1]
+    return (
+        _merged(by_row, _row_ids(csr), turned.col_idx),
+        _merged(by_row, csr.col_idx, _row_ids(turned)),
+        _merged(by_row, first, second),
+    )
 
 
 def _row_ids(csr: CSR) -> npt.NDArray[np.int32]:

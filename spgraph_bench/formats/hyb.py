@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Format, Packed, register
+from spgraph_bench.formats import compiled
+from spgraph_bench.formats.base import Array, Format, Packed, register
 from spgraph_bench.formats.common import (
     csr_from_entries,
     offset_type,
@@ -21,7 +22,7 @@ from spgraph_bench.formats.common import (
 from spgraph_bench.formats.ell import fill_slots, slot_entries
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.stats import MatrixStats, row_stats
+from spgraph_bench.stats import MatrixStats, row_ptr_of, row_stats
 
 __all__ = ["HYB", "choose_slots"]
 
@@ -57,6 +58,18 @@ def choose_slots(stats: MatrixStats, hyb_k: int | str = "auto", value_bytes: int
     if slots < 0:
         raise UsageError(f"hyb_k cannot be {hyb_k!r}", remedy='take "auto", "median" or an integer from 0')
     return min(slots, stats.row_max)
+
+
+def _tail(csr: CSR, slots: int, value: np.dtype[Any]) -> tuple[Array, Array, Array]:
+    """Rows, columns and values of what each row has after its first `slots` entries."""
+    lengths = csr.row_lengths()
+    if (arrays := compiled.tail(csr, slots, row_ptr_of(np.maximum(lengths - slots, 0)), value)) is not None:
+        return arrays
+    longer = np.flatnonzero(lengths > slots)
+    counts = lengths[longer] - slots
+    tail = ranges(csr.row_ptr[longer] + slots, counts)
+    val = np.ones(len(tail), value) if csr.values is None else csr.values[tail].astype(value)
+    return np.repeat(longer.astype(np.int32), counts), csr.col_idx[tail], val
 
 
 @register
@@ -95,17 +108,8 @@ class HYB(Format):
         value = value_type(dtype)
         slots = choose_slots(row_stats(csr), params.get("hyb_k", "auto"), value.itemsize)
         ell_col, ell_val = fill_slots(csr, slots, value)
-        lengths = csr.row_lengths()
-        longer = np.flatnonzero(lengths > slots)
-        counts = lengths[longer] - slots
-        tail = ranges(csr.row_ptr[longer] + slots, counts)
-        arrays = {
-            "ell_col": ell_col,
-            "ell_val": ell_val,
-            "coo_row": np.repeat(longer.astype(np.int32), counts),
-            "coo_col": csr.col_idx[tail],
-            "coo_val": np.ones(len(tail), value) if csr.values is None else csr.values[tail].astype(value),
-        }
+        row, col, val = _tail(csr, slots, value)
+        arrays = {"ell_col": ell_col, "ell_val": ell_val, "coo_row": row, "coo_col": col, "coo_val": val}
         return Packed(
             self.name,
             csr.rows,
@@ -113,9 +117,9 @@ class HYB(Format):
             csr.nnz,
             value,
             MappingProxyType(arrays),
-            MappingProxyType({"slots": slots, "tail": len(tail)}),
+            MappingProxyType({"slots": slots, "tail": len(row)}),
             pattern=csr.values is None,
-            compulsory_bytes=csr.nnz * (4 + value.itemsize) + 4 * len(tail),
+            compulsory_bytes=csr.nnz * (4 + value.itemsize) + 4 * len(row),
             offsets=offset_type(offsets, csr.nnz),
         )
 

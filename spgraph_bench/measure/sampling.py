@@ -354,7 +354,7 @@ def sample_interleaved(
     *,
     order_seed: int = 1,
     warmups: int = 3,
-    warmup_limit_s: float = 1.0,
+    warmup_limit_s: float = 0.25,
     max_invalid: int = 20,
     should_stop: Callable[[], bool] = lambda: False,
     seconds: float = math.inf,

@@ -26,6 +26,7 @@ __all__ = [
     "block_rows",
     "column_counts",
     "components",
+    "id_counts",
     "looks_of_levels",
     "loops",
     "mirrored",
@@ -109,16 +110,29 @@ def mirrored(csr: CSR) -> Ints | None:
 
 def column_counts(csr: CSR) -> Ints | None:
     """Entries of each column, ``[cols]``, or None."""
-    library = _usable(csr)
-    return None if library is None else _counts_of_parts(library, csr, [0, csr.nnz]).sum(axis=0)
+    return id_counts(csr.col_idx, csr.cols) if worth_it(csr) else None
 
 
-def _counts_of_parts(library: ctypes.CDLL, csr: CSR, cuts: Sequence[int]) -> Ints:
-    """Entries of each column in each part of all entries: ``[parts][cols]``."""
-    counts = np.zeros((len(cuts) - 1, csr.cols), np.int64)
+def id_counts(ids: npt.NDArray[np.int32], below: int) -> Ints | None:
+    """How often each of ``range(below)`` is among `ids`, which are all below it: int64 ``[below]``, or None."""
+    library = _library() if len(ids) >= threads.WORTH_ENTRIES else None
+    if library is None:
+        return None
+    parts = _parts(len(ids), below)
+    counts: Ints = _counts_of_parts(library, ids, below, [len(ids) * k // parts for k in range(parts + 1)]).sum(axis=0)
+    return counts
+
+
+def _parts(entries: int, counters: int) -> int:
+    """Threads that count with `counters` counters each, which take less room than entries."""
+    return max(1, min(usable_cores(), entries // max(1, counters)))
+
+
+def _counts_of_parts(library: ctypes.CDLL, ids: npt.NDArray[np.int32], below: int, cuts: Sequence[int]) -> Ints:
+    """How often each id is in each part of `ids`: ``[parts][below]``."""
+    counts = np.zeros((len(cuts) - 1, below), np.int64)
     in_threads(
-        lambda part: call(library.spg_count_columns, csr.col_idx, cuts[part], cuts[part + 1], counts[part]),
-        len(cuts) - 1,
+        lambda part: call(library.spg_count_columns, ids, cuts[part], cuts[part + 1], counts[part]), len(cuts) - 1
     )
     return counts
 
@@ -132,9 +146,8 @@ def places_of_columns(csr: CSR) -> tuple[Ints, list[tuple[int, int, Ints]]] | No
     library = _usable(csr)
     if library is None:
         return None
-    threads = max(1, min(usable_cores(), csr.nnz // max(1, csr.cols)))  # counters take less room than entries
-    rows = equal_shares(csr.row_ptr, threads)
-    places = _counts_of_parts(library, csr, [int(csr.row_ptr[r]) for r in rows])
+    rows = equal_shares(csr.row_ptr, _parts(csr.nnz, csr.cols))
+    places = _counts_of_parts(library, csr.col_idx, csr.cols, [int(csr.row_ptr[r]) for r in rows])
     ptr, ranges = np.zeros(csr.cols + 1, np.int64), cuts(np.arange(csr.cols + 1))
 
     def add_up(thread: int, first: int, last: int) -> None:
@@ -148,7 +161,7 @@ def places_of_columns(csr: CSR) -> tuple[Ints, list[tuple[int, int, Ints]]] | No
     over(ranges, add_up)
     np.cumsum(ptr, out=ptr)
     over(ranges, start)
-    return ptr, [(int(rows[part]), int(rows[part + 1]), places[part]) for part in range(threads)]
+    return ptr, [(int(rows[part]), int(rows[part + 1]), places[part]) for part in range(len(places))]
 
 
 def transposed(csr: CSR) -> CSR | None:
