@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -46,12 +45,6 @@ class MatrixStats:
     """How many rows have each."""
     csr: CSR | None = field(default=None, repr=False, compare=False)
     """The matrix itself, for what depends on the order of rows (SELL) or on columns (DIA)."""
-
-    @cached_property
-    def diagonals(self) -> npt.NDArray[np.int64]:
-        """``col - row`` of all diagonals that hold an entry, rising. Looks at every entry, once."""
-        assert self.csr is not None, "made by hand, without the matrix"
-        return diagonals_of(self.csr)
 
     @property
     def density(self) -> float:
@@ -187,14 +180,6 @@ def sample_blocks(csr: CSR, entries: int, pieces: int, align: int = 1) -> Iterat
 def origins(rows: npt.NDArray[np.int64], group: int) -> npt.NDArray[np.int64]:
     """The first row of the group that each of `rows` is in; `group` rows make one, from row 0 on."""
     return rows if group == 1 else rows - rows % group
-
-
-def diagonals_of(csr: CSR, group: int = 1) -> npt.NDArray[np.int64]:
-    """``col - origin`` of all diagonals that hold an entry, rising; see :func:`origins`."""
-    occupied = np.zeros(csr.rows + csr.cols, np.bool_)
-    for block in row_blocks(csr):
-        occupied[block.cols - origins(block.row_ids(), group) + csr.rows] = True
-    return np.flatnonzero(occupied) - csr.rows
 
 
 def diagonal_entries(csr: CSR) -> int:

@@ -283,7 +283,7 @@ def test_dia_of_groups_of_rows() -> None:
     ],
 )
 def test_dia_groups_rows_where_that_leaves_fewer_diagonals(a: CSR, group: int, diagonals: int) -> None:
-    result, diag = choose_group(a, None, row_stats(a).diagonals)
+    result, diag = choose_group(a, None)
     assert (result, len(diag)) == (group, diagonals)
     packed = get_format("dia").pack(a)
     assert (packed.group, packed.diagonals) == (group, diagonals)
@@ -306,7 +306,7 @@ def test_dia_is_judged_with_its_rows_grouped() -> None:
 def test_a_matrix_of_far_too_many_diagonals_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     a = random_rows([4] * 600, 4000)
     monkeypatch.setattr("spgraph_bench.formats.dia._at_least", lambda csr: pytest.fail("looked at it"))
-    assert choose_group(a, None, row_stats(a).diagonals)[0] == 1
+    assert choose_group(a, None)[0] == 1
 
 
 def test_dia_refusals() -> None:

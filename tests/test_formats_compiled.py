@@ -25,6 +25,11 @@ MATRICES = {
 }
 CHOICES: list[tuple[str, dict[str, Any]]] = [
     ("coo-unsorted", {}),
+    ("dia", {}),
+    ("dia", {"group": 3}),
+    ("pattern-dia", {}),
+    ("blocked-ell", {}),
+    ("blocked-ell", {"ell_block": 32}),
     ("csc", {}),
     ("bsr", {}),
     ("bsr", {"block_size": "3x2"}),

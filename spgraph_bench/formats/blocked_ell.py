@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
-from spgraph_bench.formats.base import Format, Packed, register
+from spgraph_bench.formats import compiled
+from spgraph_bench.formats.base import Array, Format, Packed, register
 from spgraph_bench.formats.common import (
     PADDING,
     csr_from_loose,
@@ -67,17 +68,7 @@ class BlockedELL(Format):
         value, side = value_type(dtype, half=True), _side(params)
         lengths = block_lengths(csr, side, side)
         width = int(lengths.max(initial=0))
-        block_col = np.full((len(lengths), width), PADDING, np.int32)
-        block_val = np.zeros((len(lengths), width, side, side), value)
-        flat = block_val.reshape(-1)
-        for part in row_blocks(csr, align=side):
-            keys, position = block_places(part, side, side)
-            first, last = part.first // side, -(-part.last // side)
-            slot = ranges(np.arange(first, last) * width, lengths[first:last])
-            block_col.reshape(-1)[slot] = keys & _MASK
-            # From the places of blocks one after another to those of their slots.
-            position += ((slot - np.arange(len(slot))) * side**2)[position // side**2]
-            flat[position] = 1 if csr.values is None else csr.values[part.entries]
+        block_col, block_val = compiled.padded_blocks(csr, side, width, value) or _blocks(csr, side, lengths, value)
         return Packed(
             self.name,
             csr.rows,
@@ -121,6 +112,23 @@ class BlockedELL(Format):
         )
         slots = len(lengths) * width * side * side
         return refuse_padding(self.name, stats, slots, need, free_bytes, force, why)
+
+
+def _blocks(csr: CSR, side: int, lengths: npt.NDArray[np.int64], value: np.dtype[Any]) -> tuple[Array, Array]:
+    """``block_col`` and ``block_val``; `lengths`: the blocks of each block row."""
+    width = int(lengths.max(initial=0))
+    block_col = np.full((len(lengths), width), PADDING, np.int32)
+    block_val = np.zeros((len(lengths), width, side, side), value)
+    flat = block_val.reshape(-1)
+    for part in row_blocks(csr, align=side):
+        keys, position = block_places(part, side, side)
+        first, last = part.first // side, -(-part.last // side)
+        slot = ranges(np.arange(first, last) * width, lengths[first:last])
+        block_col.reshape(-1)[slot] = keys & _MASK
+        # From the places of blocks one after another to those of their slots.
+        position += ((slot - np.arange(len(slot))) * side**2)[position // side**2]
+        flat[position] = 1 if csr.values is None else csr.values[part.entries]
+    return block_col, block_val
 
 
 def _bytes(lengths: npt.NDArray[np.int64], side: int, value_bytes: int) -> int:

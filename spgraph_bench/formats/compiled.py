@@ -35,8 +35,11 @@ __all__ = [
     "by_length",
     "chunked",
     "chunked_buckets",
+    "diagonal_bits",
+    "diagonal_values",
     "elements",
     "jagged",
+    "padded_blocks",
     "sliced_blocks",
     "slices",
     "slots",
@@ -192,14 +195,68 @@ def blocks(
     library = _usable(csr, dtype)
     if library is None:
         return None
-    function, matrix, count = library[f"spg_bsr_{_TYPES[dtype]}"], matrix_of(csr), int(block_ptr[-1])
+    count = int(block_ptr[-1])
     col, val = np.empty(count, np.int32), np.empty((count, r, c), dtype)
+    _fill_blocks(library, csr, r, c, block_ptr, col, val)
+    return col, val
+
+
+def _fill_blocks(
+    library: ctypes.CDLL, csr: CSR, r: int, c: int, block_ptr: Ints, col: npt.NDArray[np.int32], val: npt.NDArray[Any]
+) -> None:
+    """Writes the columns and values of blocks, those of a block row from `block_ptr` on."""
+    function, matrix = library[f"spg_bsr_{_TYPES[val.dtype]}"], matrix_of(csr)
     place = [np.zeros(-(-csr.cols // c), np.int64) for _ in range(usable_cores())]
     over(
         block_rows(csr, r),
         lambda thread, first, last: call(function, matrix, first, last, r, c, block_ptr, place[thread], col, val),
     )
+
+
+def padded_blocks(
+    csr: CSR, side: int, width: int, dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None:
+    """blocked-ELL's ``block_col`` ``[block rows][width]`` and ``block_val`` ``[block rows][width][side][side]``, or
+    None."""
+    library = _usable(csr, dtype)
+    if library is None:
+        return None
+    rows = -(-csr.rows // side)
+    col, val = np.full((rows, width), -1, np.int32), np.zeros((rows, width, side, side), dtype)
+    _fill_blocks(library, csr, side, side, np.arange(rows + 1) * width, col, val)
     return col, val
+
+
+def diagonal_values(csr: CSR, group: int, place: Ints, data: npt.NDArray[Any]) -> bool:
+    """Writes the entries into DIA's `data`, ``[slices][diagonals][128]``; False where numpy has to.
+
+    `place`: of each diagonal, ``[rows + cols]`` (``col - origin + rows``), its first element in a slice. `group` rows
+    have one origin.
+    """
+    library = _usable(csr, data.dtype)
+    if library is None:
+        return False
+    function, matrix = library[f"spg_dia_{_TYPES[data.dtype]}"], matrix_of(csr)
+    width = data.shape[1]
+    over(
+        cuts(rows_and_entries(csr)),
+        lambda thread, first, last: call(function, matrix, first, last, group, place, width, data),
+    )
+    return True
+
+
+def diagonal_bits(csr: CSR, place: Ints, mask: npt.NDArray[np.uint32]) -> bool:
+    """Sets the bits of pattern-DIA's `mask`, ``[slices][diagonals]``; False where numpy has to. `place`: of each
+    diagonal, ``[rows + cols]`` (``col - row + rows``), its word in a slice."""
+    library = _usable(csr)
+    if library is None:
+        return False
+    matrix, width = matrix_of(csr), mask.shape[1]
+    over(
+        cuts(rows_and_entries(csr), 32),
+        lambda thread, first, last: call(library.spg_dia_bits, matrix, first, last, place, width, mask),
+    )
+    return True
 
 
 def sliced_blocks(

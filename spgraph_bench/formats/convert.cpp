@@ -16,6 +16,7 @@ namespace {
 using std::int32_t;
 using std::int64_t;
 using std::uint16_t;
+using std::uint32_t;
 using std::uint64_t;
 
 constexpr int32_t kPadding = -1;
@@ -141,6 +142,19 @@ void csc(const matrix& a, int64_t first, int64_t last, int64_t* next, int32_t* r
             row_of[place] = static_cast<int32_t>(row);
             val[place] = value_of<Value>(a, entry);
         }
+    }
+}
+
+// The entries of rows [first, last) into slices of 128 rows, `width` diagonals each, as dia.py describes it.
+template <class Value>
+void dia(const matrix& a, int64_t first, int64_t last, int64_t group, const int64_t* place, int64_t width, Value* val)
+{
+    constexpr int64_t kRows = 128;
+    for (int64_t row = first; row < last; ++row) {
+        const int64_t* const of_row = place + (a.rows - (row - row % group));
+        Value* const to = val + row / kRows * width * kRows + row % kRows;
+        for (int64_t entry = a.row_ptr[row]; entry < a.row_ptr[row + 1]; ++entry)
+            to[of_row[a.col_idx[entry]]] = value_of<Value>(a, entry);
     }
 }
 
@@ -435,6 +449,18 @@ SPG_EXPORT void spg_chunked_groups(const matrix* a, int64_t first, int64_t last,
     }
 }
 
+// Sets the bit of each entry of rows [first, last), as pattern_dia.py describes it. first is a multiple of 32.
+SPG_EXPORT void spg_dia_bits(const matrix* a, int64_t first, int64_t last, const int64_t* place, int64_t width,
+                             uint32_t* mask)
+{
+    for (int64_t row = first; row < last; ++row) {
+        const int64_t* const of_row = place + (a->rows - row);
+        uint32_t* const words = mask + row / kSlice * width;
+        for (int64_t entry = a->row_ptr[row]; entry < a->row_ptr[row + 1]; ++entry)
+            words[of_row[a->col_idx[entry]]] |= uint32_t(1) << row % kSlice;
+    }
+}
+
 #define SPG_OF_BOTH_TYPES(name, call, ...)                      \
     SPG_EXPORT void spg_##name##_float(__VA_ARGS__, float* val) \
         call SPG_EXPORT void spg_##name##_double(__VA_ARGS__, double* val) call
@@ -454,6 +480,10 @@ SPG_OF_BOTH_TYPES(
 SPG_OF_BOTH_TYPES(
     csc, { csc(*a, first, last, next, row_of, val); }, const matrix* a, int64_t first, int64_t last, int64_t* next,
     int32_t* row_of)
+
+SPG_OF_BOTH_TYPES(
+    dia, { dia(*a, first, last, group, place, width, val); }, const matrix* a, int64_t first, int64_t last,
+    int64_t group, const int64_t* place, int64_t width)
 
 SPG_OF_BOTH_TYPES(
     tail, { tail(*a, first, last, slots, place, row_of, col, val); }, const matrix* a, int64_t first, int64_t last,

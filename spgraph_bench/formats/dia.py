@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import (
     OfLastMatrix,
@@ -19,7 +20,8 @@ from spgraph_bench.formats.common import (
 )
 from spgraph_bench.matrix import CSR
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.stats import MatrixStats, diagonals_of, origins, row_blocks, row_stats, sample_blocks
+from spgraph_bench.stats import MatrixStats, origins, row_blocks, sample_blocks
+from spgraph_bench.structure import diagonals_of
 from spgraph_bench.units import human_bytes
 
 __all__ = ["DIA", "choose_group"]
@@ -61,14 +63,15 @@ def _at_least(csr: CSR) -> dict[int, int]:
     return {group: len(np.unique(np.concatenate(parts))) for group, parts in seen.items()}
 
 
-def choose_group(csr: CSR, group: int | None, ungrouped: _Diagonals) -> tuple[int, _Diagonals]:
+def choose_group(csr: CSR, group: int | None) -> tuple[int, _Diagonals]:
     """The size of groups and the diagonals that hold an entry: of `group` rows, or, if that is None, of so
-    many as leave the fewest diagonals, if that is worth it. `ungrouped` are those of single rows.
+    many as leave the fewest diagonals, if that is worth it.
 
     Matrices in which single rows have too many diagonals by far are not looked at.
     """
     if group is not None:
-        return group, ungrouped if group == 1 else diagonals_of(csr, group)
+        return group, diagonals_of(csr, group)
+    ungrouped = diagonals_of(csr)
     best = 1, ungrouped
     if LEAST_FILL * len(ungrouped) * csr.rows > 2 * csr.nnz or not csr.nnz:
         return best  # groups can save half of the diagonals and no more
@@ -84,11 +87,11 @@ def choose_group(csr: CSR, group: int | None, ungrouped: _Diagonals) -> tuple[in
 _last: OfLastMatrix[tuple[int, _Diagonals]] = OfLastMatrix()
 
 
-def _remembered(stats: MatrixStats, group: int | None) -> tuple[int, _Diagonals]:
+def remembered_choice(stats: MatrixStats, group: int | None) -> tuple[int, _Diagonals]:
     """As choose_group, but the matrix that was looked at last is not looked at again."""
     assert stats.csr is not None, "the diagonals depend on the columns"
     if (choice := _last.get(stats.csr, group)) is None:
-        choice = choose_group(stats.csr, group, stats.diagonals)
+        choice = choose_group(stats.csr, group)
         _last.put(stats.csr, group, choice)
     return choice
 
@@ -132,17 +135,18 @@ class DIA(Format):
     ) -> Packed:
         value = value_type(dtype)
         number = whole_number_param(self.tunables, params, "group")
-        group, diag = choose_group(csr, number, row_stats(csr).diagonals)
+        group, diag = choose_group(csr, number)
         data = np.zeros((_slots(csr.rows) // SLICE, len(diag), SLICE), value)
-        flat = data.reshape(-1)
         # Place of each diagonal in `diag`, so that an entry finds its own without a search.
         place = np.zeros(csr.rows + csr.cols, np.int64)
         place[diag + csr.rows] = np.arange(len(diag)) * SLICE
-        for block in row_blocks(csr):
-            row = block.row_ids()
-            position = place[block.cols - origins(row, group) + csr.rows]
-            position += row // SLICE * (len(diag) * SLICE) + row % SLICE
-            flat[position] = 1 if csr.values is None else csr.values[block.entries]
+        if not compiled.diagonal_values(csr, group, place, data):
+            flat = data.reshape(-1)
+            for block in row_blocks(csr):
+                row = block.row_ids()
+                position = place[block.cols - origins(row, group) + csr.rows]
+                position += row // SLICE * (len(diag) * SLICE) + row % SLICE
+                flat[position] = 1 if csr.values is None else csr.values[block.entries]
         return Packed(
             self.name,
             csr.rows,
@@ -166,14 +170,14 @@ class DIA(Format):
         return CSR(packed.rows, packed.cols, row_ptr, col.astype(np.int32), values)
 
     def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
-        _, diag = _remembered(stats, whole_number_param(self.tunables, params, "group"))
+        _, diag = remembered_choice(stats, whole_number_param(self.tunables, params, "group"))
         return len(diag) * (4 + _slots(stats.rows) * value_bytes)
 
     def refuse(
         self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
     ) -> str | None:
         need = self.predict_bytes(stats, value_bytes, **params)
-        diagonals = len(_remembered(stats, whole_number_param(self.tunables, params, "group"))[1])
+        diagonals = len(remembered_choice(stats, whole_number_param(self.tunables, params, "group"))[1])
         slots = diagonals * stats.rows
         why = f"{human_count(diagonals)} diagonals of {human_count(stats.rows)} rows hold an entry"
         if free_bytes is not None and need > free_bytes:

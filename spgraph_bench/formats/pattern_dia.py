@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spgraph_bench.formats import compiled
 from spgraph_bench.formats.base import Format, Packed, register
 from spgraph_bench.formats.common import VALUES_DIFFER, human_count, offset_type, one_value
+from spgraph_bench.formats.dia import remembered_choice
 from spgraph_bench.matrix import CSR
-from spgraph_bench.stats import MatrixStats, row_blocks, row_stats
+from spgraph_bench.stats import MatrixStats, row_blocks
+from spgraph_bench.structure import diagonals_of
 from spgraph_bench.units import human_bytes
 
 __all__ = ["PatternDIA"]
@@ -47,17 +50,18 @@ class PatternDIA(Format):
     def pack(
         self, csr: CSR, dtype: npt.DTypeLike = np.float32, offsets: npt.DTypeLike = np.int32, **params: Any
     ) -> Packed:
-        diag = row_stats(csr).diagonals
+        diag = diagonals_of(csr)
         mask = np.zeros((_slices(csr.rows), len(diag)), np.uint32)
-        flat = mask.reshape(-1)
         # Place of each diagonal in `diag`, so that an entry finds its own without a search.
         place = np.zeros(csr.rows + csr.cols, np.int64)
         place[diag + csr.rows] = np.arange(len(diag))
-        for block in row_blocks(csr):
-            row = block.row_ids()
-            word = place[block.cols - row + csr.rows] + row // SLICE * len(diag)
-            # A place has one entry at most, so that adding bits sets them.
-            np.add.at(flat, word, np.uint32(1) << (row % SLICE).astype(np.uint32))
+        if not compiled.diagonal_bits(csr, place, mask):
+            flat = mask.reshape(-1)
+            for block in row_blocks(csr):
+                row = block.row_ids()
+                word = place[block.cols - row + csr.rows] + row // SLICE * len(diag)
+                # A place has one entry at most, so that adding bits sets them.
+                np.add.at(flat, word, np.uint32(1) << (row % SLICE).astype(np.uint32))
         return Packed(
             self.name,
             csr.rows,
@@ -81,7 +85,7 @@ class PatternDIA(Format):
         return CSR(packed.rows, packed.cols, row_ptr, (row + packed.diag[d]).astype(np.int32), None)
 
     def predict_bytes(self, stats: MatrixStats, value_bytes: int = 4, offset_bytes: int = 4, **params: Any) -> int:
-        return 4 * len(stats.diagonals) * (1 + _slices(stats.rows))
+        return 4 * len(remembered_choice(stats, 1)[1]) * (1 + _slices(stats.rows))
 
     def refuse(
         self, stats: MatrixStats, free_bytes: int | None, value_bytes: int = 4, force: bool = False, **params: Any
@@ -90,7 +94,7 @@ class PatternDIA(Format):
         assert stats.csr is not None
         if one_value(stats.csr) is None:
             return VALUES_DIFFER
-        need, diagonals = self.predict_bytes(stats, value_bytes), len(stats.diagonals)
+        need, diagonals = self.predict_bytes(stats, value_bytes), len(remembered_choice(stats, 1)[1])
         why = f"{human_count(diagonals)} diagonals of {human_count(stats.rows)} rows hold an entry"
         if free_bytes is not None and need > free_bytes:
             return f"{self.name} needs {human_bytes(need)}: {why}; device has {human_bytes(free_bytes)} free"

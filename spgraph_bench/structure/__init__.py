@@ -9,6 +9,7 @@ from spgraph_bench.structure.analysis import (
     Symmetry,
     Values,
     analyse,
+    diagonals_of,
     transposed,
 )
 from spgraph_bench.structure.blocks import block_lengths, block_places, by_alignment, count_blocks
@@ -26,5 +27,6 @@ __all__ = [
     "block_places",
     "by_alignment",
     "count_blocks",
+    "diagonals_of",
     "transposed",
 ]

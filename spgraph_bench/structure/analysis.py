@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from spgraph_bench.cores import on_all_cores
 from spgraph_bench.matrix import CSR
-from spgraph_bench.stats import Lengths, RowBlock, length_stats, row_blocks
+from spgraph_bench.stats import Lengths, RowBlock, length_stats, origins, row_blocks
 from spgraph_bench.structure import compiled
 from spgraph_bench.structure.blocks import ALIGN, block_lengths, by_alignment, count_blocks
 
@@ -273,6 +273,16 @@ def _mirrored(csr: CSR, progress: Progress) -> npt.NDArray[np.int64]:
         totals += counts
         progress("symmetry", block.entries.stop / max(1, csr.nnz))
     return totals
+
+
+def diagonals_of(csr: CSR, group: int = 1) -> npt.NDArray[np.int64]:
+    """``col - origin`` of all diagonals that hold an entry, rising; see :func:`spgraph_bench.stats.origins`."""
+    if (by_library := compiled.diagonals(csr, group)) is not None:
+        return by_library
+    occupied = np.zeros(csr.rows + csr.cols, np.bool_)
+    for block in row_blocks(csr):
+        occupied[block.cols - origins(block.row_ids(), group) + csr.rows] = True
+    return np.flatnonzero(occupied) - csr.rows
 
 
 def transposed(csr: CSR) -> CSR:

@@ -26,6 +26,7 @@ __all__ = [
     "block_rows",
     "column_counts",
     "components",
+    "diagonals",
     "id_counts",
     "looks_of_levels",
     "loops",
@@ -63,6 +64,19 @@ def places(csr: CSR) -> tuple[Ints, Ints, int] | None:
 
     over(cuts(rows_and_entries(csr)), count, threads)
     return columns.sum(axis=0, dtype=np.int64), diagonals.sum(axis=0, dtype=np.int64), int(distances.sum())
+
+
+def diagonals(csr: CSR, group: int) -> Ints | None:
+    """``col - origin`` of all diagonals that hold an entry, rising, or None; `group` rows have one origin."""
+    library = _usable(csr)
+    if library is None:
+        return None
+    matrix, occupied = matrix_of(csr), np.zeros(csr.rows + csr.cols, np.bool_)
+    over(
+        cuts(rows_and_entries(csr)),
+        lambda thread, first, last: call(library.spg_diagonals, matrix, first, last, group, occupied),
+    )
+    return np.flatnonzero(occupied) - csr.rows
 
 
 def block_lengths(csr: CSR, r: int, c: int, most: int | None = None) -> Ints | None:

@@ -50,6 +50,19 @@ SPG_EXPORT void spg_places(const matrix* a, int64_t first, int64_t last, int32_t
     *distance += sum;
 }
 
+// Marks the diagonals of entries in rows [first, last), col - origin at occupied[col - origin + rows]; `group` rows have
+// one origin. Threads may mark one place together.
+SPG_EXPORT void spg_diagonals(const matrix* a, int64_t first, int64_t last, int64_t group, uint8_t* occupied)
+{
+    for (int64_t row = first; row < last; ++row) {
+        uint8_t* const of_row = occupied + (a->rows - (row - row % group));
+        for (int64_t entry = a->row_ptr[row]; entry < a->row_ptr[row + 1]; ++entry) {
+            uint8_t* const mark = of_row + a->col_idx[entry];
+            if (!__atomic_load_n(mark, __ATOMIC_RELAXED)) __atomic_store_n(mark, uint8_t(1), __ATOMIC_RELAXED);
+        }
+    }
+}
+
 // The blocks of r x c of block rows [first, last), int64 [last - first] from lengths[first] on. `seen`: for each block
 // column the last block row, counted from 1, that it was found in.
 SPG_EXPORT void spg_block_lengths(const matrix* a, int64_t first, int64_t last, int64_t r, int64_t c, uint32_t* seen,
