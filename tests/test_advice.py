@@ -642,13 +642,22 @@ def test_spmm_is_advised_on_by_the_command() -> None:
     assert {each["variant"] for each in data["candidates"]} >= {"csr-row", "csr-tile"}
     done = spgraph("advise", "poisson2d:n=30", "--problem", "spmm", "--gpu", "H200")
     assert "spmm, k = 32, float32" in done.stdout
-    assert "; ." not in done.stdout
 
 
 def test_sentences_of_measured_spmm() -> None:
     answer = sentences.of_records(_records("spmm-cage10-k32"), "NVIDIA H200")
     assert answer is not None
     assert (answer.problem, answer.take.variant, answer.stays) == ("spmm", "csr-row", True)
+    first, _, third = sentences.sentences(answer)
+    assert first.startswith("Stay with CSR: csr-row takes ")
+    assert third.startswith("Nothing is converted: ")
+
+
+def test_sentences_of_spmm_name_the_format() -> None:
+    first, second, third = sentences.sentences(sentences.of_choice(_spmm("poisson2d:n=100", 8), "H200", "spmm"))
+    assert first.startswith("Use ell (format ell): a product takes ")
+    assert "as fast as csr-row, the best kernel of plain CSR" in second
+    assert "times as much as csr-row" in third
 
 
 # ---- the script -------------------------------------------------------------------------------------------

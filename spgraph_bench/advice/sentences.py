@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spgraph_bench.advice.graphs import BASELINE, DEFAULT, GraphChoice, GraphFacts, Mode
+from spgraph_bench.advice.graphs import BASELINE, DEFAULT, RULES, GraphChoice, GraphFacts, Mode
 from spgraph_bench.advice.graphs import MARGIN as MODE_MARGIN
 from spgraph_bench.advice.spmv import MARGIN, Choice, Prediction, stored_bytes
 from spgraph_bench.results.cases import compare_traversals
@@ -218,9 +218,9 @@ def _how(answer: Answer) -> str:
 
 def sentences(answer: Answer) -> list[str]:
     """Three sentences."""
-    if answer.problem == "spmv":
-        return _staying(answer) if answer.stays else _changing(answer)
-    return _of_graph(answer)
+    if answer.problem in RULES:
+        return _of_graph(answer)
+    return _staying(answer) if answer.stays else _changing(answer)
 
 
 def _times_as_fast(answer: Answer) -> str:
@@ -280,8 +280,7 @@ def _staying(answer: Answer) -> list[str]:
 
 def _of_graph(answer: Answer) -> list[str]:
     take, base = answer.take, answer.baseline
-    about = f"; {answer.about}" if answer.about else ""
-    first = f"Use --mode {take.variant}: {answer.unit} takes {_time(take.ms)}, {_how(answer)}{about}."
+    first = f"Use --mode {take.variant}: {answer.unit} takes {_time(take.ms)}, {_how(answer)}; {answer.about}."
     if base is None:
         second = "The mode that gains are counted against was not timed."
     elif answer.stays:
