@@ -19,7 +19,18 @@ from spgraph_bench.cores import usable_cores
 from spgraph_bench.matrix import CSR
 from spgraph_bench.toolchain.library import address_of, in_threads
 
-__all__ = ["WORTH_ENTRIES", "Ints", "call", "cuts", "equal_shares", "matrix_of", "over", "rows_and_entries", "worth_it"]
+__all__ = [
+    "WORTH_ENTRIES",
+    "Ints",
+    "call",
+    "cuts",
+    "equal_shares",
+    "even_cuts",
+    "matrix_of",
+    "over",
+    "rows_and_entries",
+    "worth_it",
+]
 
 WORTH_ENTRIES = 1 << 20
 """For fewer, loading the library (10 ms; 1 s to compile it, once) takes what it saves."""
@@ -76,8 +87,16 @@ def equal_shares(weight_before: Ints, shares: int) -> Ints:
 
 def cuts(weight_before: Ints, step: int = 1) -> list[tuple[int, int]]:
     """Ranges of ``len(weight_before) - 1`` items, of about equal weight and beginning at multiples of `step`."""
-    items = len(weight_before) - 1
-    places = equal_shares(weight_before, usable_cores() * _RANGES).tolist()
+    return _between(equal_shares(weight_before, usable_cores() * _RANGES).tolist(), len(weight_before) - 1, step)
+
+
+def even_cuts(items: int, step: int = 1) -> list[tuple[int, int]]:
+    """The same of `items` items that all weigh the same."""
+    shares = usable_cores() * _RANGES
+    return _between([items * k // shares for k in range(shares)], items, step)
+
+
+def _between(places: Sequence[int], items: int, step: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(sorted({0, items, *(place // step * step for place in places if place < items)})))
 
 

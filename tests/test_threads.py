@@ -19,7 +19,7 @@ from spgraph_bench import cores, recipes
 from spgraph_bench.cores import core_limit, limit_cores, usable_cores
 from spgraph_bench.formats import get_format
 from spgraph_bench.runner.session import Session
-from spgraph_bench.threads import over
+from spgraph_bench.threads import cuts, even_cuts, over
 from spgraph_bench.toolchain import library
 
 
@@ -109,3 +109,17 @@ def test_no_range_is_begun_after_one_failed(interrupted: int) -> None:
     with pytest.raises((KeyboardInterrupt, ValueError)):
         over([(k, k + 1) for k in range(100)], task, 2)
     assert len(begun) <= 4
+
+
+@pytest.mark.parametrize("items", [0, 1, 5, 16, 1000, 12_345])
+def test_items_of_the_same_weight_are_cut_as_others(items: int) -> None:
+    limit_cores(2)
+    try:
+        assert even_cuts(items) == cuts(np.arange(items + 1))
+        by_32 = even_cuts(items, 32)
+        assert [end for _, end in by_32[:-1]] == [first for first, _ in by_32[1:]]
+        assert all(first % 32 == 0 for first, _ in by_32)
+        assert not items or (by_32[0][0], by_32[-1][1]) == (0, items)
+        assert len(even_cuts(2**34)) == len(even_cuts(1000))  # no array of so many items is made
+    finally:
+        limit_cores(None)

@@ -23,7 +23,7 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import row_ptr_of
 from spgraph_bench.structure.compiled import block_rows, places_of_columns
-from spgraph_bench.threads import Ints, call, cuts, matrix_of, over, rows_and_entries, worth_it
+from spgraph_bench.threads import Ints, call, cuts, even_cuts, matrix_of, over, rows_and_entries, worth_it
 from spgraph_bench.toolchain.library import address_of, compiled_library, in_threads
 
 __all__ = [
@@ -153,7 +153,7 @@ def by_length(lengths: Ints, sigma: int, align: int) -> tuple[Ints, Ints] | None
     scratch = [np.empty(5 * sigma + 2, np.uint64) for _ in range(usable_cores())]
     step = int(np.lcm(sigma, align))
     over(
-        cuts(np.arange(rows + 1), step),
+        even_cuts(rows, step),
         lambda thread, first, last: call(
             library.spg_order, lengths, first, last, sigma, scratch[thread], places, widest
         ),
@@ -338,7 +338,7 @@ def binned_buckets(csr: CSR, bins: tuple[Ints, Ints, Ints], width: int, tiles: i
         return None
     groups, matrix, parts = np.empty((count, tiles), np.int32), matrix_of(csr), _Parts(*map(address_of, bins))
     over(
-        _even(count),
+        even_cuts(count),
         lambda thread, first, last: call(library.spg_binned_groups, matrix, first, last, parts, width, tiles, groups),
     )
     return Buckets(groups)
@@ -366,13 +366,9 @@ def binned(
         places = (buckets.groups, begins, buckets.bin_group, scratch[thread])
         call(function, matrix, first, last, parts, width, tiles, *places, pos, col, dest, val)
 
-    over(_even(count), fill)
+    over(even_cuts(count), fill)
     tile_start = np.concatenate(([0], np.cumsum(totals[0]))).astype(np.int32)
     return {"pos": pos, "col": col, "val": val, "dest": dest, "tile_start": tile_start}, buckets.bin_group
-
-
-def _even(count: int) -> list[tuple[int, int]]:
-    return cuts(np.arange(count + 1))
 
 
 def chunked_buckets(
@@ -393,7 +389,7 @@ def chunked_buckets(
     groups, extras = np.empty((count, tiles), np.int32), np.empty(count, np.int64)
     matrix, given = matrix_of(csr), _Bins(*map(address_of, bins), share, spare)
     over(
-        _even(count),
+        even_cuts(count),
         lambda thread, first, last: call(
             library.spg_chunked_groups, matrix, first, last, given, tile_of, tiles, groups, extras
         ),
@@ -446,7 +442,7 @@ def chunked(
         filled = (*scratch[thread], sums, col, dest, extra_row, val)
         call(function, matrix, first, last, given, tiles, places, *filled)
 
-    over(_even(len(extras)), fill)
+    over(even_cuts(len(extras)), fill)
     start = np.concatenate(([0], np.cumsum(totals.reshape(-1)))).astype(np.int32)
     arrays_of = {"sum": sums, "col": col, "val": val, "dest": dest, "start": start}
     return {**arrays_of, "extra_ptr": extra_ptr.astype(np.int32), "extra_row": extra_row}, buckets.bin_group

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from spgraph_bench import threads
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.matrix import CSR
-from spgraph_bench.threads import call, cuts, matrix_of, over, rows_and_entries, worth_it
+from spgraph_bench.threads import call, cuts, even_cuts, matrix_of, over, rows_and_entries, worth_it
 from spgraph_bench.toolchain.library import compiled_library
 
 __all__ = ["all_within", "integer_sums", "small_values"]
@@ -41,7 +41,7 @@ def small_values(flat: npt.NDArray[Any], key: int, most: int) -> npt.NDArray[Any
     if library is None:
         return None
     function, out = library[f"spg_small_values_{_TYPES[flat.dtype]}"], np.empty_like(flat)
-    over(_ranges(len(flat)), lambda thread, first, last: call(function, flat, first, last, key, most, out))
+    over(even_cuts(len(flat)), lambda thread, first, last: call(function, flat, first, last, key, most, out))
     return out
 
 
@@ -94,12 +94,8 @@ def all_within(
         of_thread = verdicts[thread]
         call(function, y, steps[0], steps[1], r, absax, lengths, first, last, columns, given, of_thread)
 
-    over(_ranges(rows), look)
+    over(even_cuts(rows), look)
     if not verdicts[:, 0].all():
         return None
     worst = min(verdicts.tolist(), key=lambda one: (-one[2], one[1] if one[2] else np.inf))
     return int(worst[1]), worst[2]
-
-
-def _ranges(items: int) -> list[tuple[int, int]]:
-    return cuts(np.arange(items + 1))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from spgraph_bench import threads
 from spgraph_bench.cores import usable_cores
 from spgraph_bench.matrix import CSR
-from spgraph_bench.threads import Ints, call, cuts, equal_shares, matrix_of, over, rows_and_entries, worth_it
+from spgraph_bench.threads import Ints, call, cuts, equal_shares, even_cuts, matrix_of, over, rows_and_entries, worth_it
 from spgraph_bench.toolchain.library import compiled_library, in_threads
 
 __all__ = [
@@ -162,7 +162,7 @@ def places_of_columns(csr: CSR) -> tuple[Ints, list[tuple[int, int, Ints]]] | No
         return None
     rows = equal_shares(csr.row_ptr, _parts(csr.nnz, csr.cols))
     places = _counts_of_parts(library, csr.col_idx, csr.cols, [int(csr.row_ptr[r]) for r in rows])
-    ptr, ranges = np.zeros(csr.cols + 1, np.int64), cuts(np.arange(csr.cols + 1))
+    ptr, ranges = np.zeros(csr.cols + 1, np.int64), even_cuts(csr.cols)
 
     def add_up(thread: int, first: int, last: int) -> None:
         places[:, first:last].sum(axis=0, out=ptr[1 + first : 1 + last])
@@ -196,9 +196,7 @@ def loops(csr: CSR) -> npt.NDArray[np.bool_] | None:
     if library is None:
         return None
     matrix, result = matrix_of(csr), np.empty(csr.rows, np.bool_)
-    over(
-        cuts(np.arange(csr.rows + 1)), lambda thread, first, last: call(library.spg_loops, matrix, first, last, result)
-    )
+    over(even_cuts(csr.rows), lambda thread, first, last: call(library.spg_loops, matrix, first, last, result))
     return result
 
 
@@ -218,9 +216,9 @@ def looks_of_levels(
     depth = int(level.max(initial=0)) + 1
     workers = max(1, min(usable_cores(), entries // (4 * depth)))  # counters take less room than entries
     counts = np.zeros((workers, 4, depth + 2), np.int64)
-    weight = np.arange(len(level) + 1) if in_ptr is None else in_ptr + np.arange(len(level) + 1)
+    ranges = even_cuts(len(level)) if in_ptr is None else cuts(in_ptr + np.arange(len(level) + 1))
     over(
-        cuts(weight),
+        ranges,
         lambda thread, first, last: call(
             library.spg_level_work, level, first, last, depth, degree, in_ptr, in_row, counts[thread]
         ),
@@ -244,5 +242,5 @@ def components(csr: CSR) -> npt.NDArray[np.int32] | None:
         cuts(rows_and_entries(csr)),
         lambda thread, first, last: call(library.spg_join, matrix, first, last, symmetric, parent),
     )
-    over(cuts(np.arange(csr.rows + 1)), lambda thread, first, last: call(library.spg_roots, first, last, parent))
+    over(even_cuts(csr.rows), lambda thread, first, last: call(library.spg_roots, first, last, parent))
     return parent
