@@ -13,7 +13,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +199,7 @@ def of_run(
     filled, given = filled_options(problem, options or {}), dict(params or {})
     matrix = matrix or generated_matrix(problem, filled)
     if problem.is_graph:
-        matrix = replace(matrix, csr=replace(matrix.csr, symmetric=pattern_is_symmetric(matrix)))
+        matrix = matrix.with_symmetry(pattern_is_symmetric(matrix))
     csr = matrix.csr if order == "none" else reorder(matrix.csr, order).csr
     stats = row_stats(csr)
     task = Task(problem.name, {}, given, offsets=offsets)

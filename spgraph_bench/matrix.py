@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import difflib
 import functools
 import hashlib
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CSR",
+    "ContentHash",
     "Duplicates",
     "Finding",
     "Matrix",
@@ -198,30 +198,30 @@ class Finding:
 _hashing = threading.Lock()
 
 
-class _Later:
-    """A hash that was not asked for yet; matrices of the same content share it."""
+class ContentHash:
+    """The hash of a matrix's content: given as `text`, or worked out when first asked for (1 s per GB or so).
 
-    def __init__(self) -> None:
-        self._text = ""
+    It is that of the CSR it was bound to first, and is shared by all that have the same arrays.
+    """
 
-    def of(self, csr: CSR) -> str:
-        """The hash of `csr`, worked out once, whichever thread asks first."""
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+        self._csr: CSR | None = None
+
+    def is_of(self, csr: CSR) -> bool:
+        """Whether it is that of `csr`, by the arrays' identity. One that is bound to none yet is now."""
+        own = self._csr = self._csr or csr
+        return own.shape == csr.shape and all(
+            getattr(own, name) is getattr(csr, name) for name in ("row_ptr", "col_idx", "values")
+        )
+
+    def text(self) -> str:
+        """:meth:`CSR.sha256`, worked out once, whichever thread asks first."""
         with _hashing:
-            self._text = self._text or csr.sha256()
+            if not self._text:
+                assert self._csr is not None
+                self._text = self._csr.sha256()
             return self._text
-
-
-class _Hash:
-    """The field `sha256`: given, or worked out from the CSR when first asked for (1 s per GB or so)."""
-
-    def __get__(self, matrix: Matrix | None, owner: type) -> str:
-        if matrix is None:
-            return ""  # the field's default: not given
-        known: str | _Later = vars(matrix)["sha256"]
-        return known if isinstance(known, str) else known.of(matrix.csr)
-
-    def __set__(self, matrix: Matrix, value: str) -> None:
-        vars(matrix)["sha256"] = value or _Later()
 
 
 @dataclass(frozen=True)
@@ -237,8 +237,8 @@ class Matrix:
     """False for patterns and unweighted edge lists (csr.values is None)."""
     policies: Policies = field(default_factory=Policies)
     findings: tuple[Finding, ...] = ()
-    sha256: _Hash = _Hash()
-    """Hash of the CSR (:meth:`CSR.sha256`), worked out when first asked for."""
+    content_hash: ContentHash = field(default_factory=ContentHash, compare=False, repr=False)
+    """Where :attr:`sha256` is from. Of a copy with another CSR it is another one."""
     entries_sha256: str = ""
     """Hash of the entries as the file holds them, before duplicates are joined and anything is mirrored; with
     `policies` it identifies the matrix. Empty for recipes."""
@@ -249,11 +249,20 @@ class Matrix:
     locate: Callable[[int, int], int | None] | None = field(default=None, compare=False, repr=False)
     """The line of the input that an entry comes from, by row and column; slow, only for messages."""
 
+    def __post_init__(self) -> None:
+        if not self.content_hash.is_of(self.csr):
+            fresh = ContentHash()
+            fresh.is_of(self.csr)
+            object.__setattr__(self, "content_hash", fresh)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the CSR (:meth:`CSR.sha256`), worked out when first asked for, unless it was given."""
+        return self.content_hash.text()
+
     def with_symmetry(self, symmetric: bool) -> Matrix:
-        """The same matrix, with what is now known of its pattern. Its hash is the same, too, and not worked out."""
-        known = copy.copy(self)
-        object.__setattr__(known, "csr", replace(self.csr, symmetric=symmetric))
-        return known
+        """The same matrix, with what is now known of its pattern."""
+        return replace(self, csr=replace(self.csr, symmetric=symmetric))
 
     def line_of(self, row: int, col: int) -> int | None:
         """The 1-based line of the input that holds this entry, where that is known; slow: for messages."""

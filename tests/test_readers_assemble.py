@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spgraph_bench.errors import InputError
-from spgraph_bench.matrix import Source
+from spgraph_bench.matrix import ContentHash, Source
+from spgraph_bench.problems import get_problem
 from spgraph_bench.readers import compiled, read
 from spgraph_bench.readers.assemble import assemble, random_values
 from spgraph_bench.readers.common import RawEntries, ReadOptions
@@ -384,7 +385,26 @@ def test_the_hash_is_worked_out_when_asked_for(monkeypatch):
     assert dataclasses.replace(matrix, name="y").sha256 == "ab"
     assert pickle.loads(pickle.dumps(matrix)).sha256 == "ab"
     assert len(hashed) == 1
-    assert dataclasses.replace(matrix, sha256="cd").sha256 == "cd"
+    assert dataclasses.replace(matrix, content_hash=ContentHash("cd")).sha256 == "cd"
+
+
+def test_a_copy_with_other_content_has_another_hash():
+    matrix = dataclasses.replace(build(2, 2, DOUBLE), content_hash=ContentHash("given"))
+    assert matrix.with_symmetry(True).sha256 == "given"
+    for change in ({"values": None}, {"cols": 3}):
+        csr = dataclasses.replace(matrix.csr, **change)
+        assert dataclasses.replace(matrix, csr=csr).sha256 == csr.sha256()
+    assert matrix.sha256 == "given"
+
+
+def test_copies_do_not_work_the_hash_out(monkeypatch):
+    matrix, hashed = build(2, 2, DOUBLE), []
+    monkeypatch.setattr("spgraph_bench.matrix.CSR.sha256", lambda csr: hashed.append(csr) or "ab")
+    copies = [dataclasses.replace(matrix, name="y"), matrix.counted_from_0(), matrix.with_symmetry(False)]
+    get_problem("spmv-transposed").oracle(matrix, {"x": np.ones(2)}, np.dtype(float))
+    assert not hashed
+    assert [copy.sha256 for copy in copies] == ["ab"] * 3
+    assert len(hashed) == 1
 
 
 def test_both_infinities_are_reported_without_a_warning(tmp_path: Path) -> None:

@@ -61,4 +61,4 @@ def _without_diagonal(matrix: Matrix) -> Matrix:
         col_idx=csr.col_idx[off_diagonal],
         values=None if csr.values is None else csr.values[off_diagonal],
     )
-    return replace(matrix, csr=smaller, sha256="")
+    return replace(matrix, csr=smaller)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spgraph_bench.matrix import CSR, Finding, Matrix, Policies, Source
+from spgraph_bench.matrix import CSR, ContentHash, Finding, Matrix, Policies, Source
 from spgraph_bench.paths import cache_dir, cache_lock, trusted
 from spgraph_bench.readers.common import ReadOptions
 
@@ -92,7 +92,7 @@ def load(entry: str, name: str, source: Source) -> Matrix | None:
                 arrays["values"] if about["weighted"] else None,
             )
             original_ids = arrays["original_ids"] if "original_ids" in arrays.files else None
-        if csr.sha256() != about["csr"]:
+        if csr.sha256() != about["sha256"]:
             return None
         matrix = Matrix(
             name,
@@ -102,7 +102,7 @@ def load(entry: str, name: str, source: Source) -> Matrix | None:
             about["weighted"],
             Policies(**about["policies"]),
             tuple(Finding(**f) for f in about["findings"]),
-            about["sha256"],
+            ContentHash(about["sha256"]),
             about["entries_sha256"],
             original_ids,
             about["names"],
@@ -128,7 +128,6 @@ def store(entry: str, matrix: Matrix) -> None:
         "format": matrix.source.format,
         "policies": asdict(matrix.policies),
         "sha256": matrix.sha256,
-        "csr": csr.sha256(),
         "findings": [asdict(f) for f in matrix.findings],
         "entries_sha256": matrix.entries_sha256,
         "names": None if matrix.names is None else list(matrix.names),

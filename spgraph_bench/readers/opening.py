@@ -101,7 +101,7 @@ def _locatable(matrix: Matrix, path: str, options: ReadOptions, readers: Mapping
 
     if path == "-":
         return matrix
-    return replace(matrix, locate=locate, sha256=vars(matrix)["sha256"])  # not worked out for this
+    return replace(matrix, locate=locate)
 
 
 def open_input(path: str, progress: Progress) -> Input:

@@ -74,7 +74,6 @@ def with_values(matrix: Matrix, values: Literal["ones", "integers"], seed: int, 
         weighted=drawn is not None,
         symmetry="symmetric" if symmetric else "general",
         policies=replace(matrix.policies, values=values, explicit_zeros=0),
-        sha256="",
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from spgraph_bench.errors import InputError
 from spgraph_bench.formats import get_format
 from spgraph_bench.formats.common import INT32_ENTRIES
-from spgraph_bench.matrix import Matrix, Source, label_arrays
+from spgraph_bench.matrix import ContentHash, Matrix, Source, label_arrays
 from spgraph_bench.memory import require_memory
 from spgraph_bench.problems import Problem, filled_options
 from spgraph_bench.problems.sources import pattern_is_symmetric
@@ -124,7 +124,7 @@ def _named_after_inputs(matrix: Matrix, problem: Problem, settings: Settings) ->
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     source = Source("options", problem.describe_inputs(inputs), "generated")
-    return dataclasses.replace(matrix, sha256=digest.hexdigest(), source=source), {dtype: inputs}
+    return dataclasses.replace(matrix, content_hash=ContentHash(digest.hexdigest()), source=source), {dtype: inputs}
 
 
 def _inputs_and_oracles(

@@ -58,10 +58,9 @@ def trace_variant(
     device = HostDevice(traced=True)
     if variant.missing and (why := variant.missing(device)):
         raise SkipError(why)
-    csr = matrix.csr
     if problem.is_graph:
-        csr = dataclasses.replace(csr, symmetric=pattern_is_symmetric(matrix))
-        matrix = dataclasses.replace(matrix, csr=csr)
+        matrix = matrix.with_symmetry(pattern_is_symmetric(matrix))
+    csr = matrix.csr
     form = get_format(variant.format)
     if refused := form.refuse(row_stats(csr), device.free_bytes(), value.itemsize):
         raise SkipError(str(refused))
