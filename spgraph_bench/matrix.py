@@ -31,6 +31,7 @@ __all__ = [
     "called",
     "label_arrays",
     "labels_of",
+    "scipy_offsets",
     "with_labels",
 ]
 
@@ -47,6 +48,12 @@ def called(labels: VertexLabels, vertex: SupportsIndex) -> int | str:
 Symmetry = Literal["general", "symmetric", "skew-symmetric", "hermitian"]
 Duplicates = Literal["sum", "min", "max", "first", "last", "error"]
 """What entries at the same place become: one entry, or an error."""
+
+
+def scipy_offsets(row_ptr: npt.NDArray[np.int64]) -> npt.NDArray[np.signedinteger]:
+    """`row_ptr` in 32 bits where these are enough. scipy widens columns to the type of offsets, and its searches and
+    conversions then take twice the time and memory."""
+    return row_ptr.astype(np.int32) if row_ptr[-1] < 2**31 else row_ptr
 
 
 @dataclass(frozen=True)
@@ -87,11 +94,13 @@ class CSR:
             return np.ones(self.nnz, dtype)
         return self.values.astype(dtype, copy=False)
 
-    def to_scipy(self, dtype: npt.DTypeLike = np.float64) -> sp.csr_array:
-        """The same matrix as a scipy array (shares memory where scipy allows it)."""
+    def to_scipy(self, dtype: npt.DTypeLike = np.float64, values: npt.NDArray[Any] | None = None) -> sp.csr_array:
+        """The same matrix as a scipy array, or its pattern with other `values` ``[nnz]``; columns and values are not
+        copied where offsets have 32 bits (:func:`scipy_offsets`)."""
         import scipy.sparse as sp
 
-        out = sp.csr_array((self.value_array(dtype), self.col_idx, self.row_ptr), shape=self.shape)
+        given = self.value_array(dtype) if values is None else values
+        out = sp.csr_array((given, self.col_idx, scipy_offsets(self.row_ptr)), shape=self.shape)
         out.has_sorted_indices = True
         out.has_canonical_format = True
         return out

@@ -7,6 +7,7 @@ import pickle
 import re
 import tracemalloc
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from proportion import FULL
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats import Format, formats, get_format
-from spgraph_bench.formats.common import VALUES_DIFFER
+from spgraph_bench.formats.common import VALUES_DIFFER, OfLastMatrix
 from spgraph_bench.formats.dia import choose_group
 from spgraph_bench.formats.hyb import choose_slots
 from spgraph_bench.formats.sell import choose_sigma
@@ -511,3 +512,21 @@ def test_ell_index_passes_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     ell.fill_slots(a, slots, np.dtype(np.float32))
     assert seen == [799 * rows + rows - 1] * 2
     assert seen[0] > 2**31
+
+
+def test_what_was_found_of_one_matrix_is_not_given_for_another() -> None:
+    """Nor where a thread looks at another one in the middle of the question."""
+    last: OfLastMatrix[str] = OfLastMatrix()
+    mine, other = random_rows([1, 2], 3), random_rows([2, 2], 3)
+    last.put(mine, "bytes", "mine")
+
+    class Slow:
+        @property
+        def col_idx(self) -> Any:
+            last.put(other, "bytes", "other")
+            return mine.col_idx
+
+    asked: Any = Slow()
+    assert last.get(asked, "bytes") == "mine"
+    assert last.get(mine, "bytes") is None
+    assert last.get(other, "bytes") == "other"

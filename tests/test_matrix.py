@@ -42,3 +42,12 @@ def test_labels_there_and_back(matrix: Matrix, labels: list[str]) -> None:
 def test_labels_that_there_are_not(matrix: Matrix, label: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         matrix.vertex_index(label)
+
+
+def test_scipy_gets_the_columns_as_they_are() -> None:
+    """With offsets of 64 bits it copied them into 64 bits, too: 42 bytes an entry for components of a graph, not 20."""
+    csr = graph().csr
+    for there in (csr.to_scipy(), csr.to_scipy(values=np.array([2.5]))):
+        assert (there.indptr.dtype, there.indices.dtype) == (np.int32, np.int32)
+        assert np.shares_memory(there.indices, csr.col_idx)
+    assert csr.to_scipy(values=np.array([2.5])).toarray().tolist() == [[0, 0, 2.5], [0, 0, 0], [0, 0, 0]]

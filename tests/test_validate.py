@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -571,3 +573,14 @@ def test_graphs_too_large_for_the_oracle_are_validated(problem: str, monkeypatch
         assert all(case["edges"] > 0 and case["levels"] > 0 for case in record.cases if problem != "sssp")
     if problem == "bfs":
         assert "checked from 3 sources: 3 validated" in " ".join(render(records, width=200).split())
+
+
+def test_a_graph_is_not_kept_when_it_was_validated() -> None:
+    """Its arrays may be mapped from memory that a file in /dev/shm takes."""
+    a = weighted("grid-graph")
+    graph = Graph(dataclasses.replace(a, col_idx=a.col_idx.copy()))
+    assert reached_from(graph, 0) == a.rows
+    there = weakref.ref(graph.csr.col_idx)
+    del graph
+    gc.collect()
+    assert there() is None

@@ -21,6 +21,7 @@ from spgraph_bench.advice.spmv import UPLOAD, bandwidth
 from spgraph_bench.gpus import GPU, H200
 from spgraph_bench.matrix import CSR
 from spgraph_bench.stats import row_stats
+from spgraph_bench.variants.bfs.cpu import levels_of_tree
 
 __all__ = [
     "BASELINE",
@@ -142,20 +143,10 @@ def graph_facts(csr: CSR, undirected: bool, hubs: int = HUBS) -> GraphFacts:
 
 def _levels(csr: CSR, source: int) -> tuple[int, int]:
     """Levels after the first, and vertices, of a search from `source`."""
-    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
-    wide = np.int32 if csr.nnz < 2**31 else np.int64
-    graph = csr_array((np.ones(csr.nnz, np.int8), csr.col_idx, csr.row_ptr.astype(wide)), shape=csr.shape)
-    order, before = breadth_first_order(graph, source)
-    place = np.empty(csr.rows, np.int64)
-    place[order] = np.arange(len(order))
-    parents = place[before[order[1:]]]  # places of parents never fall along the order
-    levels, end = 0, 1  # levels so far have the vertices order[:end]
-    while end < len(order):
-        end = 1 + int(np.searchsorted(parents, end))
-        levels += 1
-    return levels, len(order)
+    order, before = breadth_first_order(csr.to_scipy(values=np.ones(csr.nnz)), source)
+    return int(levels_of_tree(order, before, csr.rows)[order[-1]]), len(order)
 
 
 def edges_reached(facts: GraphFacts) -> float:

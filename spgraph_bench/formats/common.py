@@ -83,18 +83,23 @@ class OfLastMatrix(Generic[_Finding]):
     """
 
     def __init__(self) -> None:
-        self._matrix: weakref.ref[npt.NDArray[np.int32]] | None = None
-        self._findings: dict[Hashable, _Finding] = {}
+        # Read and replaced as one, since threads may ask for different matrices.
+        self._kept: tuple[weakref.ref[npt.NDArray[np.int32]], dict[Hashable, _Finding]] | None = None
 
     def get(self, csr: CSR, key: Hashable) -> _Finding | None:
         """The value kept for `csr` and `key`, or None. The matrix is recognised by its array of columns."""
-        return self._findings.get(key) if self._matrix is not None and self._matrix() is csr.col_idx else None
+        return self._findings(csr).get(key)
 
     def put(self, csr: CSR, key: Hashable, value: _Finding) -> None:
         """Keep `value` for `csr` and `key`, in place of all values of another matrix. `csr` is not kept alive."""
-        if self._matrix is None or self._matrix() is not csr.col_idx:
-            self._matrix, self._findings = weakref.ref(csr.col_idx), {}
-        self._findings[key] = value
+        findings = self._findings(csr)
+        findings[key] = value
+        self._kept = weakref.ref(csr.col_idx), findings
+
+    def _findings(self, csr: CSR) -> dict[Hashable, _Finding]:
+        """Those of `csr`: none yet where another matrix was looked at last."""
+        kept = self._kept
+        return kept[1] if kept is not None and kept[0]() is csr.col_idx else {}
 
 
 def whole_number_param(tunables: Mapping[str, Parameter], params: Mapping[str, Any], name: str) -> int | None:

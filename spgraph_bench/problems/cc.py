@@ -28,11 +28,10 @@ def least_labels(numbering: npt.NDArray[Any]) -> Labels:
 
 def plain_components(csr: CSR) -> Labels:
     """The least vertex of each vertex's (weakly) connected component, int32 ``[n]``, by scipy."""
-    import scipy.sparse as sp
     from scipy.sparse.csgraph import connected_components
 
-    graph = sp.csr_array((np.ones(csr.nnz, np.int8), csr.col_idx, csr.row_ptr), shape=csr.shape)
-    _, numbering = connected_components(graph, directed=True, connection="weak")
+    pattern = csr.to_scipy(values=np.ones(csr.nnz))
+    _, numbering = connected_components(pattern, directed=True, connection="weak")
     return least_labels(numbering)
 
 

@@ -64,12 +64,12 @@ def shortest_paths(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32]]:
     """Lengths float64 ``[rows]`` (infinite where no path leads, or none of at most `limit`) and each vertex's
     predecessor (negative where it has none), by scipy's Dijkstra in float64: the oracle."""
-    import scipy.sparse as sp
     from scipy.sparse.csgraph import dijkstra
 
-    graph = sp.csr_array((weights, csr.col_idx, csr.row_ptr), shape=csr.shape)
     search: Any = dijkstra  # scipy's stubs do not know a single index
-    length, before = search(graph, directed=True, indices=source, return_predecessors=True, limit=limit)
+    length, before = search(
+        csr.to_scipy(values=weights), directed=True, indices=source, return_predecessors=True, limit=limit
+    )
     return length, before
 
 

@@ -260,11 +260,10 @@ def _largest_component(csr: CSR) -> npt.NDArray[np.bool_]:
     """Vertices of the largest component (weakly connected, where edges have a direction)."""
     label: npt.NDArray[Any] | None = compiled.components(csr)
     if label is None:
-        import scipy.sparse as sp
         from scipy.sparse.csgraph import connected_components
 
-        graph = sp.csr_array((np.ones(csr.nnz, np.int8), csr.col_idx, csr.row_ptr), shape=csr.shape)
-        _, label = connected_components(graph, directed=not csr.symmetric, connection="weak")
+        pattern = csr.to_scipy(values=np.ones(csr.nnz))
+        _, label = connected_components(pattern, directed=not csr.symmetric, connection="weak")
     largest: npt.NDArray[np.bool_] = label == np.argmax(np.bincount(label))
     return largest
 

@@ -7,9 +7,10 @@ device is a GPU and has room for the graph.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ from spgraph_bench.device.base import Arg, Buffer, Device, Kernel
 from spgraph_bench.matrix import CSR
 from spgraph_bench.problems.base import CheckResult, Problem
 from spgraph_bench.registry import Registry
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 __all__ = [
     "EDGES_AT_ONCE",
@@ -107,6 +111,11 @@ class Graph:
     def n(self) -> np.int32:
         """Vertices."""
         return np.int32(self.csr.rows)
+
+    @functools.cached_property
+    def as_scipy(self) -> sp.csr_array:
+        """Edges of value 1, in the type that scipy's searches take as they are."""
+        return self.csr.to_scipy(values=np.ones(self.csr.nnz))
 
     @property
     def device(self) -> Device | None:

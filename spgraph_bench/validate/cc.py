@@ -75,11 +75,9 @@ def count_components(graph: Graph) -> int:
     disjoint sets."""
     csr = graph.csr
     if graph.device is None:
-        import scipy.sparse as sp
         from scipy.sparse.csgraph import connected_components
 
-        pattern = sp.csr_array((np.ones(csr.nnz, np.int8), csr.col_idx, csr.row_ptr), shape=csr.shape)
-        count, _ = connected_components(pattern, directed=True, connection="weak")
+        count, _ = connected_components(graph.as_scipy, directed=True, connection="weak")
         return int(count)
     parent, roots = graph.device.empty(csr.rows, np.int32), graph.zeros(1, np.uint64)
     graph.per_vertex(graph.kernel("cc", "check_cc_begin"), graph.n, parent)

@@ -27,21 +27,8 @@ def reached_from(graph: Graph, source: int) -> int:
     if graph.device is None:
         from scipy.sparse.csgraph import breadth_first_order
 
-        return len(breadth_first_order(_as_scipy(graph.csr), source, return_predecessors=False))
+        return len(breadth_first_order(graph.as_scipy, source, return_predecessors=False))
     return _search(graph, source, None)[0]
-
-
-_last: list[Any] = []
-
-
-def _as_scipy(csr: CSR) -> Any:
-    """`csr` with values that scipy's searches need not convert; the last one is remembered."""
-    import scipy.sparse as sp
-
-    if not _last or _last[0] is not csr:
-        row_ptr = csr.row_ptr.astype(np.int32) if csr.nnz < 2**31 else csr.row_ptr
-        _last[:] = [csr, sp.csr_array((np.ones(csr.nnz), csr.col_idx, row_ptr), shape=csr.shape)]
-    return _last[1]
 
 
 @dataclass(frozen=True)

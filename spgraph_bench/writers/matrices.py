@@ -100,7 +100,7 @@ def write_rb(matrix: Matrix, stream: BinaryIO, place: str) -> None:
     columns: Any = whole.tocsc() if symmetry == "general" else tril(whole, format="csc")
     columns.sort_indices()
     shape = {"symmetric": "s", "skew-symmetric": "z"}.get(symmetry, "u" if csr.rows == csr.cols else "r")
-    sections = [_integers(columns.indptr + 1), _integers(columns.indices + 1)]
+    sections = [_integers(one.astype(np.int64) + 1) for one in (columns.indptr, columns.indices)]
     if csr.values is not None:
         sections.append((3, 25, "(3E25.16)", "%25.16E", columns.data))
     cards = [-(-len(numbers) // per_line) for per_line, _, _, _, numbers in sections]
