@@ -35,17 +35,6 @@ class BCBatch(BatchProblem, BC):
     def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"dependency": ((matrix.csr.rows, self.width), np.dtype(np.float64))}
 
-    def oracle(
-        self,
-        matrix: Matrix,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        dtype: np.dtype[Any],
-        check_seconds: float = 20,
-        **_: Any,
-    ) -> dict[str, npt.NDArray[Any]]:
-        """As :meth:`BC.oracle` has it, of the first sources in the order of batches."""
-        return super().oracle(matrix, self.in_turn(inputs), dtype, check_seconds)
-
     def describe_case(
         self,
         case: int,

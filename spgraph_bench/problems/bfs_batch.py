@@ -32,17 +32,6 @@ class BFSBatch(BatchProblem, BFS):
     def output_arrays(self, matrix: Matrix, dtype: np.dtype[Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         return {"level": ((self.width, matrix.csr.rows), np.dtype(np.int32))}
 
-    def oracle(
-        self,
-        matrix: Matrix,
-        inputs: Mapping[str, npt.NDArray[Any]],
-        dtype: np.dtype[Any],
-        check_seconds: float = 20,
-        **_: Any,
-    ) -> dict[str, npt.NDArray[Any]]:
-        """As :meth:`BFS.oracle` has it: ``levels`` of the first sources, in the order of batches."""
-        return super().oracle(matrix, self.in_turn(inputs), dtype, check_seconds)
-
     def describe_case(
         self,
         case: int,

@@ -127,6 +127,18 @@ class BatchProblem(SourceProblem):
         flat = inputs["sources"].reshape(-1)
         return {**inputs, "sources": flat[flat >= 0]}
 
+    def oracle(
+        self,
+        matrix: Matrix,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        dtype: np.dtype[Any],
+        check_seconds: float = 20,
+        **_: Any,
+    ) -> dict[str, npt.NDArray[Any]]:
+        """That of the problem of one source, for the first sources in the order of batches."""
+        inputs = self.in_turn(inputs)
+        return super().oracle(matrix, inputs, dtype, check_seconds=check_seconds)  # type: ignore[safe-super]
+
     def answers_of(self, output: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
         return list(output)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,11 @@ from spgraph_bench.device.base import Arg, Buffer, Kernel
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch
 from spgraph_bench.variants.grids import cooperative_shape, threads_for
-from spgraph_bench.variants.searches import POISON, check_tally
+from spgraph_bench.variants.searches import POISON, BufferPart, check_tally
 
-__all__ = ["HOW", "WATCHED", "WORDS", "SourceWords", "batch_launch", "in_turn"]
+__all__ = ["WORDS", "SourceWords", "batch_launch", "each_source", "in_turn"]
 
 _MOST, _RATIO = 2**31 - 1, (0.0, 1e9)  # bounds of tunables
-WATCHED = 1 << 16
-"""Levels that --trace keeps at most."""
-HOW = ("push", "pull", "one block")
-"""Codes of how a level of the searches was done."""
 
 WORDS = {
     "block": Parameter(0, "threads per block; 0: 512, on the host device 128", (0, 64, 128, 256, 512, 1024)),
@@ -80,6 +77,20 @@ def batch_launch(
         select=select,
         **details,
     )
+
+
+def each_source(job: Job, result: str) -> list[Job]:
+    """A job for each source of a batch: its result is that row of the output `result`, its cases are that source of
+    every batch."""
+    sources, n = job.inputs["sources"], job.packed.rows
+    return [
+        replace(
+            job,
+            buffers={result: BufferPart(job.buffers[result], n * i, n)},
+            inputs={"sources": np.maximum(sources[:, i], 0)},  # -1 in the last batch: never run
+        )
+        for i in range(sources.shape[1])
+    ]
 
 
 def in_turn(

@@ -31,6 +31,8 @@ GRID = {
 }
 _EMULATED_BLOCKS = 4
 """More would only make the host device slower."""
+_WATCHED = 1 << 16
+"""Steps that --trace keeps at most."""
 _EDGES_A_THREAD = 16
 """With fewer edges than that for a thread, more blocks cost more at each barrier than they gain."""
 
@@ -78,11 +80,12 @@ class Stamps:
 
     Parameters
     ----------
-    size : how many steps there is room for; 0, and no buffer, without --trace.
+    size : how many steps there may be; there is room for 65,536 at most, and for 0 (no --trace) no buffer.
     sides : so many rows of steps one after another (forward and back).
     """
 
     def __init__(self, device: Device, size: int, sides: int = 1) -> None:
+        size = min(size, _WATCHED)
         self._device = device
         self.size, self._sides = np.int32(size), sides
         self.buffer = device.empty(2 * size * sides, np.int64) if size else None

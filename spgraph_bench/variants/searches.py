@@ -13,9 +13,9 @@ from spgraph_bench.device.base import Arg, Buffer, Kernel
 from spgraph_bench.errors import LaunchError, SkipError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, LevelTime
-from spgraph_bench.variants.grids import cooperative_shape, threads_for
+from spgraph_bench.variants.grids import Stamps, cooperative_shape, threads_for
 
-__all__ = ["EDGE_BITS", "PARENTS", "POISON", "BufferPart", "Levels", "Trace", "check_tally", "cooperative", "per_level"]
+__all__ = ["EDGE_BITS", "HOW", "PARENTS", "POISON", "BufferPart", "Levels", "check_tally", "cooperative", "per_level"]
 
 PARENTS = {"parents": Parameter(0, "1: find a parent for every vertex too, in a pass after the levels", (0, 1))}
 
@@ -24,8 +24,8 @@ EDGE_BITS = 33
 
 POISON = 0x80
 """Fills results before a run: 0x80808080 is neither a level nor a vertex, and not -1."""
-_TRACED_LEVELS = 1 << 16
-_HOW = {0: "push", 1: "pull", 2: "one block"}
+HOW = ("push", "pull", "one block")
+"""Codes of how a level of a search was done, in stamps."""
 
 Walk = Callable[[], Iterator[str | None]]
 """Yields None once everything is begun, then after each level how it was done."""
@@ -244,45 +244,24 @@ def counted(levels: Levels, begin: Callable[[], None], step: Callable[[int], Non
     return walk
 
 
-class Trace:
-    """Where a cooperative kernel leaves a time and a code per level."""
-
-    def __init__(self, levels: Levels) -> None:
-        self._device = levels.device
-        self.levels = min(int(levels.n) + 2, _TRACED_LEVELS)
-        self.buffer = levels.device.empty(2 * self.levels, np.int64)
-
-    def read(self, run: Callable[[], None]) -> list[LevelTime]:
-        """Run once and give the levels; an end that was not reached within the buffer's levels is cut off."""
-        self._device.fill(self.buffer, 0xFF)
-        run()
-        words = self._device.download(self.buffer).reshape(-1, 2)
-        codes = words[:, 1]
-        depth = int(np.argmax(codes < 0)) if (codes < 0).any() else len(codes) - 1
-        stamps = words[: depth + 1, 0]
-        if depth and stamps[-1] < 0:  # cut off: the last level has no end
-            depth -= 1
-        ms = np.diff(stamps) / 1e6
-        emulated = self._device.kind == "host"
-        return [LevelTime(_HOW[int(codes[k])], None if emulated else float(ms[k])) for k in range(depth)]
-
-
 def cooperative(
     levels: Levels, kernel: Kernel, args: Callable[[Buffer | None, np.int32], tuple[Arg, ...]], shared: int = 0
 ) -> Launch:
     """A Launch of one cooperative kernel: as many blocks as fit, but no more than have vertices or edges.
 
-    `args` gives the arguments for a trace buffer and its levels, or for None and 0; `shared` is the dynamic
-    shared memory of a block in bytes.
+    `args` gives the arguments for the buffer of :class:`Stamps` and its size, or for None and 0; `shared` is the
+    dynamic shared memory of a block in bytes.
     """
     packed = levels.job.packed
     threads = threads_for(packed.rows, packed.nnz)
     grid, block = cooperative_shape(levels.device, kernel, levels.job.params, threads, shared)
-    run = kernel.bind(grid, block, *args(None, np.int32(0)), shared=shared, cooperative=True)
+
+    def bound(stamps: Stamps) -> Callable[[], None]:
+        return kernel.bind(grid, block, *args(stamps.buffer, stamps.size), shared=shared, cooperative=True)
 
     def trace() -> list[LevelTime]:
-        watched = Trace(levels)
-        arguments = args(watched.buffer, np.int32(watched.levels))
-        return watched.read(kernel.bind(grid, block, *arguments, shared=shared, cooperative=True))
+        stamps = Stamps(levels.device, packed.rows + 2)
+        (steps,) = stamps.read(bound(stamps))
+        return [LevelTime(HOW[code], ms) for _, code, ms in steps]
 
-    return levels.launch(run, operations=1, trace=trace)
+    return levels.launch(bound(Stamps(levels.device, 0)), operations=1, trace=trace)

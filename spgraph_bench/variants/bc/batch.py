@@ -6,7 +6,6 @@ The contract of each kernel is in its file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ import numpy.typing as npt
 from spgraph_bench.device.base import Arg
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.batches import HOW, WATCHED, WORDS, SourceWords, batch_launch, in_turn
+from spgraph_bench.variants.batches import WORDS, SourceWords, batch_launch, each_source, in_turn
 from spgraph_bench.variants.bc.kernels import AUTO, DTYPES, auto_grid
 from spgraph_bench.variants.grids import Stamps, needs_cooperative
-from spgraph_bench.variants.searches import BufferPart
+from spgraph_bench.variants.searches import HOW
 
 __all__: list[str] = []
 
@@ -80,7 +79,7 @@ def multi_source(job: Job) -> Launch:
         return words.bind(*words.args, *result, *words.words, *sums, *into, *out, stamps.buffer, stamps.size)
 
     def watched() -> list[dict[str, Any]]:
-        stamps = Stamps(device, min(n + 3, WATCHED), sides=3)
+        stamps = Stamps(device, n + 3, sides=3)
         levels, forward, back = stamps.read(bound(stamps))
         steps = [{"level": k, "how": HOW[code % 4], "vertices": code // 4, "ms": ms} for k, code, ms in levels]
         steps += [{"level": k, "how": "forward", "vertices": None, "ms": ms} for k, _, ms in forward if k]
@@ -109,20 +108,14 @@ def multi_source(job: Job) -> Launch:
     about="for comparison: auto of bc, a launch for each source, one after another",
 )
 def auto_in_turn(job: Job) -> Launch:
-    sources, n = job.inputs["sources"], job.packed.rows
-    rows = [BufferPart(job.buffers["dependency"], n * i, n) for i in range(sources.shape[1])]
-    # -1 in the last batch: never run
-    jobs = [
-        replace(job, buffers={"dependency": row}, inputs={"sources": np.maximum(sources[:, i], 0)})
-        for i, row in enumerate(rows)
-    ]
+    jobs = each_source(job, "dependency")
     grid = auto_grid(jobs[0])
     searches = [grid.launch(grid.paths), *(grid.launch(grid.paths.of(each)) for each in jobs[1:])]
     return in_turn(
         job,
         "dependency",
         searches,
-        lambda output: output.reshape(-1, n),  # a row for each source here
+        lambda output: output.reshape(-1, job.packed.rows),  # a row for each source here
         extra_bytes=grid.paths.extra_bytes + 4 * len(searches),
         keep=(grid, searches),
     )

@@ -15,16 +15,14 @@ from spgraph_bench.errors import LaunchError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.variants.base import Job, Launch, variant
 from spgraph_bench.variants.grids import BLOCK, GRID, Stamps, cooperative_shape, needs_cooperative, threads_for
-from spgraph_bench.variants.searches import EDGE_BITS, check_tally
+from spgraph_bench.variants.searches import EDGE_BITS, HOW, check_tally
 
 __all__ = ["AUTO", "DTYPES", "Paths", "auto_grid"]
 
 DTYPES = ("float64",)
 """Value types of betweenness."""
 _MOST, _RATIO = 2**31 - 1, (0.0, 1e9)  # bounds of tunables
-_WATCHED = 1 << 16
-"""Levels that --trace keeps at most."""
-_HOW = ("push", "pull", "one block", "scatter", "gather")
+_HOW = (*HOW, "scatter", "gather")
 _EDGE_BITS = np.uint64(EDGE_BITS)  # of a tally, see graph/frontier.cuh
 
 
@@ -243,7 +241,7 @@ class _Grid:
             )
 
         def watched() -> list[dict[str, Any]]:
-            stamps = Stamps(p.device, min(int(p.n) + 2, _WATCHED), sides=2)
+            stamps = Stamps(p.device, int(p.n) + 2, sides=2)
             out, back = stamps.read(bound(stamps))
             words = p.device.download(self._tally)
             counts, edges = words >> _EDGE_BITS, words & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1))

@@ -6,17 +6,14 @@ The contract of each kernel is in its file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from spgraph_bench.variants.base import Job, Launch, variant
-from spgraph_bench.variants.batches import HOW, WATCHED, WORDS, SourceWords, batch_launch, in_turn
+from spgraph_bench.variants.batches import WORDS, SourceWords, batch_launch, each_source, in_turn
 from spgraph_bench.variants.bfs.by_level import DTYPES
 from spgraph_bench.variants.bfs.whole_search import AUTO, Auto
 from spgraph_bench.variants.grids import Stamps, needs_cooperative
-from spgraph_bench.variants.searches import BufferPart, Levels
+from spgraph_bench.variants.searches import HOW, Levels
 
 __all__: list[str] = []
 
@@ -46,7 +43,7 @@ def multi_source(job: Job) -> Launch:
         return words.bind(*words.args, *result, *words.words, stamps.buffer, stamps.size)
 
     def watched() -> list[dict[str, Any]]:
-        stamps = Stamps(job.device, min(job.packed.rows + 3, WATCHED))
+        stamps = Stamps(job.device, job.packed.rows + 3)
         (steps,) = stamps.read(bound(stamps))
         return [_step(*step) for step in steps]
 
@@ -72,12 +69,7 @@ def multi_source(job: Job) -> Launch:
     about="for comparison: auto of bfs, a launch for each source, one after another",
 )
 def auto_in_turn(job: Job) -> Launch:
-    sources, n = job.inputs["sources"], job.packed.rows
-    each: list[Levels] = []
-    for i in range(sources.shape[1]):
-        row = BufferPart(job.buffers["level"], n * i, n)
-        # -1 in the last batch: never run
-        each.append(Levels(replace(job, buffers={"level": row}, inputs={"sources": np.maximum(sources[:, i], 0)})))
+    each = [Levels(one) for one in each_source(job, "level")]
     shared = Auto(job, each[0])
     searches = [shared.launch(levels) for levels in each]
     extra_bytes = sum(search.extra_bytes for search in searches)

@@ -15,8 +15,6 @@ from spgraph_bench.variants.grids import GRID, Stamps, cooperative_shape, needs_
 __all__: list[str] = []
 
 _DTYPES = ("int32",)
-_WATCHED = 1 << 16
-"""Steps that --trace keeps at most."""
 
 
 def _cooperative(
@@ -47,7 +45,7 @@ def _cooperative(
         return kernel.bind(grid, block, *own, cooperative=True)
 
     def watched() -> list[dict[str, Any]]:
-        stamps = Stamps(device, min(2 * int(n) + 8, _WATCHED))
+        stamps = Stamps(device, 2 * int(n) + 8)
         (steps_read,) = stamps.read(bound(stamps))
         return [{"how": steps[code], "ms": ms} for _, code, ms in steps_read]
 
