@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from spgraph_bench.errors import InputError, UsageError
 from spgraph_bench.measure.sampling import Entry, Sample, sample_interleaved
 from spgraph_bench.measure.stopping import StoppingRule
 from spgraph_bench.problems import get_problem
-from spgraph_bench.problems.bfs import check_levels, check_tree
+from spgraph_bench.problems.bfs import check_levels, check_tree, plain_parents
 from spgraph_bench.problems.sources import draw_sources, pattern_is_symmetric, plain_levels
+from spgraph_bench.recipes import make
 from spgraph_bench.report.result import render_result
 from spgraph_bench.report.traversal_table import render_trace
 from spgraph_bench.results.cases import case_medians, compare_traversals, cycles
@@ -183,6 +185,19 @@ def test_directed_sources_have_out_edges() -> None:
 def test_impossible_sources(a, options, error, message) -> None:
     with pytest.raises(error, match=message):
         draw_sources(_graph(a), 1, **options)
+
+
+def test_a_tree_is_checked_in_blocks_of_edges() -> None:
+    """All at once it took 20 bytes an edge: 42 GB of 2^31."""
+    a = make("rmat:scale=16,edgefactor=24,symmetrize=1").csr
+    level = plain_levels(a, 0)
+    parent = plain_parents(a, 0, level)
+    tracemalloc.start()
+    try:
+        assert check_tree(a, 0, level, parent).ok
+        assert tracemalloc.get_traced_memory()[1] < 10 * a.nnz
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(("name", "halves"), [("skewed", 2), ("skewed-directed", 1)])

@@ -72,16 +72,17 @@ def check_tree(csr: CSR, source: int, level: npt.NDArray[np.int32], parent: npt.
         return CheckResult(
             False, f"vertex {v:,} at level {level[v]} has parent {u:,} at level {level[u]} (rules 1 and 2)"
         )
-    row = np.repeat(np.arange(n, dtype=np.int32), csr.row_lengths())
-    source_level, target_level = level[row], level[csr.col_idx]
-    steep = (source_level >= 0) & ((target_level < 0) | (target_level > source_level + 1))
-    if len(bad := np.flatnonzero(steep)):
-        u, v = int(row[bad[0]]), int(csr.col_idx[bad[0]])
-        return CheckResult(False, f"the edge {u:,} -> {v:,} leads from level {level[u]} to {_word(level[v])} (rule 3)")
-    # An edge u -> v is there if u * n + v is among the keys of the graph, which rise.
-    is_tree_edge = parent[csr.col_idx] == row
     held = np.zeros(n, bool)
-    held[csr.col_idx[is_tree_edge]] = True
+    for block in row_blocks(csr):
+        row, cols = block.row_ids(), block.cols
+        source_level, target_level = level[row], level[cols]
+        steep = (source_level >= 0) & ((target_level < 0) | (target_level > source_level + 1))
+        if len(bad := np.flatnonzero(steep)):
+            u, v = int(row[bad[0]]), int(cols[bad[0]])
+            return CheckResult(
+                False, f"the edge {u:,} -> {v:,} leads from level {level[u]} to {_word(level[v])} (rule 3)"
+            )
+        held[cols[parent[cols] == row]] = True
     if len(bad := np.flatnonzero(~held[child])):
         v = int(child[bad[0]])
         return CheckResult(False, f"there is no edge {int(parent[v]):,} -> {v:,} (rule 5)")
