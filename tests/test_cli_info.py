@@ -15,6 +15,7 @@ import pytest
 from spgraph_bench import recipes
 from spgraph_bench.cli.info import _share
 from spgraph_bench.cli.main import run
+from spgraph_bench.formats import common
 from spgraph_bench.formats.base import formats
 from spgraph_bench.report.picture import density_grid
 from spgraph_bench.stats import row_stats
@@ -72,6 +73,16 @@ def test_bytes_are_those_of_the_packed_formats(text: str, capsys: pytest.Capture
         for dtype, size in entry["bytes"].items():
             stored = form.pack(csr, dtype).stored_bytes
             assert stored == size or (stored < size and not form.predicts_exactly)
+
+
+def test_bytes_are_those_with_the_offsets_of_a_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs take int64 from 2^31 - 2^16 nonzeros on; `info` counted with int32 up to 2^31."""
+    csr = recipes.make("grid:n=5").csr
+    monkeypatch.setattr(common, "INT32_ENTRIES", csr.nnz - 1)
+    sizes = {entry["format"]: entry["bytes"]["float32"] for entry in _json(capsys, "grid:n=5")["formats"]}
+    assert sizes["csr"] == formats()["csr"].pack(csr, np.float32, np.int64).stored_bytes
 
 
 def test_refusal_is_reported_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from proportion import FULL
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.formats import Format, formats, get_format
-from spgraph_bench.formats.common import VALUES_DIFFER, OfLastMatrix
+from spgraph_bench.formats.common import VALUES_DIFFER, OfLastMatrix, offset_type, offsets_for
 from spgraph_bench.formats.dia import choose_group
 from spgraph_bench.formats.hyb import choose_slots
 from spgraph_bench.formats.sell import choose_sigma
@@ -480,8 +480,6 @@ def test_binned_parameters_out_of_bounds_are_usage(form: str, params: dict[str, 
 
 
 def test_two_to_the_31_nonzeros_need_int64_offsets() -> None:
-    from spgraph_bench.formats.common import offset_type
-
     # Kernels step past the end of a row before they look: the last few thousand numbers stay free for that.
     assert offset_type(np.int32, 2**31 - 2**16 - 1) == np.int32
     with pytest.raises(UsageError, match="int64"):
@@ -489,6 +487,7 @@ def test_two_to_the_31_nonzeros_need_int64_offsets() -> None:
     with pytest.raises(UsageError, match="2,147,483,648 entries are too many for int32"):
         offset_type(np.int32, 2**31)
     assert offset_type(np.int64, 2**31) == np.int64
+    assert [offsets_for(2**31 - 2**16 - more).name for more in (1, 0)] == ["int32", "int64"]
 
 
 def test_ell_index_passes_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:

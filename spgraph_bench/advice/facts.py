@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.formats import formats
-from spgraph_bench.formats.common import one_value
+from spgraph_bench.formats.common import offsets_for, one_value
 from spgraph_bench.formats.hyb import choose_slots
 from spgraph_bench.gpus import GPU, H200
 from spgraph_bench.matrix import CSR
@@ -122,7 +122,7 @@ def facts_of(
     gpu : what formats are sized for.
     """
     stats = row_stats(csr)
-    offset_bytes = 4 if csr.nnz < 2**31 - 2**16 else 8
+    offset_bytes = offsets_for(csr.nnz).itemsize
     stored: dict[str, dict[int, Stored]] = {}
     for name, form in formats().items():
         if names is None or name in names:

@@ -91,6 +91,7 @@ def command(argument: str | None, read_options: ReadOptions, as_json: bool, pict
 
 def _gather(matrix: Matrix) -> Facts:
     from spgraph_bench.formats.base import formats
+    from spgraph_bench.formats.common import offsets_for
     from spgraph_bench.memory import require_memory
     from spgraph_bench.runner.figures import analysis_bytes
     from spgraph_bench.stats import row_stats
@@ -101,7 +102,7 @@ def _gather(matrix: Matrix) -> Facts:
     stats = row_stats(matrix.csr)
     with progress_on_stderr(f"analysing {matrix.name}") as progress:
         structure = analyse(matrix.csr, progress)
-    offset_bytes = 4 if stats.nnz < 2**31 else 8
+    offset_bytes = offsets_for(stats.nnz).itemsize
     sizes = [
         FormatSize(
             name,

@@ -26,6 +26,7 @@ __all__ = [
     "csr_from_loose",
     "human_count",
     "offset_type",
+    "offsets_for",
     "one_value",
     "quiet_overflow",
     "ranges",
@@ -61,6 +62,11 @@ def value_type(dtype: npt.DTypeLike, half: bool = False) -> np.dtype[Any]:
     if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise UsageError(f"values cannot be {kind}", remedy="take float32 or float64")
     return kind
+
+
+def offsets_for(entries: int) -> np.dtype[Any]:
+    """The type of offsets that count `entries`: int32, or int64 beyond :data:`INT32_ENTRIES`."""
+    return np.dtype(np.int32 if entries <= INT32_ENTRIES else np.int64)
 
 
 def offset_type(offsets: npt.DTypeLike, entries: int) -> np.dtype[Any]:

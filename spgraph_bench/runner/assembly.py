@@ -13,7 +13,7 @@ import numpy as np
 
 from spgraph_bench.errors import InputError
 from spgraph_bench.formats import get_format
-from spgraph_bench.formats.common import INT32_ENTRIES
+from spgraph_bench.formats.common import offsets_for
 from spgraph_bench.matrix import ContentHash, Matrix, Source, label_arrays
 from spgraph_bench.memory import require_memory
 from spgraph_bench.problems import Problem, filled_options
@@ -154,7 +154,7 @@ def _task(matrix: Matrix, problem: Problem, settings: Settings, keep_answer: boo
         outputs=outputs,
         params=dict(settings.params),
         force_format=settings.force_format,
-        offsets=settings.offsets or ("int64" if matrix.csr.nnz > INT32_ENTRIES else "int32"),
+        offsets=settings.offsets or offsets_for(matrix.csr.nnz).name,
         trace=settings.trace,
         keep_answer=keep_answer,
         options=filled_options(problem, settings.options),

@@ -29,7 +29,7 @@ def limited(
 
     Parameters
     ----------
-    asked : limits that the user asked for, which win.
+    requested : limits that the user asked for, which win.
     refuse : why the device cannot have these limits, or None.
 
     Raises UsageError when limits that were asked for do not fit, or that no variant uses.

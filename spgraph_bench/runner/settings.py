@@ -29,9 +29,9 @@ class Settings:
     """For all CPU baselines of a run together, from their first check on; None: 10 where kernels run beside them, else
     no limit."""
     offsets: str | None = None
-    """"int32", "int64" or None: int64 from 2^31 nonzeros on."""
+    """"int32", "int64" or None: see :func:`spgraph_bench.formats.common.offsets_for`."""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The problem's own (bfs: source, sources, any_component, oracle_seconds)."""
+    """The problem's own (bfs: source, sources, component, check_seconds)."""
     reorder: tuple[str, ...] = ("none",)
     """Orders of rows and columns to run in, of spgraph_bench.reorder.ORDERS."""
     trace: bool = False

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from spgraph_bench.device.trace import SECTOR_BYTES, added
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.formats.base import Format, Packed, formats
+from spgraph_bench.formats.common import offsets_for
 from spgraph_bench.matrix import CSR, Matrix
 from spgraph_bench.memory import available_memory
 from spgraph_bench.runner.figures import conversion_bytes
@@ -350,7 +351,7 @@ def tradeoffs(
     """
     csr, value = matrix.csr, np.dtype(dtype)
     stats, lengths, kernels = row_stats(csr), csr.row_lengths().astype(np.int64), _own_kernels()
-    offsets = np.dtype(np.int32 if csr.nnz < 2**31 - 2**16 else np.int64)
+    offsets = offsets_for(csr.nnz)
     everything = formats()
     rows: list[Tradeoff] = []
     for number, (name, form) in enumerate(everything.items()):
