@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from battery import matrix
+from battery import csr, matrix
 from commands import spgraph
 from graph_battery import graphs
 from proportion import in_turn
@@ -18,6 +18,7 @@ from spgraph_bench.device import open_device
 from spgraph_bench.device.base import Device
 from spgraph_bench.formats import get_format
 from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bfs_batch import BFSBatch
 from spgraph_bench.problems.sources import batches, pattern_is_symmetric, plain_levels
 from spgraph_bench.runner.prepare import Prepared, prepare
@@ -202,6 +203,17 @@ def test_wrong_levels_are_found_in_any_row() -> None:
     assert not problem.check_case(0, swapped, whole.csr, inputs, oracle)[0].ok
 
 
+def plain(n: int) -> CSR:
+    """A circle of `n` vertices, in one direction."""
+    return csr(n, n, np.arange(n), (np.arange(n) + 1) % n, None)
+
+
+def test_the_source_of_a_batch_may_have_a_name() -> None:
+    """A sweep knows it by its name before it has read the graph."""
+    for name in ("bfs-batch", "bc-batch"):
+        assert get_problem(name, {"source": "b"}).width == 1  # type: ignore[attr-defined]
+
+
 def test_fresh_batches_are_new_and_whole() -> None:
     a, _ = graphs()["random"]
     sources = batches(np.arange(64, dtype=np.int32), 64)
@@ -216,6 +228,12 @@ def test_fresh_batches_are_new_and_whole() -> None:
         assert (row[:58] >= 0).all()
         assert (row[58:] == -1).all()
         assert set(row.tolist()) & {58, 59}
+    for a, width, there in ((plain(3), 1, 2), (plain(3), 2, 3), (small, 1, 3), (small, 59, 3)):
+        fresh = fresh_cases(a, batches(np.arange(width, dtype=np.int32), width))
+        assert fresh.shape == (there, width)
+        assert all(len(set(row.tolist())) == width and max(row) >= width for row in fresh)
+    spare = fresh_cases(small, batches(np.arange(3, dtype=np.int32), 8))  # no more than there are sources
+    assert (spare >= 0).sum(axis=1).tolist() == [3, 3, 3]
     alone, _ = graphs()["one-vertex"]
     assert len(fresh_cases(alone, batches(np.zeros(1, np.int32), 1))) == 0
 

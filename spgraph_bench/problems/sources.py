@@ -113,9 +113,10 @@ class BatchProblem(SourceProblem):
         self.width = width
 
     def width_of(self, options: Mapping[str, Any]) -> int:
-        """64, or as many sources as there are, if fewer. Raises UsageError for bad options."""
-        filled = filled_options(self, options)
-        return 1 if filled["source"] != -1 else min(64, int(filled["sources"]))
+        """64, or as many sources as there are, if fewer. `source` may be called as in the input. Raises UsageError for
+        bad options."""
+        filled = filled_options(self, {name: value for name, value in options.items() if name != "source"})
+        return 1 if options.get("source", -1) != -1 else min(64, int(filled["sources"]))
 
     def inputs(self, matrix: Matrix, dtype: np.dtype[Any], seed: int, **options: Any) -> dict[str, npt.NDArray[Any]]:
         given = super().inputs(matrix, dtype, seed, **options)

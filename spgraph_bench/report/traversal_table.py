@@ -177,7 +177,8 @@ def _sources(record: Record) -> str:
     if "sources" in cases[0]:
         total, count = sum(case["sources"] for case in cases), len(cases)
         batches = "one batch" if count == 1 else f"{count:,} batches of up to {cases[0]['sources']}, one after another"
-        return f"{total:,} sources (seed {record.seed}) in {batches}; edges of all searches of a batch: {span}"
+        which = f"source {_source(cases[0])}" if total == 1 else f"{total:,} sources (seed {record.seed})"
+        return f"{which} in {batches}; edges of all searches of a batch: {span}"
     return f"{len(cases)} sources (seed {record.seed}), {counted}: {span}"
 
 

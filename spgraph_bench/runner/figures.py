@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from spgraph_bench.matrix import CSR
+from spgraph_bench.problems import get_problem
+from spgraph_bench.problems.sources import BatchProblem
+from spgraph_bench.problems.spmm import SpMM
 
-__all__ = ["Shape", "analysis_bytes", "conversion_bytes", "run_bytes"]
+__all__ = ["Shape", "analysis_bytes", "columns_of", "conversion_bytes", "run_bytes"]
 
 _BLOCKS = 64 << 20
 """At most so much is taken by what works on a block of entries at a time."""
@@ -61,19 +64,26 @@ class Shape(Protocol):
         ...
 
 
+def columns_of(problem: str, options: Mapping[str, Any]) -> int:
+    """Columns of a product's dense operands, or sources of a batch; of another problem 1. `options`: those that were
+    given, or all."""
+    configured = get_problem(problem, options)
+    if isinstance(configured, BatchProblem):
+        return configured.width
+    return configured.k if isinstance(configured, SpMM) else 1
+
+
 def run_bytes(problem: str, csr: Shape, options: Mapping[str, Any], dtypes: int = 1, orders: int = 1) -> int:
     """Bytes that inputs, oracle and a check of `problem` take beside the matrix, on the host.
 
     Parameters
     ----------
-    options : the problem's; k of spmm and the sources of a batch count.
+    options : the problem's, see :func:`columns_of`.
     dtypes, orders : value types and orders of the run, of which arrays are held together.
     """
     figure = _FIGURES.get(problem, _TRAVERSAL)
     count, nnz = max(csr.rows, csr.cols), csr.nnz
-    k = int(options.get("k", 1))
-    if problem.endswith("-batch"):
-        k = 1 if options.get("source", -1) != -1 else min(64, int(options.get("sources", 64)))
+    k = columns_of(problem, options)
     blocks = min(_BLOCKS, 80 * nnz)
     making = (figure.row + figure.columns[0] * k) * count + figure.entry * nnz
     running = (figure.running_row + figure.columns[1] * k) * count + figure.running_entry * nnz

@@ -100,22 +100,26 @@ def fresh_sources(csr: CSR, sources: npt.NDArray[np.int32], count: int = len(FAC
     return np.array(fresh, sources.dtype)
 
 
-def fresh_cases(csr: CSR, sources: npt.NDArray[np.int32], count: int = len(FACTORS)) -> npt.NDArray[Any]:
-    """Up to `count` cases whose sources are not among `sources`, as these are given: a vertex each, or a row each,
-    where a case is a batch. A small graph may have fewer other vertices than a batch has sources; some of a row are
-    then those of the first one, in another order."""
+def fresh_cases(csr: CSR, sources: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
+    """As many cases as there are :data:`FACTORS`, or fewer, whose sources are not among `sources`, as these are given:
+    a vertex each, or a row each, where a case is a batch. A small graph may have fewer other vertices than a batch has
+    sources; some of a row are then those of the first one, in another order."""
     if sources.ndim == 1:
-        return fresh_sources(csr, sources, count)
-    width = sources.shape[1]
-    others = fresh_sources(csr, sources[sources >= 0], count * width)
+        return fresh_sources(csr, sources)
+    size = int(np.count_nonzero(sources[0] >= 0))  # -1 stays behind all
+    others = fresh_sources(csr, sources[sources >= 0], len(FACTORS) * size)
     rows = []
-    for i in range(count if len(others) else 0):
-        own = others[i * width : (i + 1) * width] if len(others) > i * width else others[: i + 1]
-        row = sources[0].copy()  # -1 stays behind all
-        row[row >= 0] = np.roll(row[row >= 0], i + 1)
+    for i in range(len(FACTORS)):
+        own = others[i * size : (i + 1) * size]
+        if not len(own):
+            own = others[: min(i + 1, size - 1)]
+        if not len(own):
+            break
+        row = sources[0].copy()
+        row[:size] = np.roll(row[:size], i + 1)
         row[: len(own)] = own
         rows.append(row)
-    return np.array(rows, sources.dtype).reshape(-1, width)
+    return np.array(rows, sources.dtype).reshape(-1, sources.shape[1])
 
 
 def same_output(one: Any, other: Any) -> bool:

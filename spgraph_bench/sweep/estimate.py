@@ -14,11 +14,12 @@ import numpy as np
 
 from spgraph_bench import recipes
 from spgraph_bench.formats import get_format
+from spgraph_bench.formats.common import offsets_for
 from spgraph_bench.gpus import GPU, H200
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.memory import available_memory
 from spgraph_bench.problems import get_problem
-from spgraph_bench.runner.figures import run_bytes
+from spgraph_bench.runner.figures import columns_of, run_bytes
 from spgraph_bench.runner.plan import Task
 from spgraph_bench.runner.refusing import unfit
 from spgraph_bench.stats import row_stats
@@ -118,7 +119,7 @@ def estimate(
     shape = _Shape(csr.rows, csr.cols, csr.nnz)
     memory = device_memory or available_memory()
     stats = row_stats(csr)
-    offsets = block.offsets or "int32"
+    offsets = block.offsets or offsets_for(csr.nnz).name
     task = Task(block.problem, {}, dict(block.params), block.force_format, offsets)
     refused: dict[str, list[str]] = {}
     stored: dict[str, int] = {}
@@ -165,30 +166,21 @@ def _too_large(host_bytes: int) -> str:
 
 def _dense(block: Block, shape: _Shape, dtype: str) -> int:
     """Bytes of a dense input and output, k columns each."""
-    return (shape.rows + shape.cols) * np.dtype(dtype).itemsize * _columns(block)
-
-
-def _columns(block: Block) -> int:
-    """Columns of dense operands; of a batch, its sources."""
-    return min(64, _sources(block)) if block.problem.endswith("-batch") else _number(block, "k")
+    return (shape.rows + shape.cols) * np.dtype(dtype).itemsize * columns_of(block.problem, block.options)
 
 
 def _sources(block: Block) -> int:
-    """Sources that a traversal starts from."""
-    return 1 if "source" in block.options else _number(block, "sources")
-
-
-def _number(block: Block, option: str) -> int:
-    """A whole number among the problem's options; 1 where it has no such option."""
+    """Sources that a traversal starts from; 1 of another problem."""
     declared = get_problem(block.problem).options
-    value = block.options.get(option, declared[option].default if option in declared else 1)
-    return value if isinstance(value, int) and value > 0 else 1
+    if "source" in block.options or "sources" not in declared:
+        return 1
+    return int(declared["sources"].checked("sources", block.options.get("sources", declared["sources"].default)))
 
 
 def _estimate(block: Block, shape: _Shape, device_kind: str, cells: Collection[str]) -> Estimate:
     problem, kind = get_problem(block.problem), "host" if device_kind == "host" else "cuda"
     least, each = _CHECK[kind]
-    further = (_columns(block) if problem.is_product else _sources(block)) - 1
+    further = (columns_of(block.problem, block.options) if problem.is_product else _sources(block)) - 1
     each += further * (_COLUMN if problem.is_product else _SOURCE)[kind]
     seconds = (_BLOCK_S if problem.needs_matrix else _GENERATED_S)[kind] * len(block.dtypes)
     seconds += _LOAD_S + _LOAD * shape.nnz * len(block.orders)
