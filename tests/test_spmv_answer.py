@@ -171,6 +171,16 @@ def test_auto_takes_what_is_predicted_to_be_fastest(folder: Path, capsys: pytest
     assert np.load("y.npy").dtype == np.float32
 
 
+def test_auto_counts_once_and_for_the_gpu_at_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What csr-hubs keeps in shared memory was counted for an H200."""
+    from spgraph_bench.advice import facts
+
+    count, sized = facts.facts_of, []
+    monkeypatch.setattr(facts, "facts_of", lambda *args, **how: sized.append(how["gpu"].name) or count(*args, **how))
+    assert _spmv("--mode", "auto", "--dtype", "both", "--limits", "T4") == 0
+    assert sized == ["T4"]
+
+
 def test_a_tunable_needs_to_fit_the_mode_only(folder: Path) -> None:
     """block=128 is not a choice of every variant."""
     assert _spmv("--mode", "csr-vector", "--param", "block=128") == 0

@@ -370,8 +370,7 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
         if not problem.is_graph:
             write = _described(write, products)
         if mode not in every:
-            for i, dtype in enumerate(options.dtypes):
-                variant = _chosen(chosen, bench, dtype)
+            for i, (dtype, variant) in enumerate(_chosen(chosen, bench, options.dtypes).items()):
                 modes.add(variant.name)
                 bench.run([variant], params, write=None if i else write, dtypes=(dtype,))
             return
@@ -396,26 +395,30 @@ def _plain_csr(known: Iterable[Variant]) -> list[Variant]:
     return [v for v in known if v.format == "csr" and v.library is None and v.where == "gpu"]
 
 
-def _chosen(candidates: Sequence[Variant], bench: Opened, dtype: str) -> Variant:
-    """The one of `candidates`, which read CSR, that is predicted to be the fastest on the matrix."""
+def _chosen(candidates: Sequence[Variant], bench: Opened, dtypes: Sequence[str]) -> dict[str, Variant]:
+    """By value type, the one of `candidates`, which read CSR, that is predicted to be the fastest on the matrix."""
     from spgraph_bench.advice import spmm, spmv
     from spgraph_bench.advice.facts import facts_of
     from spgraph_bench.problems import filled_options
 
-    gpu, size = bench.session.info().gpu, 8 if dtype == "float64" else 4
-    facts, formats = facts_of(bench.matrix.csr, {"csr"}), {v.name: v.format for v in candidates}
-    if bench.request.problem.name == "spmm":
-        options = filled_options(bench.request.problem, bench.own)
-        if options["layout"] == "column":
-            note(f"auto takes {spmm.COLUMN_MAJOR}, which depends least on the matrix if X is column-major")
-            return next(v for v in candidates if v.name == spmm.COLUMN_MAJOR)
-        choice = spmm.choose(facts, gpu, size, int(options["k"]), formats)
-    else:
-        choice = spmv.choose(facts, gpu, size, formats)
-    if choice is None:  # more than the memory of the GPU: whichever is run says so
-        return candidates[0]
-    note(f"auto takes {choice.best.variant}, predicted to be the fastest of those that read CSR on the {gpu.name}")
-    return next(v for v in candidates if v.name == choice.best.variant)
+    known, options = {v.name: v for v in candidates}, filled_options(bench.request.problem, bench.own)
+    if options.get("layout") == "column":
+        note(f"auto takes {spmm.COLUMN_MAJOR}, which depends least on the matrix if X is column-major")
+        return dict.fromkeys(dtypes, known[spmm.COLUMN_MAJOR])
+    gpu, formats = bench.session.info().gpu, {v.name: v.format for v in candidates}
+    facts = facts_of(bench.matrix.csr, {"csr"}, gpu=gpu)
+    chosen: dict[str, Variant] = {}
+    for dtype in dtypes:
+        size = 8 if dtype == "float64" else 4
+        if bench.request.problem.name == "spmm":
+            choice = spmm.choose(facts, gpu, size, int(options["k"]), formats)
+        else:
+            choice = spmv.choose(facts, gpu, size, formats)
+        chosen[dtype] = known[choice.best.variant] if choice is not None else candidates[0]
+        if choice is not None:  # else more than the memory of the GPU: whichever is run says so
+            best = choice.best.variant
+            note(f"auto takes {best}, predicted to be the fastest of those that read CSR on the {gpu.name}")
+    return chosen
 
 
 def _show(records: Sequence[Record], modes: Collection[str], trace: bool) -> None:
