@@ -103,22 +103,19 @@ def small_x(draw: int, shape: tuple[int, ...], most: int, dtype: np.dtype[Any]) 
     return (1 + ((raw >> np.uint64(32)) * np.uint64(most) >> np.uint64(32))).astype(dtype)
 
 
-def small_packed(packed: Packed, key: int, most: int, arrays: bool = True) -> Packed:
+def small_packed(packed: Packed, key: int, most: int) -> Packed:
     """`packed` with the values of a draw. Every array of floating point holds values, and so does the scalar
-    ``value`` of formats for matrices of one value; what else there is stays, the same objects.
-
-    `arrays`: also on the host; without, the arrays of values are omitted.
-    """
+    ``value`` of formats for matrices of one value; what else there is stays, the same objects."""
     new: dict[str, npt.NDArray[Any]] = {}
     done: dict[int, npt.NDArray[Any]] = {}
     form = get_format(packed.format)
     for name, array in packed.arrays.items():
         if array.dtype.kind != "f":
             new[name] = array
-        elif arrays:
-            if id(array) not in done:
-                done[id(array)] = form.replaced(packed, array, lambda values: small_values(values, key, most))
-            new[name] = done[id(array)]
+            continue
+        if id(array) not in done:
+            done[id(array)] = form.replaced(packed, array, lambda values: small_values(values, key, most))
+        new[name] = done[id(array)]
     meta = dict(packed.meta)
     if (value := meta.get("value")) is not None:
         with np.errstate(over="ignore"):

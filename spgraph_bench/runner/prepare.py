@@ -194,7 +194,6 @@ def prepare(
     outputs: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]],
     params: Mapping[str, Any] | None = None,
     *,
-    offsets: npt.DTypeLike | None = None,
     arrays: Mapping[str, Buffer] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Prepared:
@@ -205,7 +204,6 @@ def prepare(
     inputs : the problem's input arrays by name (spmv: x).
     outputs : shape and dtype of each output buffer (spmv: y), from ``Problem.output_arrays``.
     params : values of tunables; unknown names are ignored, since a run's parameters reach all variants.
-    offsets : the row-offset type the kernels are compiled for; None: the one `packed` was made with.
     arrays : `packed` on the device already (shared between variants of one format); None uploads it.
     options : the problem's options, all of them (spmm: k, layout).
 
@@ -228,7 +226,7 @@ def prepare(
         buffers=buffers,
         params=filled,
         options=MappingProxyType(dict(options or {})),
-        defines=defines_for(packed.dtype, packed.offsets if offsets is None else offsets),
+        defines=defines_for(packed.dtype, packed.offsets),
     )
     # What it does to its own copy of the job (another variant, other bytes) is not what is recorded.
     given = replace(job, arrays=MappingProxyType(job.arrays), buffers=MappingProxyType(buffers))

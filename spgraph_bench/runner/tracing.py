@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -26,14 +24,7 @@ __all__ = ["Advice", "advise", "trace_variant"]
 _WARP = 32
 
 
-def trace_variant(
-    variant: Variant,
-    matrix: Matrix,
-    dtype: str | None = None,
-    *,
-    seed: int = 1,
-    params: Mapping[str, Any] = MappingProxyType({}),
-) -> list[KernelTrace]:
+def trace_variant(variant: Variant, matrix: Matrix, dtype: str | None = None, *, seed: int = 1) -> list[KernelTrace]:
     """Run `variant` once on `matrix` under the trace; of a search the first case.
 
     Parameters
@@ -68,7 +59,7 @@ def trace_variant(
     inputs = problem.inputs(matrix, value, seed, **options)
     packed = form.pack(csr, value, np.dtype("int32"))
     outputs = problem.output_arrays(matrix, value)
-    launch = prepare(device, variant, packed, inputs, outputs, params, options=options).launch
+    launch = prepare(device, variant, packed, inputs, outputs, options=options).launch
     if problem.has_cases:
         launch.select(0)
     launch.reset()

@@ -192,7 +192,7 @@ class Levels:
             parts={"parents": parents} if self._parents else {},
         )
 
-    def walked(self, walk: Walk, gated: bool = False) -> Launch:
+    def walked(self, walk: Walk) -> Launch:
         """A Launch of a mode that the host drives level by level."""
 
         def run() -> None:
@@ -211,7 +211,7 @@ class Levels:
                 before = now
             return done
 
-        return self.launch(run, operations=1, gated=gated, trace=trace)
+        return self.launch(run, operations=1, gated=False, trace=trace)
 
 
 def per_level(bind: Callable[[int], Callable[[], None]]) -> Callable[[int], None]:
