@@ -20,6 +20,7 @@ import numpy as np
 
 from spgraph_bench.errors import SpgraphError
 from spgraph_bench.formats import Packed, get_format
+from spgraph_bench.formats.common import offsets_for
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import cuda_dir
@@ -29,6 +30,7 @@ from spgraph_bench.provenance import code_hash, commit, note_commit
 from spgraph_bench.recipes import make
 from spgraph_bench.reorder import reorder
 from spgraph_bench.runner.assembly import generated_matrix
+from spgraph_bench.runner.choosing import vertex_numbers
 from spgraph_bench.runner.plan import Task
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.runner.refusing import unfit
@@ -188,24 +190,26 @@ def of_run(
     options: Mapping[str, Any] | None = None,
     params: Mapping[str, Any] | None = None,
     order: str = "none",
-    offsets: str = "int32",
+    offsets: str | None = None,
     device: NotingDevice | None = None,
 ) -> set[Module]:
     """What a run of `variants`, all of one problem, compiles for `matrix`, validators and clock included; like the run,
     it omits what a format refuses. `matrix`: None where the problem makes its own inputs. `device`: whose GPU sizes
-    are chosen by, an H200 by default."""
+    are chosen by, an H200 by default. `offsets`: None: those that the run takes."""
     device = device or NotingDevice()
     problem, gpu = get_problem(variants[0].problem, options or {}), device.info().gpu
-    filled, given = filled_options(problem, options or {}), dict(params or {})
-    matrix = matrix or generated_matrix(problem, filled)
+    matrix = matrix or generated_matrix(problem, options or {})
+    options = vertex_numbers(problem.name, options or {}, matrix)
+    filled, given = filled_options(problem, options), dict(params or {})
     if problem.is_graph:
         matrix = matrix.with_symmetry(pattern_is_symmetric(matrix))
     csr = matrix.csr if order == "none" else reorder(matrix.csr, order).csr
     stats = row_stats(csr)
+    offsets = offsets or offsets_for(csr.nnz).name
     task = Task(problem.name, {}, given, offsets=offsets)
     for dtype in dtypes:
         kind, form = np.dtype(dtype), ""
-        inputs = problem.inputs(matrix, kind, 1, **{name: filled[name] for name in options or {}})
+        inputs = problem.inputs(matrix, kind, 1, **{name: filled[name] for name in options})
         packed: Packed | None = None
         for variant in sorted(variants, key=lambda v: v.format):
             if variant.source is None or dtype not in variant.dtypes:

@@ -36,10 +36,10 @@ def needed(blocks: Sequence[Block]) -> set[Module]:
             continue
         if not variants:
             continue
-        known, offsets = len(wanted), block.offsets or "int32"
+        known = len(wanted)
         try:
             for order in block.orders:
-                wanted |= of_run(variants, matrix, block.dtypes, block.options, block.params, order, offsets)
+                wanted |= of_run(variants, matrix, block.dtypes, block.options, block.params, order, block.offsets)
         except SpgraphError as error:  # the problem takes no such matrix
             print(f"{block.title}: {error}", file=sys.stderr)
             continue

@@ -176,6 +176,24 @@ def test_the_modules_of_a_sweep_are_prepared(tmp_path: Path, monkeypatch: pytest
     assert len(built) == 1
 
 
+def test_modules_of_a_sweep_are_those_of_its_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the offsets that its size takes, and from vertices that have names."""
+    from spgraph_bench.formats import common
+
+    script: Any = _script("prepare_modules")
+    built: list[set[Any]] = []
+    monkeypatch.setattr(script, "compile_for", lambda arch, wanted, jobs: built.append(wanted) or 0)
+    monkeypatch.setattr(common, "INT32_ENTRIES", 3)
+    graph = tmp_path / "named.gml"
+    graph.write_text('graph [ node [ id 1 label "a" ] node [ id 2 label "b" ] edge [ source 1 target 2 ] ]')
+    for problem in ("bfs", "bfs-batch"):
+        assert script.main([str(graph), "--problem", problem, "--variant", "auto*", "--option", "source=b"]) == 0
+    offsets = [{dict(m.defines).get("SPG_OFFSET") for m in of if m.source == "bfs/auto.cu"} for of in built]
+    assert offsets == [{"int"}, {"int"}]
+    assert script.main(["poisson2d:n=5", "--problem", "bfs", "--variant", "auto"]) == 0
+    assert {dict(m.defines)["SPG_OFFSET"] for m in built[-1] if m.source == "bfs/auto.cu"} == {"long long"}
+
+
 def test_modules_of_a_sweep_are_those_of_its_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
