@@ -158,8 +158,8 @@ class Problem(ABC):
     def columns(
         self, output: npt.NDArray[Any], csr: CSR, inputs: Mapping[str, npt.NDArray[Any]]
     ) -> dict[str, npt.NDArray[Any]]:
-        """What `output` says of each vertex: arrays ``[n]`` by the name of their column (pagerank: rank).
-        None where the answer is not one of vertices.
+        """What `output` says of each vertex or row: arrays ``[n]``, of SpMM ``[n, k]``, by the name of their column
+        (pagerank: rank). None where the answer is not one of vertices or rows.
 
         The first is the one that a file with room for one value per vertex gets (.mtx). NaN, infinities and
         negative integers mean that there is no value. The columns ``parent`` and ``predecessor`` hold

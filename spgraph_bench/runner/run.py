@@ -52,7 +52,7 @@ def run(
     """Check and time `variants` on `matrix`; `on_record` gets each record as its cell ends.
 
     `on_answer` gets the columns of the first right answer (of the first case), before anything is timed; the
-    arrays are gone after that. For problems whose answer is one of vertices. `on_kernels` is called when all
+    arrays are gone after that. For problems whose answer is one of vertices or rows. `on_kernels` is called when all
     kernels have their records and CPU baselines follow.
 
     Cells whose key is in `done` have their records already. `run_id`, which all records share, tells them from those
