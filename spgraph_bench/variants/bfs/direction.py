@@ -84,6 +84,34 @@ def turn_cost(job: Job) -> int:
     return on_gpu(job, "turn", 1 << 18)
 
 
+class _Way:
+    """Which way the host takes from level to level, by the tunables DIRECTION and "rule"."""
+
+    def __init__(self, job: Job) -> None:
+        self._params, self._turn = job.params, turn_cost(job)
+        self._n, self._nnz = job.packed.rows, job.packed.nnz
+        self._unvisited, self._unexplored = self._n, self._nnz
+        self._edges_before = 0
+        self.bottom_up = False
+        """Of the level at hand."""
+
+    def choose(self, count: int, edges: int) -> None:
+        """For a level whose frontier has `count` vertices with `edges` out-edges."""
+        p = self._params
+        self._unvisited, self._unexplored = self._unvisited - count, self._unexplored - edges
+        if p["rule"] == "plain":
+            self.bottom_up = count * self._nnz > self._unvisited * self._n
+        elif self.bottom_up:
+            self.bottom_up = count * p["beta"] >= self._n
+        elif p["rule"] == "textbook":
+            self.bottom_up = edges * p["alpha"] > self._unexplored
+        else:
+            # As bottom_up_pays in graph/levels.cuh.
+            looks = min(self._unexplored, self._unvisited * (edges + self._unexplored) / edges)
+            self.bottom_up = edges > self._edges_before and edges * p["alpha"] > looks + self._turn
+        self._edges_before = edges
+
+
 @variant(
     "bfs",
     "direction",
@@ -94,10 +122,9 @@ def turn_cost(job: Job) -> int:
     about="per level top-down or bottom-up, the host decides",
 )
 def direction(job: Job) -> Launch:
-    levels, a, p = Levels(job), job.arrays, job.params
-    n, nnz, block, turn = job.packed.rows, job.packed.nnz, p["block"], turn_cost(job)
-    f = Frontiers(levels, 2)
-    grid = levels.stride_blocks(max(n, nnz))
+    levels, a, block, n = Levels(job), job.arrays, job.params["block"], job.packed.rows
+    f, probes = Frontiers(levels, 2), np.int32(job.params["probes"])
+    grid = levels.stride_blocks(max(n, job.packed.nnz))
     begin = job.kernel("direction_begin").bind(
         grid, block, levels.n, levels.source, a["row_ptr"], a["col_ptr"], *f.args
     )
@@ -105,82 +132,42 @@ def direction(job: Job) -> Launch:
     top_down, bottom_up, requeue = (job.kernel(f"direction_{x}") for x in ("push", "pull", "queue"))
     # The copy of the bitmap that is current changes with each bottom-up level; a traversal may need either.
     copies = [BufferPart(f.visited, words * c, words) for c in (0, 1)]
+    out, into = (a["row_ptr"], a["col"]), (a["row_ptr"], a["col_ptr"], a["row"])
+    found = (f.queue, f.start, f.tally)
 
-    def bind_push(c: int) -> Callable[[int], None]:
-        return per_level(
-            lambda k: top_down.bind(
-                grid,
-                block,
-                levels.n,
-                np.int32(k),
-                a["row_ptr"],
-                a["col"],
-                levels.level,
-                copies[c],
-                f.queue,
-                f.start,
-                f.tally,
-            )
+    def of_copy(c: int) -> tuple[Callable[[int], None], ...]:
+        """A level top-down, bottom-up, and queueing its frontier, with copy `c` of the bitmap."""
+        here, own = (grid, block, levels.n), np.int32(c)
+        return (
+            per_level(lambda k: top_down.bind(*here, np.int32(k), *out, levels.level, copies[c], *found)),
+            per_level(
+                lambda k: bottom_up.bind(*here, np.int32(k), probes, *into, levels.level, f.visited, own, f.tally)
+            ),
+            per_level(lambda k: requeue.bind(*here, np.int32(k), a["row_ptr"], f.visited, own, *found)),
         )
 
-    def bind_pull(c: int) -> Callable[[int], None]:
-        return per_level(
-            lambda k: bottom_up.bind(
-                grid,
-                block,
-                levels.n,
-                np.int32(k),
-                np.int32(p["probes"]),
-                a["row_ptr"],
-                a["col_ptr"],
-                a["row"],
-                levels.level,
-                f.visited,
-                np.int32(c),
-                f.tally,
-            )
-        )
-
-    def bind_queue(c: int) -> Callable[[int], None]:
-        return per_level(
-            lambda k: requeue.bind(
-                grid, block, levels.n, np.int32(k), a["row_ptr"], f.visited, np.int32(c), f.queue, f.start, f.tally
-            )
-        )
-
-    pushes, pulls, queues = ([b(0), b(1)] for b in (bind_push, bind_pull, bind_queue))
+    steps = [of_copy(0), of_copy(1)]
 
     def walk() -> Iterator[str | None]:
         begin()
         yield None
-        k, copy, pulled, unexplored, unvisited, edges_before = 0, 0, False, nnz, n, 0
-        while True:
+        way, copy = _Way(job), 0
+        for k in range(n + 1):
             tally = job.device.download(f.tally)[k % 3]
             count, edges = (int(tally >> _EDGE_BITS), int(tally & ((np.uint64(1) << _EDGE_BITS) - np.uint64(1))))
             if not count:
                 return
-            unexplored, unvisited = unexplored - edges, unvisited - count
-            if p["rule"] == "plain":
-                pull_now = count * nnz > unvisited * n
-            elif pulled:
-                pull_now = count * p["beta"] >= n
-            elif p["rule"] == "textbook":
-                pull_now = edges * p["alpha"] > unexplored
-            else:
-                # As bottom_up_pays in graph/levels.cuh.
-                looks = min(unexplored, unvisited * (edges + unexplored) / edges)
-                pull_now = edges > edges_before and edges * p["alpha"] > looks + turn
-            if pull_now:
-                pulls[copy](k)
+            push, pull, queue = steps[copy]
+            pulled = way.bottom_up
+            way.choose(count, edges)
+            if way.bottom_up:
+                pull(k)
                 copy = 1 - copy
             else:
                 if pulled:
-                    queues[copy](k)
-                pushes[copy](k)
-            pulled, edges_before = pull_now, edges
-            k += 1
-            yield "pull" if pull_now else "push"
-            if k > n:
-                raise LaunchError("direction does not end: more levels than vertices")
+                    queue(k)
+                push(k)
+            yield "pull" if way.bottom_up else "push"
+        raise LaunchError("direction does not end: more levels than vertices")
 
     return levels.walked(walk)
