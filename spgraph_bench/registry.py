@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from types import MappingProxyType, ModuleType
 from typing import Generic, TypeVar
 
@@ -38,6 +39,16 @@ class Registry(Generic[Key, Entry]):
             raise ValueError(f"{self._what} {name!r} is registered twice")
         self._entries[key] = entry
         return entry
+
+    @contextlib.contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """What is entered within is taken back where that raises: code that is run again enters it again."""
+        before = dict(self._entries)
+        try:
+            yield
+        except BaseException:
+            self._entries = before
+            raise
 
     def entries(self) -> MappingProxyType[Key, Entry]:
         """All entries by key: a view. What importing the package, or `more`, raises is raised."""

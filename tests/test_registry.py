@@ -10,6 +10,7 @@ import pytest
 
 from spgraph_bench.errors import UsageError
 from spgraph_bench.registry import Registry
+from spgraph_bench.variants import base, variants
 from spgraph_bench.variants.plugins import load_files
 
 HOST = "from spgraph_registry_of_test import ROOM\n"
@@ -112,3 +113,20 @@ def test_a_plugin_prints_to_stderr_and_leaves_the_folder(
     load_files()
     assert Path.cwd() == folder
     assert capfd.readouterr() == ("", "hello\n")
+
+
+def test_a_plug_in_that_fails_is_to_blame_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a notebook, say. The second time the file before it was: what it brings was there."""
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text(
+        "from spgraph_bench.variants import variant\n"
+        "@variant('spmv', 'brought', format='csr', library='x', where='cpu', about='x')\n"
+        "def brought(job): ...\n"
+    )
+    bad.write_text("raise RuntimeError('boom')\n")
+    known = variants("spmv")
+    monkeypatch.setenv("SPGRAPH_PLUGINS", f"{good}:{bad}")
+    for _ in range(2):
+        with pytest.raises(UsageError, match="boom"):
+            base._load_others()
+    assert variants("spmv") == known

@@ -301,8 +301,9 @@ def library_versions(chosen: Iterable[str]) -> dict[str, str]:
 
 
 def _load_others() -> None:
-    load_installed()
-    load_files()
+    load_installed(_VARIANTS.undone_on_error)
+    with _VARIANTS.undone_on_error():
+        load_files()
 
 
 _VARIANTS: Registry[tuple[str, str], Variant] = Registry("variant", "spgraph_bench.variants", _load_others)

@@ -11,6 +11,8 @@ import importlib.util
 import os
 import sys
 import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from spgraph_bench.errors import SpgraphError, UsageError
 from spgraph_bench.tampering import note_functions, replaced_functions
@@ -57,13 +59,15 @@ def _load_file(path: str, number: int) -> None:
         raise UsageError(f"it replaces {', '.join(replaced[:3])}", place=path, remedy=f"fix it, or unset {PLUGINS}")
 
 
-def load_installed() -> None:
-    """Import what entry points of the group name. Raises UsageError with the package whose module fails."""
+def load_installed(undone_on_error: Callable[[], AbstractContextManager[None]]) -> None:
+    """Import what entry points of the group name, each in a context that takes back what it registered where it fails.
+    Raises UsageError with the package whose module does."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):
         try:
-            point.load()
+            with undone_on_error():
+                point.load()
         except (Exception, SystemExit) as error:
             package = point.dist.name if point.dist is not None else point.value
             raise UsageError(
