@@ -660,6 +660,13 @@ def test_sentences_of_spmm_name_the_format() -> None:
     assert "times as much as csr-row" in third
 
 
+@pytest.mark.parametrize(("problem", "what"), [("spmv", "x"), ("spmm", "rows of X")])
+def test_sentences_say_what_is_gathered(problem: str, what: str) -> None:
+    best = replace(_spmm("poisson2d:n=20").best, limit="gathers")
+    answer = sentences.of_choice(spmv.Choice(best, best, (best,), ()), "H200", problem)
+    assert f"; most of it is gathering {what} from the L2." in sentences.sentences(answer)[0]
+
+
 # ---- the script -------------------------------------------------------------------------------------------
 
 

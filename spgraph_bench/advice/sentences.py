@@ -198,12 +198,17 @@ def about_graph(problem: str, facts: GraphFacts) -> str:
 
 _LIMITS = {
     "bytes": "most of it is reading the matrix",
-    "gathers": "most of it is gathering x (spmm: rows of X) from the L2",
+    "gathers": "most of it is gathering {x} from the L2",
     "work": "most of it is instructions",
     "longest row": "most of it is waiting for the longest row",
     "launch": "most of it is the launch and first reads",
-    "": "",
 }
+
+
+def _limit(answer: Answer) -> str:
+    """What most of the time of a product is, a clause; empty where it was measured."""
+    x = "x" if answer.problem == "spmv" else "rows of X"
+    return f"; {_LIMITS[answer.limit].format(x=x)}" if answer.limit else ""
 
 
 def _time(ms: float) -> str:
@@ -233,7 +238,7 @@ def _times_as_fast(answer: Answer) -> str:
 
 def _changing(answer: Answer) -> list[str]:
     take, base = answer.take, answer.baseline
-    limit = f"; {_LIMITS[answer.limit]}" if answer.limit else ""
+    limit = _limit(answer)
     first = f"Use {take.variant} (format {take.format}): {answer.unit} takes {_time(take.ms)}, {_how(answer)}{limit}."
     if base is None:
         stored = f"{human_bytes(take.stored_bytes)}; setup takes {_time(take.setup_ms)}"
@@ -255,7 +260,7 @@ def _changing(answer: Answer) -> list[str]:
 
 def _staying(answer: Answer) -> list[str]:
     take, other = answer.take, answer.other
-    limit = f"; {_LIMITS[answer.limit]}" if answer.limit else ""
+    limit = _limit(answer)
     first = f"Stay with CSR: {take.variant} takes {_time(take.ms)} for {answer.unit}, {_how(answer)}{limit}."
     if other is None:
         second = "No variant in another format can run on this matrix."
