@@ -276,12 +276,11 @@ def _to_measure(predicted: _Predicted, budget: float) -> tuple[list[str], list[s
     more is omitted.
     """
     from spgraph_bench.advice import spmv
-    from spgraph_bench.advice.graphs import BASELINE
 
     if predicted.graph is not None:
-        ranked = [mode.variant for mode in predicted.graph[1].ranked]
-        modes = dict.fromkeys((*ranked[:_MODES], *(n for n in ranked if n in BASELINE.values())))
-        setup = max(mode.setup_ms for mode in predicted.graph[1].ranked) / 1e3  # modes share what they read
+        _, choice = predicted.graph
+        modes = dict.fromkeys(mode.variant for mode in (*choice.ranked[:_MODES], choice.baseline))
+        setup = max(mode.setup_ms for mode in choice.ranked) / 1e3  # modes share what they read
         return list(modes), [], max(_LEAST, (budget - setup) / len(modes))
     if predicted.choice is None:
         return [], [], budget
