@@ -188,7 +188,7 @@ def test_impossible_sources(a, options, error, message) -> None:
 
 
 def test_a_tree_is_checked_in_blocks_of_edges() -> None:
-    """All at once it took 20 bytes an edge: 42 GB of 2^31."""
+    """All together took 20 bytes an edge: 42 GB of 2^31."""
     a = make("rmat:scale=16,edgefactor=24,symmetrize=1").csr
     level = plain_levels(a, 0)
     parent = plain_parents(a, 0, level)

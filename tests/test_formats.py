@@ -525,7 +525,7 @@ def test_what_was_found_of_one_matrix_is_not_given_for_another() -> None:
             last.put(other, "bytes", "other")
             return mine.col_idx
 
-    asked: Any = Slow()
-    assert last.get(asked, "bytes") == "mine"
+    question: Any = Slow()
+    assert last.get(question, "bytes") == "mine"
     assert last.get(mine, "bytes") is None
     assert last.get(other, "bytes") == "other"

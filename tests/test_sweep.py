@@ -160,9 +160,9 @@ def test_time_left_follows_what_blocks_took_and_work_is_shared(tmp_path: Path) -
 def test_what_was_not_said_is_estimated_as_it_is_run(tmp_path: Path, problem: str, option: str, value: int) -> None:
     """The memory of a sweep's SpMM was that of one column of X, unless k was given."""
     text = f'problem = "{problem}"\nmatrix = "uniform:n=40000,degree=8"\n'
-    [unsaid] = _plan(tmp_path, f"[[run]]\n{text}", "cuda").blocks
-    [said] = _plan(tmp_path, f"[[run]]\n{text}{option} = {value}\n", "cuda").blocks
-    one, other = quick_estimate(unsaid, "cuda"), quick_estimate(said, "cuda")
+    [default] = _plan(tmp_path, f"[[run]]\n{text}", "cuda").blocks
+    [explicit] = _plan(tmp_path, f"[[run]]\n{text}{option} = {value}\n", "cuda").blocks
+    one, other = quick_estimate(default, "cuda"), quick_estimate(explicit, "cuda")
     assert (one.host_bytes, one.device_bytes, one.seconds) == (other.host_bytes, other.device_bytes, other.seconds)
 
 

@@ -90,7 +90,7 @@ class OfLastMatrix(Generic[_Finding]):
 
     def __init__(self) -> None:
         # Read and replaced as one, since threads may ask for different matrices.
-        self._kept: tuple[weakref.ref[npt.NDArray[np.int32]], dict[Hashable, _Finding]] | None = None
+        self._last: tuple[weakref.ref[npt.NDArray[np.int32]], dict[Hashable, _Finding]] | None = None
 
     def get(self, csr: CSR, key: Hashable) -> _Finding | None:
         """The value kept for `csr` and `key`, or None. The matrix is recognised by its array of columns."""
@@ -100,12 +100,12 @@ class OfLastMatrix(Generic[_Finding]):
         """Keep `value` for `csr` and `key`, in place of all values of another matrix. `csr` is not kept alive."""
         findings = self._findings(csr)
         findings[key] = value
-        self._kept = weakref.ref(csr.col_idx), findings
+        self._last = weakref.ref(csr.col_idx), findings
 
     def _findings(self, csr: CSR) -> dict[Hashable, _Finding]:
         """Those of `csr`: none yet where another matrix was looked at last."""
-        kept = self._kept
-        return kept[1] if kept is not None and kept[0]() is csr.col_idx else {}
+        last = self._last
+        return last[1] if last is not None and last[0]() is csr.col_idx else {}
 
 
 def whole_number_param(tunables: Mapping[str, Parameter], params: Mapping[str, Any], name: str) -> int | None:

@@ -133,17 +133,17 @@ def direction(job: Job) -> Launch:
     # The copy of the bitmap that is current changes with each bottom-up level; a traversal may need either.
     copies = [BufferPart(f.visited, words * c, words) for c in (0, 1)]
     out, into = (a["row_ptr"], a["col"]), (a["row_ptr"], a["col_ptr"], a["row"])
-    found = (f.queue, f.start, f.tally)
+    frontier = (f.queue, f.start, f.tally)
 
     def of_copy(c: int) -> tuple[Callable[[int], None], ...]:
         """A level top-down, bottom-up, and queueing its frontier, with copy `c` of the bitmap."""
         here, own = (grid, block, levels.n), np.int32(c)
         return (
-            per_level(lambda k: top_down.bind(*here, np.int32(k), *out, levels.level, copies[c], *found)),
+            per_level(lambda k: top_down.bind(*here, np.int32(k), *out, levels.level, copies[c], *frontier)),
             per_level(
                 lambda k: bottom_up.bind(*here, np.int32(k), probes, *into, levels.level, f.visited, own, f.tally)
             ),
-            per_level(lambda k: requeue.bind(*here, np.int32(k), a["row_ptr"], f.visited, own, *found)),
+            per_level(lambda k: requeue.bind(*here, np.int32(k), a["row_ptr"], f.visited, own, *frontier)),
         )
 
     steps = [of_copy(0), of_copy(1)]
