@@ -103,6 +103,7 @@ def test_no_cheat_is_ranked(
         ):  # spoiled offsets may end in a segmentation fault
             assert REASONS.get(cheat, "") in record.reason, (name, record.reason)
         assert record.reason, name
+        assert "no check covers" not in record.reason, name  # which would hide what the check says
         assert record.status == "failed" or not record.samples, name
 
 

@@ -90,7 +90,7 @@ class Judge:
                 if not result.ok:
                     break
                 by.append("by_validator")
-        if not by:  # a problem must have one or the other
+        if result.ok and not by:  # a problem must have one or the other
             result = CheckResult(False, f"no check covers the answer to case {case + 1}")
         return result, by, facts
 
