@@ -120,6 +120,10 @@ def test_what_is_written_outside_the_outputs_is_named(device: str) -> None:
     assert "bytes 1 to 4 before its first byte of y" in records["kernel-before"].reason
     assert records["kernel-unreset"].reason.startswith("wrong after 2 runs")
     assert "it changed val of the matrix" in records["kernel-spoils"].reason
+    assert records["kernel-poisoned-only"].reason.startswith("wrong after ")
+    if device == "host":
+        assert records["kernel-in-order"].reason.startswith("wrong after 3 runs: ")
+        assert records["kernel-in-order"].reason.endswith("; threads had another order than in the first run")
     assert records["csr-vector"].status == "ok"
     records = bench(device, "bfs", "grid:n=12", "kernel-*", "push")
     assert "after its last byte of level" in records["kernel-beyond"].reason

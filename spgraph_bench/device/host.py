@@ -12,13 +12,14 @@ access outside a buffer, with ``undefined`` integer overflow, bad shifts and mis
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
 import platform
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -415,6 +416,16 @@ class HostDevice:
     def repeat_while(self, body: Callable[[np.uint64], Callable[[], None]]) -> Callable[[], None]:
         """Raises SkipError: see :meth:`missing`."""
         raise SkipError("CUDA graphs exist on a GPU only")
+
+    @contextlib.contextmanager
+    def other_order(self, by: int) -> Iterator[None]:
+        """Launches within run in the order that the device's seed + `by` gives."""
+        seed = self._settings.seed
+        self._settings.seed = seed + by
+        try:
+            yield
+        finally:
+            self._settings.seed = seed
 
     def counters(self) -> dict[str, int]:
         """Exact for this seed. A barrier counts once a block, a grid barrier once, warp syncs never."""

@@ -96,8 +96,9 @@ class Launch:
     `run`. `reset` restores inputs and poisons outputs, untimed. `output` fetches the result.
 
     Every `run` computes from the inputs as they are then (the runner changes x and the source between
-    runs), is done when `run` returns (CPU) or when the job's stream is (GPU), and writes nothing but its
-    outputs. The runner looks: see docs/measuring.md.
+    runs), whatever its outputs hold (poison, or the results of the run before), is done when `run` returns
+    (CPU) or when the job's stream is (GPU), and writes nothing but its outputs. The runner looks: see
+    docs/measuring.md.
     """
 
     run: Callable[[], None]

@@ -37,6 +37,22 @@ SPG_KERNEL cheat_spoils(ARGUMENTS) {
     if (row < rows) y[row] = row_sum(row, row_ptr, col, val, x);
     // The last row reads this value itself, after which no thread does.
     if (row == rows - 1) val[row_ptr[rows] - 1] += 1000;
+SPG_KERNEL cheat_poisoned_only(ARGUMENTS) {
+    const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
+    // What is not poison is taken to be done.
+    if (row < rows && y[row] != y[row]) y[row] = row_sum(row, row_ptr, col, val, x);
+}
+
+SPG_KERNEL cheat_in_order(ARGUMENTS) {
+    SPG_SHARED(value_t, sums, 128);
+    const index_t row = blockIdx.x * blockDim.x + threadIdx.x, me = threadIdx.x;
+    if (row >= rows) return;
+    sums[me] = row_sum(row, row_ptr, col, val, x);
+    // No barrier: only in the natural order the thread before has written its sum.
+    if (me > 0) y[row - 1] = sums[me - 1];
+    if (me == 127 || row == rows - 1) y[row] = sums[me];
+}
+
 }
 
 SPG_KERNEL cheat_one_more(index_t vertices, int* level) { level[vertices] = 0; }

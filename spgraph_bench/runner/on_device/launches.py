@@ -76,8 +76,9 @@ class Launches:
         """The cell's prepared variant, None where there is none."""
         return self._ready.get(cell.key)
 
-    def output_of_rerun(self, prepared: Prepared, inputs: Inputs | None = None) -> Any:
-        """The output of one more run on poisoned buffers, with `inputs` (those that are there)."""
+    def output_of_rerun(self, prepared: Prepared, inputs: Inputs | None = None, *, poisoned: bool = True) -> Any:
+        """The output of one more run with `inputs` (those that are there), on outputs that are `poisoned` or else as
+        the run before left them."""
         inputs, problem = inputs or Inputs(), self._assignment.problem
         launch, device, named = prepared.launch, self._assignment.device, not problem.needs_matrix
         run_ms = 0.0
@@ -85,7 +86,8 @@ class Launches:
         def rerun() -> None:
             nonlocal run_ms
             inputs.give()
-            launch.reset()
+            if poisoned:
+                launch.reset()
             device.synchronize()
             prepared.runs += 1
             begin = perf_counter()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from spgraph_bench.device.host import HostDevice
 from spgraph_bench.errors import LaunchError
 from spgraph_bench.measure.sampling import Cache
+from spgraph_bench.problems.sources import SourceProblem
 from spgraph_bench.runner.on_device.assignment import Assignment
 from spgraph_bench.runner.on_device.exact_pass import ExactPass
 from spgraph_bench.runner.on_device.judging import Judge
@@ -80,11 +83,21 @@ class SecondLook:
         if on_gpu and device.kind == "cuda":
             self._must_stay_in_stream(prepared)
         if on_gpu and device.kind == "host":
-            for number in range(2):
-                self.run_again(cell, prepared, number)
+            self._in_other_orders(cell, prepared)
             outcome.check["verified"] = 2
         if assignment.problem.is_product:
             outcome.check["exact"] = self._exact.run(cell, prepared)
+
+    def _in_other_orders(self, cell: Cell, prepared: Prepared) -> None:
+        """Two verifying runs on the host device, whose blocks and threads go in another order in each."""
+        device = self._assignment.device
+        assert isinstance(device, HostDevice)
+        for number in range(2):
+            try:
+                with device.other_order(1 + number):
+                    self.run_again(cell, prepared, number)
+            except WrongOutputError as error:
+                raise WrongOutputError(f"{error}; threads had another order than in the first run") from None
 
     def run_again(self, cell: Cell, prepared: Prepared, number: int, cache: Cache | None = None) -> float:
         """Verifying run `number` (0, 1, 2), with inputs that were not there before; its time in ms.
@@ -113,7 +126,8 @@ class SecondLook:
             }
         passing = _PassingInputs(prepared, changed, case)
         try:
-            output, ms = self._run(prepared, cache, passing, number)
+            poisoned = not self._finds_leftovers(prepared, number)
+            output, ms = self._run(prepared, cache, passing, number, poisoned)
         finally:
             passing.put_back()
         if where := prepared.overrun():
@@ -135,11 +149,25 @@ class SecondLook:
             assignment.say(f"verifying {cell.key}", guarded=True)
         return self._turned[cell.dtype]
 
-    def _run(self, prepared: Prepared, cache: Cache | None, inputs: Inputs, number: int) -> tuple[Any, float]:
+    def _finds_leftovers(self, prepared: Prepared, number: int) -> bool:
+        """Whether verifying run `number` finds the outputs of the run before in place of poison, so that a kernel that
+        sets only what was poison is wrong. Only where the runs before had other inputs: else their outputs would be
+        right, and so would a run that does nothing."""
+        if number != 1 or prepared.job.variant.where == "cpu":
+            return False
+        problem = self._assignment.problem
+        if isinstance(problem, SourceProblem):
+            return _case_after(prepared, 1) not in (0, _case_after(prepared, 0))
+        return problem.is_product
+
+    def _run(
+        self, prepared: Prepared, cache: Cache | None, inputs: Inputs, number: int, poisoned: bool
+    ) -> tuple[Any, float]:
         """The output of verifying run `number`, and its time in ms: 0 where it is untimed."""
         if cache is None:
-            return self._launches.output_of_rerun(prepared, inputs), 0.0
+            return self._launches.output_of_rerun(prepared, inputs, poisoned=poisoned), 0.0
         launch, where = prepared.launch, prepared.job.variant.where
+        timed = launch if poisoned else replace(launch, reset=lambda: None)
         problem = self._assignment.problem
         named = not problem.needs_matrix
         ms: list[float] = []
@@ -147,7 +175,7 @@ class SecondLook:
         def sample() -> None:
             inputs.give()
             prepared.runs += 1
-            ms.append(self._stopwatches.clock(where).sample(launch, cache).ms)
+            ms.append(self._stopwatches.clock(where).sample(timed, cache).ms)
 
         def again() -> None:
             sample()
