@@ -24,6 +24,8 @@ from spgraph_bench.toolchain.nvcc import uses_device_launch
 
 KERNELS = Path(__file__).resolve().parent / "kernels"
 SEEDS = [0, 1, 20260730]
+JUNK = 0xFFF9FFF9
+"""What memory holds that nothing has written."""
 I32 = np.int32
 
 pytestmark = pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
@@ -200,7 +202,7 @@ def test_active_mask_counts_right_however_lanes_converge(device: HostDevice) -> 
 def test_absent_lane_gives_junk(plain: HostDevice) -> None:
     out = plain.empty(8, np.uint32)
     kernel(plain, "warp", "absent_lane")(1, 32, out)
-    assert (plain.download(out) == 0xCDCDCDCD).all()
+    assert (plain.download(out) == JUNK).all()
 
 
 def test_bit_tricks(plain: HostDevice) -> None:
@@ -247,9 +249,15 @@ def test_dynamic_shared_memory(device: HostDevice) -> None:
 
 def test_shared_and_device_memory_start_as_junk(plain: HostDevice) -> None:
     out = plain.empty((3, 2), np.uint32)
-    assert (plain.download(out) == 0xCDCDCDCD).all()
+    assert (plain.download(out) == JUNK).all()
     kernel(plain, "memory", "uninitialised")(3, 1, out)
-    assert plain.download(out).tolist() == [[0xCDCDCDCD, 7]] * 3
+    assert plain.download(out).tolist() == [[JUNK, 7]] * 3
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_junk_is_no_number(plain: HostDevice, dtype: type) -> None:
+    """A finite one cancels out in betweenness: counts of paths that begin with any number give the same shares."""
+    assert np.isnan(plain.download(plain.empty(37, dtype))).all()
 
 
 def test_device_functions_and_voting_barriers(device: HostDevice) -> None:

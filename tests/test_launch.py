@@ -280,6 +280,16 @@ def test_counts_say_what_was_lost() -> None:
     assert Children(launched=4).words() == {"launched": 4, "refused": 0, "failed": 0}
 
 
+def test_launches_that_are_not_counted_are_an_error_where_the_device_counts() -> None:
+    """A GPU does not: there one that was lost would go unseen."""
+    args = ("launch", "--device", "host", "--json", "--launches", "100", "--items", "0")
+    records, done = bench(*args, "--variant", "uncounted", "--variant", "tail", plugin=True)
+    assert done.returncode == 1
+    assert records["uncounted"].status == "wrong"
+    assert records["uncounted"].reason == "its kernels counted 0 of 1 child launches (count_child)"
+    assert records["tail"].status == "ok"
+
+
 def test_every_launch_in_a_kernel_file_is_counted() -> None:
     """A launch without a check could be lost; so could memory."""
     launching = []

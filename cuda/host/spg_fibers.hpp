@@ -41,9 +41,19 @@
 
 namespace {
 
-constexpr int kJunk = 0xCD;
 constexpr unsigned kWarp = 32;
 constexpr size_t kStaticShared = 48 << 10;
+
+// Fills memory that nothing has written. NaN in every floating-point type, since a finite number could cancel out; as
+// an integer neither 0 nor -1, nor a place in an array.
+void fill_with_junk(void* memory, size_t bytes)
+{
+    constexpr unsigned char kJunk[] = {0xF9, 0xFF};
+    char* to = static_cast<char*>(memory);
+    for (size_t i = 0; i < bytes && i < sizeof kJunk; ++i) to[i] = static_cast<char>(kJunk[i]);
+    for (size_t done = sizeof kJunk; done < bytes; done *= 2)
+        memcpy(to + done, to, done < bytes - done ? done : bytes - done);
+}
 
 // What a launch may have at most; of a GPU whose limits are imposed (ctypes mirrors it).
 struct Limits {

@@ -45,7 +45,7 @@ EXPORT void* spg_shared(const void* declaration, size_t bytes, size_t align)
     }
     char* memory;
     if (posix_memalign((void**)&memory, align < 16 ? 16 : align, bytes)) abort();
-    memset(memory, kJunk, bytes);
+    fill_with_junk(memory, bytes);
     set->arrays.push_back({declaration, memory, bytes});
     SPG_TELL(notify::memory(memory, bytes, true, "shared memory", 1);)
     return memory;
@@ -375,7 +375,7 @@ EXPORT void* spg_device_malloc(size_t bytes)
     if (heap_used > device->heap_limit || bytes > device->heap_limit - heap_used) return nullptr;
     void* pointer = malloc(bytes ? bytes : 1);
     if (!pointer) return nullptr;
-    memset(pointer, kJunk, bytes);
+    fill_with_junk(pointer, bytes);
     heap[pointer] = bytes;
     heap_used += bytes;
     SPG_TELL(notify::memory(pointer, bytes, false, "", 1);)
@@ -450,7 +450,7 @@ EXPORT void* spg_alloc(size_t bytes)
 {
     void* pointer;
     if (posix_memalign(&pointer, 256, bytes ? bytes : 1)) return nullptr;
-    memset(pointer, kJunk, bytes);
+    fill_with_junk(pointer, bytes);
     SPG_TELL(pthread_mutex_lock(&launch_lock); notify::memory(pointer, bytes, false, "", 1);
              pthread_mutex_unlock(&launch_lock);)
 #ifdef SPG_ASAN

@@ -122,7 +122,7 @@ void finish_meeting(Meeting& m)
         switch (m.op) {
         case SPG_WARP_SYNC: break;
         case SPG_WARP_SHUFFLE:
-            memset(&out, kJunk, sizeof out);
+            fill_with_junk(&out, sizeof out);
             if (m.here >> mine->source & 1) out = m.lanes[mine->source]->lane->in;
             break;
         case SPG_WARP_BALLOT:
@@ -268,18 +268,18 @@ void start_block(Grid* g)  // the first of startable
         if (g->shared) {
             // Exact size: AddressSanitizer's red zone begins where the launch's bytes end.
             if (posix_memalign((void**)&b->shared->dynamic, 16, g->shared)) abort();
-            memset(b->shared->dynamic, kJunk, g->shared);
+            fill_with_junk(b->shared->dynamic, g->shared);
             SPG_TELL(notify::memory(b->shared->dynamic, g->shared, true, "dynamic shared memory", 1);)
         }
     } else {
         b->shared = g->free_shared.back();
         g->free_shared.pop_back();
         for (SharedArray& a : b->shared->arrays) {
-            memset(a.memory, kJunk, a.bytes);
+            fill_with_junk(a.memory, a.bytes);
             SPG_TELL(notify::reused(a.memory, a.bytes);)
         }
         if (g->shared) {
-            memset(b->shared->dynamic, kJunk, g->shared);
+            fill_with_junk(b->shared->dynamic, g->shared);
             SPG_TELL(notify::reused(b->shared->dynamic, g->shared);)
         }
     }

@@ -339,7 +339,7 @@ class HostDevice:
         return self._modules[key]
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> HostBuffer:
-        """Uninitialised memory, filled with 0xCD bytes."""
+        """Uninitialised memory, filled with what is NaN in every floating-point type (fill_with_junk in cuda/host)."""
         sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
         return HostBuffer(self, tuple(int(n) for n in sizes), np.dtype(dtype))
 

@@ -1,4 +1,4 @@
-"""What tells of writes to the wrong place: words around every output, and sums over what variants share."""
+"""What tells of accesses to the wrong place: words around outputs and x, and sums over what variants share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from spgraph_bench.device.base import Buffer, Device
 
-__all__ = ["GUARD_BYTES", "Guarded", "checksum", "output_buffer"]
+__all__ = ["GUARD_BYTES", "Guarded", "checksum", "input_buffer", "output_buffer"]
 
 GUARD_BYTES = 4096
-"""Before and after each output: a whole row of most dense results, and a multiple of every alignment."""
+"""Before and after each output and x: a whole row of most dense ones, and a multiple of every alignment."""
 
 _PATTERN = 0xA5
+_NAN = 0xFF  # every byte: NaN in all types
 
 SOURCE = "measure/checksum.cu"
 
@@ -37,24 +38,24 @@ class _Part:
 
 
 class Guarded(_Part):
-    """An output with :data:`GUARD_BYTES` before and after it that nothing may write."""
+    """An array with :data:`GUARD_BYTES` of `pattern` before and after it that nothing may write."""
 
-    def __init__(self, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], pattern: int = _PATTERN) -> None:
         size = int(np.prod(shape, dtype=object)) * dtype.itemsize
         super().__init__(device.empty(size + 2 * GUARD_BYTES, np.uint8), GUARD_BYTES, shape, dtype)
-        self._device = device
+        self._device, self._pattern = device, pattern
         byte = np.dtype(np.uint8)
         self._sides = {
             "before": _Part(self._whole, 0, (GUARD_BYTES,), byte),
             "after": _Part(self._whole, GUARD_BYTES + size, (GUARD_BYTES,), byte),
         }
         for side in self._sides.values():
-            device.write(side, np.full(GUARD_BYTES, _PATTERN, np.uint8))
+            device.write(side, np.full(GUARD_BYTES, pattern, np.uint8))
 
     def overrun(self) -> str | None:
         """Which bytes around it were written ("bytes 0 to 3 after its end"), or None."""
         for name, side in self._sides.items():
-            changed = np.flatnonzero(self._device.download(side) != _PATTERN)
+            changed = np.flatnonzero(self._device.download(side) != self._pattern)
             if len(changed):
                 first, last = int(changed[0]), int(changed[-1])
                 if name == "before":
@@ -63,12 +64,24 @@ class Guarded(_Part):
         return None
 
 
+def _sees_addresses(device: Device) -> bool:
+    """Whether AddressSanitizer sees accesses outside of memory of exactly its size."""
+    return "address" in device.info().extra.get("sanitizers", ())
+
+
 def output_buffer(device: Device, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Buffer:
-    """Device memory for an output: a :class:`Guarded`, but under AddressSanitizer, which sees writes outside
-    by itself, of exactly its size."""
-    if "address" in device.info().extra.get("sanitizers", ()):
-        return device.empty(shape, dtype)
-    return Guarded(device, shape, np.dtype(dtype))
+    """Device memory for an output: a :class:`Guarded`, but under AddressSanitizer."""
+    return device.empty(shape, dtype) if _sees_addresses(device) else Guarded(device, shape, np.dtype(dtype))
+
+
+def input_buffer(device: Device, array: npt.NDArray[Any]) -> Buffer:
+    """Device memory for an input, and `array` in it. Of floating point it is a :class:`Guarded` between NaN: what is
+    read outside shows in the result, even multiplied by 0."""
+    if array.dtype.kind != "f" or _sees_addresses(device):
+        return device.upload(array)
+    buffer = Guarded(device, array.shape, array.dtype, _NAN)
+    device.write(buffer, array)
+    return buffer
 
 
 def checksum(device: Device, buffer: Buffer) -> int:

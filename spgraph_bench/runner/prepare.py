@@ -16,7 +16,7 @@ from spgraph_bench.errors import LaunchError
 from spgraph_bench.formats.base import Packed
 from spgraph_bench.parameters import checked_values
 from spgraph_bench.problems import get_problem
-from spgraph_bench.runner.guard import Guarded, output_buffer
+from spgraph_bench.runner.guard import Guarded, input_buffer, output_buffer
 from spgraph_bench.variants.base import Job, Launch, Variant
 
 __all__ = [
@@ -215,7 +215,7 @@ def prepare(
     buffers: dict[str, Buffer] = {}
     if variant.where == "gpu":
         arrays = upload_packed(device, packed) if arrays is None else arrays
-        buffers.update({name: device.upload(array) for name, array in inputs.items()})
+        buffers.update({name: input_buffer(device, array) for name, array in inputs.items()})
         buffers.update({name: output_buffer(device, shape, dtype) for name, (shape, dtype) in outputs.items()})
     job = Job(
         device=device,

@@ -1,4 +1,5 @@
-// A task for each thread, which takes memory on the device first and gives it back never or immediately.
+// A task for each thread, which takes memory on the device first and gives it back never or immediately; and tasks that
+// are launched, of which none is counted.
 #include "common/children.cuh"
 #include "launch/task.cuh"
 
@@ -17,4 +18,12 @@ SPG_KERNEL allocating_tasks(int tasks, int items, int bytes, int keep, unsigned 
         }
     }
     add_result(sum, result);
+}
+
+SPG_KERNEL one_task(int items, unsigned long long* result) { run_task(items, result); }
+
+SPG_KERNEL uncounted_tasks(int tasks, int items, unsigned long long* result)
+{
+    for (int task = 0; task < tasks; ++task)
+        SPG_LAUNCH(one_task, 1, SPG_TASK_BLOCK, 0, cudaStreamFireAndForget)(items, result);
 }

@@ -23,6 +23,11 @@ SPG_KERNEL cheat_before(ARGUMENTS) {
     if (row == 0) y[-1] = 1;
 }
 
+SPG_KERNEL cheat_reads_outside(ARGUMENTS) {
+    const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) y[row] = row_sum(row, row_ptr, col, val, x) + 0 * x[-1];
+}
+
 SPG_KERNEL cheat_unreset(ARGUMENTS) {
     const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
     // Rows are handed out by a counter that starts at 0 in the first run only.
@@ -32,11 +37,6 @@ SPG_KERNEL cheat_unreset(ARGUMENTS) {
     }
 }
 
-SPG_KERNEL cheat_spoils(ARGUMENTS) {
-    const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row < rows) y[row] = row_sum(row, row_ptr, col, val, x);
-    // The last row reads this value itself, after which no thread does.
-    if (row == rows - 1) val[row_ptr[rows] - 1] += 1000;
 SPG_KERNEL cheat_poisoned_only(ARGUMENTS) {
     const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
     // What is not poison is taken to be done.
@@ -53,6 +53,11 @@ SPG_KERNEL cheat_in_order(ARGUMENTS) {
     if (me == 127 || row == rows - 1) y[row] = sums[me];
 }
 
+SPG_KERNEL cheat_spoils(ARGUMENTS) {
+    const index_t row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) y[row] = row_sum(row, row_ptr, col, val, x);
+    // The last row reads this value itself, after which no thread does.
+    if (row == rows - 1) val[row_ptr[rows] - 1] += 1000;
 }
 
 SPG_KERNEL cheat_one_more(index_t vertices, int* level) { level[vertices] = 0; }

@@ -293,7 +293,7 @@ def _kernel(name: str) -> None:
         return job.launch(kernel, keep=counts)
 
 
-for _name in ("beyond", "before", "unreset", "poisoned-only", "in-order", "spoils"):
+for _name in ("beyond", "before", "reads-outside", "unreset", "poisoned-only", "in-order", "spoils"):
     _kernel(_name)
 
 

@@ -1,4 +1,4 @@
-"""Variants of `launch` that allocate on the device: within their bound, and beyond it."""
+"""Variants of `launch` that allocate on the device, within their bound and beyond it, or launch without counting."""
 
 import time
 from pathlib import Path
@@ -53,3 +53,9 @@ def _all(sizes: Sizes) -> Limits:
 @variant("launch", "hanging", format="none", source=SOURCE, dtypes=("float32",), limits=_all, about="never answers")
 def hanging(job: Job) -> Launch:
     return per_case(job, lambda tasks, items: lambda: time.sleep(100))
+
+
+@variant("launch", "uncounted", format="none", source=SOURCE, dtypes=("float32",), limits=_all, about="counts nothing")
+def uncounted(job: Job) -> Launch:
+    kernel, result = job.kernel("uncounted_tasks"), job.buffers["result"]
+    return per_case(job, lambda tasks, items: kernel.bind(1, 1, np.int32(tasks), np.int32(items), result))

@@ -17,7 +17,7 @@ from spgraph_bench.runner.on_device.findings import Findings
 from spgraph_bench.runner.on_device.judging import Judge
 from spgraph_bench.runner.plan import Cell, Outcome
 from spgraph_bench.runner.prepare import Prepared
-from spgraph_bench.runner.verify import output_of
+from spgraph_bench.runner.verify import WrongOutputError, output_of
 from spgraph_bench.timer import perf_counter
 
 __all__ = ["FirstRun"]
@@ -107,12 +107,23 @@ class FirstRun:
         return output_of(launch, named=not self._assignment.problem.needs_matrix)
 
     def _look_for_children(self, prepared: Prepared, outcome: Outcome) -> None:
-        """Keep what was launched on the device. Raises ChildrenLostError when some of it was not run."""
+        """Keep what was launched on the device. Raises ChildrenLostError when some of it was not run, WrongOutputError
+        when some of it was not counted."""
         children = children_of(prepared.job)
+        counted = self._assignment.device.counters() if prepared.job.variant.where == "gpu" else None
         if children is None:
+            self._must_be_counted(0, counted)
             return
         task = self._assignment.task
         needs = task.needs.get(prepared.job.variant.name, {})
         if outcome.children is None or children.refused or children.failed or children.allocations_failed:
             outcome.children = {**children.words(), "bound": needs.get("pending_launches", 0)}
         children.must_be_whole(needs, task.limits)
+        self._must_be_counted(children.launched, counted)
+
+    @staticmethod
+    def _must_be_counted(launched: int, counted: Mapping[str, int] | None) -> None:
+        """Raise WrongOutputError unless the kernels count as many child launches as the device made, where it knows."""
+        if counted is not None and counted["child_launches"] != launched:
+            made = counted["child_launches"]
+            raise WrongOutputError(f"its kernels counted {launched:,} of {made:,} child launches (count_child)")
