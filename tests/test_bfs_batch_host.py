@@ -55,9 +55,10 @@ def _prepare(
     )
 
 
-def _output(device: Device, prepared: Prepared, case: int) -> npt.NDArray[np.int32]:
+def _output(device: Device, prepared: Prepared, case: int, poisoned: bool = True) -> npt.NDArray[np.int32]:
     prepared.launch.select(case)
-    prepared.launch.reset()
+    if poisoned:
+        prepared.launch.reset()
     prepared.launch.run()
     device.synchronize()
     output: npt.NDArray[np.int32] = prepared.launch.output()
@@ -70,9 +71,9 @@ def _check(device: Device, mode: Variant, name: str, count: int, offsets: str = 
     prepared = _prepare(device, mode, a, sources, offsets, **params)
     rows = batches(sources, min(64, count))
     right = {int(s): plain_levels(a, int(s)) for s in sources}
-    # The first once more at the end: nothing may be left over from the runs before.
-    for case in (*range(len(rows)), 0):
-        output = _output(device, prepared, case)
+    # The first once more at the end, on the outputs of another one, not poison: nothing may be left over.
+    for turn, case in enumerate((*range(len(rows)), 0)):
+        output = _output(device, prepared, case, turn < len(rows))
         wanted = rows[case][rows[case] >= 0]
         assert output.shape == (len(wanted), a.rows)
         for source, level in zip(wanted.tolist(), output, strict=True):
@@ -95,6 +96,12 @@ def test_any_number_of_sources(device: Device, mode: Variant, count: int) -> Non
 @pytest.mark.parametrize("mode", MODES, ids=lambda v: v.name)
 def test_int64_offsets_and_relabelling(device: Device, mode: Variant, name: str) -> None:
     _check(device, mode, name, 65, "int64", reorder="degree")
+
+
+@pytest.mark.parametrize("name", ["isolated-source", "roots-that-are-not-reached", "sink-source", "one-edge-each"])
+def test_levels_of_a_search_in_turn_begin_anywhere(device: Device, name: str) -> None:
+    """Not at a multiple of 16 bytes; what no search reaches keeps the level that it begins with."""
+    _check(device, get_variant("bfs-batch", "auto-in-turn"), name, 5, busiest=1, alpha=1e9)
 
 
 WAYS: list[dict[str, Any]] = [
@@ -153,6 +160,24 @@ def test_searches_share_what_they_look_at() -> None:
             claims[mode.name] = counted["claims"]
         assert claims["auto-in-turn"] >= 32 * 5000  # each search claims each vertex but its source
         assert 5000 <= claims["multi-source"] < 5000 + 100
+    finally:
+        device.close()
+
+
+def test_a_run_does_as_much_as_the_run_before() -> None:
+    """What one has counted, such as strips of long rows, the next one counts anew: else it would do them twice."""
+    device = open_device("host")
+    try:
+        a, _ = graphs()["skewed"]
+        sources = np.arange(20, dtype=np.int32)
+        for mode in MODES:
+            prepared = _prepare(device, mode, a, sources, strip=64, busiest=1, alpha=1e9)
+            done = []
+            for _ in range(3):
+                device.reset_counters()
+                _output(device, prepared, 0)
+                done.append(device.counters())
+            assert done[0] == done[1] == done[2]
     finally:
         device.close()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from battery import matrix
+from battery import csr, matrix
 from graph_battery import graphs
 
 from spgraph_bench.device import open_device
@@ -49,9 +49,10 @@ def _prepare(
         pytest.skip(str(reason))
 
 
-def _run(device: Device, prepared: Prepared, case: int) -> np.ndarray:
+def _run(device: Device, prepared: Prepared, case: int, poisoned: bool = True) -> np.ndarray:
     prepared.launch.select(case)
-    prepared.launch.reset()
+    if poisoned:
+        prepared.launch.reset()
     prepared.launch.run()
     device.synchronize()
     return prepared.launch.output()
@@ -65,9 +66,9 @@ def _right(name: str, source: int) -> np.ndarray:
 def _check(device: Device, mode: Variant, name: str, offsets: str = "int32", **params: Any) -> None:
     a, sources = graphs()[name]
     prepared = _prepare(device, mode, a, sources, offsets, **params)
-    # The first once more at the end: nothing may be left over from the runs before.
-    for case in (*range(len(sources)), 0):
-        output = _run(device, prepared, case)
+    # The first once more at the end, on the outputs of another one, not poison: nothing may be left over.
+    for turn, case in enumerate((*range(len(sources)), 0)):
+        output = _run(device, prepared, case, turn < len(sources))
         levels = output[0] if output.ndim == 2 else output
         result = check_levels(levels, _right(name, sources[case]))
         assert result.ok, f"source {sources[case]}: {result.message}"
@@ -120,6 +121,45 @@ def test_parents(device: Device, mode: Variant, name: str) -> None:
 @pytest.mark.parametrize("mode", ["auto", "one-block"])
 def test_every_way_through_the_adaptive_modes(device: Device, mode: str, params: dict[str, Any], name: str) -> None:
     _check(device, get_variant("bfs", mode), name, alone_from=0, **params)
+
+
+@pytest.mark.parametrize(
+    ("mode", "params"),
+    [
+        ("auto", {"busiest": 1}),
+        ("auto", {"busiest": 1, "probes": 0}),
+        ("auto", {"busiest": 0, "shared_bitmap": 0}),
+        ("direction", {}),
+        ("pull", {}),
+    ],
+    ids=str,
+)
+def test_the_only_visited_in_neighbour_is_found_anywhere_in_a_list(
+    device: Device, mode: str, params: dict[str, Any]
+) -> None:
+    """Vertex 200 + i has 100 in-edges, of which number i is the source's. The others' vertices are busier."""
+    place, source = np.arange(100), 100
+    others = [source + k - i for i in place.tolist() for k in place.tolist() if k != i]
+    ring = np.arange(200)
+    ring = ring[ring != source]
+    rows = np.concatenate((np.full(100, source), others, ring, ring))
+    cols = np.concatenate((200 + place, 200 + np.repeat(place, 99), np.roll(ring, 1), np.roll(ring, 2)))
+    a = csr(300, 300, rows, cols, None)
+    prepared = _prepare(
+        device,
+        get_variant("bfs", mode),
+        a,
+        (source,),
+        alpha=1e9,
+        beta=1e9,
+        turn=0,
+        small_vertices=0,
+        alone_from=0,
+        **params,
+    )
+    expected = np.full(300, -1)
+    expected[source], expected[200:] = 0, 1
+    assert np.array_equal(_run(device, prepared, 0), expected)
 
 
 @pytest.mark.parametrize("offsets", ["int32", "int64"])

@@ -166,14 +166,16 @@ def test_bsr_with_any_block(device: Device, size: Any, layout: str) -> None:
 @pytest.mark.parametrize("layout", ["row", "column"])
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
 def test_running_again_gives_the_answer_again(device: Device, variant: Variant, layout: str) -> None:
-    """Nothing is left over from the run before, whether or not outputs are poisoned in between."""
+    """Nothing is left over from the run before, which had another X, whether or not outputs are poisoned in between."""
     dtype, name, k = variant.dtypes[-1], "random-257", 9
     prepared = _prepare(device, variant, battery()[name], k, layout, dtype)
-    problem, oracle = _problem(k, layout), _answer(name, k, layout, dtype)[1]
+    inputs, oracle = _answer(name, k, layout, dtype)
+    problem = _problem(k, layout)
     prepared.launch.reset()
-    for _ in range(3):
+    for factor in (1, -1, 1):
+        prepared.write_input("x", factor * inputs["x"])
         prepared.launch.run()
-    device.synchronize()
+        device.synchronize()
     assert problem.check(prepared.launch.output(), oracle, np.dtype(dtype)).ok
     prepared.launch.reset()
     device.synchronize()
