@@ -766,7 +766,14 @@ def test_the_row_block_table_shares_rows_and_entries(lengths: list[int]) -> None
     blocks = -(-int(cost[-1]) // tile)
     device = open_device("host")
     block_row, entry, reaches_in = (device.empty(blocks + 1, np.int32) for _ in range(3))
-    defines = {**FLOAT, "SPG_TILE": str(tile), "SPG_BLOCK": "128", "SPG_THREADS": "1024", "SPG_DEPTH": "2"}
+    defines = {
+        **FLOAT,
+        "SPG_TILE": str(tile),
+        "SPG_BLOCK": "128",
+        "SPG_THREADS": "1024",
+        "SPG_DEPTH": "2",
+        "SPG_FAR": "8",
+    }
     table = device.compile("spmv/csr_adaptive.cu", defines).kernel("csr_adaptive_table")
     table(1, 1024, np.int32(rows), np.int32(blocks), device.upload(row_ptr), block_row, entry, reaches_in)
     first = device.download(block_row)
