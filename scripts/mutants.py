@@ -1,8 +1,9 @@
 """Planted faults, one after another, and who finds them: the tests on the host device, and the tool's own checks.
 
 Each mutant of mutants.toml is one substitution in one file. It is made in a copy of the project; there the tests
-that are meant for that kernel are run, and ``spgraph bench`` for its variant. What ended is kept, so an interrupted
-run goes on; a mutant is run again when its file or its entry has changed.
+that are meant for that kernel are run, and ``spgraph bench`` for its variant. Where tests on the host device find
+nothing, they are run once more under its race detector. What ended is kept, so an interrupted run goes on; a mutant is
+run again when its file or its entry has changed.
 
     python scripts/mutants.py                     on the host device
     python scripts/mutants.py --device cuda       its tests marked gpu, and the checks on the GPU
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ BEGIN, END = "<!-- mutants: written by scripts/mutants.py -->", "<!-- end of mut
 COPIED = ("spgraph_bench", "cuda", "configs", "tests", "scripts", "pyproject.toml")
 SECONDS = 90
 """After that a mutant hangs, which is found as well: a test has a time limit, a variant its watchdog."""
+RACE_SECONDS = 300
+"""The same under the race detector, which looks at every access."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Mutant:
     bench: str
     """Arguments of spgraph bench, or "" where no variant is concerned."""
     why: str = ""
-    """Why it is not found, where it is not."""
+    """Why tests or checks do not find it, where they do not."""
 
     def apply(self, root: Path) -> None:
         """Plant it below `root`. ValueError unless its text is there exactly once."""
@@ -75,7 +78,9 @@ def mutants() -> list[Mutant]:
     return [Mutant(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["mutant"]]
 
 
-def _verdict(command: list[str], folder: Path, env: dict[str, str], statuses: Iterable[int]) -> str:
+def _verdict(
+    command: list[str], folder: Path, env: dict[str, str], statuses: Iterable[int], seconds: float | None = None
+) -> str:
     """ "found", "not found", "hangs", or what went wrong with the run itself."""
     process = subprocess.Popen(
         command,
@@ -87,7 +92,7 @@ def _verdict(command: list[str], folder: Path, env: dict[str, str], statuses: It
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=SECONDS)
+        output, _ = process.communicate(timeout=seconds or SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         process.communicate()
@@ -98,7 +103,8 @@ def _verdict(command: list[str], folder: Path, env: dict[str, str], statuses: It
 
 
 def run_one(mutant: Mutant, device: str, checks_only: bool = False) -> dict[str, Any]:
-    """Plant `mutant` in a copy; what its tests (unless `checks_only`) and the checks of ``spgraph bench`` say."""
+    """Plant `mutant` in a copy; what its tests (unless `checks_only`), the race detector and the checks of ``spgraph
+    bench`` say. "" for what was not asked."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         folder = Path(name)
@@ -114,11 +120,21 @@ def run_one(mutant: Mutant, device: str, checks_only: bool = False) -> dict[str,
         marker = "gpu" if device == "cuda" else "not gpu"
         tests = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", marker, *shlex.split(mutant.tests)]
         by_tests = "" if checks_only else _verdict([sys.executable, *tests], folder, env, {1})
-        by_bench = ""
+        by_races = by_bench = ""
+        if by_tests == "not found" and device == "host":
+            watched = {**env, "SPGRAPH_HOST_SANITIZE": "race"}
+            by_races = _verdict([sys.executable, *tests], folder, watched, {1}, RACE_SECONDS)
         if mutant.bench:
             words = [*shlex.split(mutant.bench), "--device", device, "--no-save", "--time-limit", "0.1"]
             by_bench = _verdict([sys.executable, "-m", "spgraph_bench", "bench", *words], folder, env, {1, 4})
-    return {"key": mutant.key(), "tests": by_tests, "bench": by_bench, "s": round(time.monotonic() - begin, 1)}
+    seconds = round(time.monotonic() - begin, 1)
+    return {"key": mutant.key(), "tests": by_tests, "races": by_races, "bench": by_bench, "s": seconds}
+
+
+def _unexplained(mutant: Mutant, outcome: Mapping[str, str]) -> bool:
+    """Whether tests or checks do not find it, nor does the race detector, and nothing says why."""
+    missed = "not found" in (outcome.get("tests"), outcome.get("bench"))
+    return missed and outcome.get("races") != "found" and not mutant.why
 
 
 def _mark(verdict: str) -> str:
@@ -130,20 +146,27 @@ def table(all_of_them: Iterable[Mutant], by_device: dict[str, dict[str, Any]]) -
     rows = list(all_of_them)
     devices = [d for d in ("host", "cuda") if by_device.get(d)]
     names = {"host": "host", "cuda": "GPU"}
-    words = {"tests": ("tests", "the tests"), "bench": ("checks", "the checks of `spgraph bench`")}
+    words = {
+        "tests": ("tests", "the tests"),
+        "races": ("race detector", ""),
+        "bench": ("checks", "the checks of `spgraph bench`"),
+    }
     columns = [(d, what) for d in devices for what in words if any(one.get(what) for one in by_device[d].values())]
     head = ["fault", "in", "kind", *(f"{words[what][0]}, {names[d]}" for d, what in columns), "why not"]
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     for m in rows:
         cells = [m.name, m.family, m.kind]
-        cells += [_mark(by_device[d].get(m.name, {}).get(what, "?")) for d, what in columns]
+        cells += [_mark(by_device[d][m.name].get(what, "") if m.name in by_device[d] else "?") for d, what in columns]
         lines.append("| " + " | ".join([*cells, m.why]) + " |")
     shares = []
     for d, what in columns:
-        verdicts = [by_device[d][m.name][what] for m in rows if m.name in by_device[d]]
+        verdicts = [by_device[d][m.name].get(what) for m in rows if m.name in by_device[d]]
         verdicts = [verdict for verdict in verdicts if verdict]
         hits = sum(verdict in ("found", "hangs") for verdict in verdicts)
-        shares.append(f"{words[what][1]} on the {names[d]} find {hits} of {len(verdicts)}")
+        if what == "races":
+            shares.append(f"the race detector finds {hits} of the {len(verdicts)} that they do not find")
+        else:
+            shares.append(f"{words[what][1]} on the {names[d]} find {hits} of {len(verdicts)}")
     text = f"{'; '.join(shares)}."
     return "\n".join([text[:1].upper() + text[1:], "", *lines])
 
@@ -197,16 +220,18 @@ def main() -> int:
             part = path.with_suffix(".part")
             part.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             part.replace(path)
-            broken += any(str(outcome[k]).startswith("status") for k in ("tests", "bench"))
+            broken += any(str(outcome[k]).startswith("status") for k in ("tests", "races", "bench"))
+            by_races = f", races {outcome['races']}" if outcome["races"] else ""
             print(
-                f"{mutant.name}: tests {outcome['tests']}, checks {outcome['bench'] or '-'} ({outcome['s']} s)",
+                f"{mutant.name}: tests {outcome['tests']}{by_races}, checks {outcome['bench'] or '-'} "
+                f"({outcome['s']} s)",
                 flush=True,
             )
     if arguments.write:
         write(table(everything, {d: load(d) for d in ("host", "cuda")}))
-    left = [m.name for m in everything if results.get(m.name, {}).get("tests") == "not found" and not m.why]
+    left = [m.name for m in everything if _unexplained(m, results.get(m.name, {}))]
     for name in left:
-        print(f"{name}: the tests do not find it, and mutants.toml does not say why", file=sys.stderr)
+        print(f"{name}: tests or checks do not find it, and mutants.toml does not say why", file=sys.stderr)
     return 1 if broken or left else 0
 
 

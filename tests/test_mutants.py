@@ -97,6 +97,13 @@ def test_the_table_says_what_is_found_and_why_not(tmp_path: Path, monkeypatch: p
     assert "checks of `spgraph bench` on the host find 1 of 2" in text
     assert "| one | spmv | kind | yes | yes (hangs) |  |" in text
     assert "| two | spmv | kind | **no** | **no** | order of memory |" in text
+    host["two"]["races"] = "found"
+    races = SCRIPT.table(three, {"host": host})
+    assert "| fault | in | kind | tests, host | race detector, host | checks, host | why not |" in races
+    assert "| one | spmv | kind | yes | - | yes (hangs) |  |" in races
+    assert "| two | spmv | kind | **no** | yes | **no** | order of memory |" in races
+    assert "find 2 of 3; the race detector finds 1 of the 1 that they do not find;" in races
+    del host["two"]["races"]
     gpu = {"one": {"tests": "", "bench": "found"}}  # the checks alone
     with_gpu = SCRIPT.table(three, {"host": host, "cuda": gpu})
     assert "| fault | in | kind | tests, host | checks, host | checks, GPU | why not |" in with_gpu
@@ -105,6 +112,21 @@ def test_the_table_says_what_is_found_and_why_not(tmp_path: Path, monkeypatch: p
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "why", "expected"),
+    [
+        ({"tests": "found", "races": "", "bench": "found"}, "", False),
+        ({"tests": "not found", "races": "not found", "bench": "found"}, "", True),
+        ({"tests": "not found", "races": "found", "bench": "not found"}, "", False),
+        ({"tests": "found", "races": "", "bench": "not found"}, "", True),
+        ({"tests": "found", "races": "", "bench": "not found"}, "equivalent", False),
+    ],
+)
+def test_what_is_not_found_must_be_explained(outcome: dict[str, str], why: str, expected: bool) -> None:
+    mutant = SCRIPT.Mutant("one", "spmv", "kind", "a.cu", "x", "y", "", "spmv", why)
+    assert SCRIPT._unexplained(mutant, outcome) == expected
 
 
 def test_the_page_has_the_marks() -> None:
