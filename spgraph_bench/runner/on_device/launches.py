@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -76,9 +76,10 @@ class Launches:
         """The cell's prepared variant, None where there is none."""
         return self._ready.get(cell.key)
 
-    def output_of_rerun(self, prepared: Prepared, inputs: Inputs | None = None, *, poisoned: bool = True) -> Any:
-        """The output of one more run with `inputs` (those that are there), on outputs that are `poisoned` or else as
-        the run before left them."""
+    def output_of_rerun(
+        self, prepared: Prepared, inputs: Inputs | None = None, reset: Callable[[], None] | None = None
+    ) -> Any:
+        """The output of one more run with `inputs` (those that are there), after `reset` (the launch's own)."""
         inputs, problem = inputs or Inputs(), self._assignment.problem
         launch, device, named = prepared.launch, self._assignment.device, not problem.needs_matrix
         run_ms = 0.0
@@ -86,8 +87,7 @@ class Launches:
         def rerun() -> None:
             nonlocal run_ms
             inputs.give()
-            if poisoned:
-                launch.reset()
+            (reset or launch.reset)()
             device.synchronize()
             prepared.runs += 1
             begin = perf_counter()

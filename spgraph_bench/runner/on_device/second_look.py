@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -126,8 +127,8 @@ class SecondLook:
             }
         passing = _PassingInputs(prepared, changed, case)
         try:
-            poisoned = not self._finds_leftovers(prepared, number)
-            output, ms = self._run(prepared, cache, passing, number, poisoned)
+            reset = self._leaving_outputs(prepared) if self._finds_leftovers(prepared, number) else launch.reset
+            output, ms = self._run(prepared, cache, passing, number, reset)
         finally:
             passing.put_back()
         if where := prepared.overrun():
@@ -160,14 +161,27 @@ class SecondLook:
             return _case_after(prepared, 1) not in (0, _case_after(prepared, 0))
         return problem.is_product
 
+    def _leaving_outputs(self, prepared: Prepared) -> Callable[[], None]:
+        """The launch's reset, after which outputs hold again what they hold now: a library may need the rest of it, as
+        where it has a padded copy of X."""
+        device, buffers = self._assignment.device, prepared.job.buffers
+        results = {name: device.download(buffers[name]) for name in buffers if name not in prepared.given}
+
+        def reset() -> None:
+            prepared.launch.reset()
+            for name, array in results.items():
+                device.write(buffers[name], array)
+
+        return reset
+
     def _run(
-        self, prepared: Prepared, cache: Cache | None, inputs: Inputs, number: int, poisoned: bool
+        self, prepared: Prepared, cache: Cache | None, inputs: Inputs, number: int, reset: Callable[[], None]
     ) -> tuple[Any, float]:
         """The output of verifying run `number`, and its time in ms: 0 where it is untimed."""
         if cache is None:
-            return self._launches.output_of_rerun(prepared, inputs, poisoned=poisoned), 0.0
+            return self._launches.output_of_rerun(prepared, inputs, reset), 0.0
         launch, where = prepared.launch, prepared.job.variant.where
-        timed = launch if poisoned else replace(launch, reset=lambda: None)
+        timed = replace(launch, reset=reset)
         problem = self._assignment.problem
         named = not problem.needs_matrix
         ms: list[float] = []
