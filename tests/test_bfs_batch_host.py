@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from spgraph_bench.matrix import CSR
 from spgraph_bench.problems import get_problem
 from spgraph_bench.problems.bfs_batch import BFSBatch
 from spgraph_bench.problems.sources import batches, pattern_is_symmetric, plain_levels
+from spgraph_bench.runner.on_device.judging import Judge
 from spgraph_bench.runner.prepare import Prepared, prepare
 from spgraph_bench.runner.verify import fresh_cases
 from spgraph_bench.validate import make_validator
@@ -239,6 +242,17 @@ def test_the_source_of_a_batch_may_have_a_name() -> None:
         assert get_problem(name, {"source": "b"}).width == 1  # type: ignore[attr-defined]
 
 
+def test_shape_is_compared_where_no_oracle_knows_the_batch() -> None:
+    a, _ = graphs()["random"]
+    problem, inputs = BFSBatch(2), {"sources": batches(np.arange(2, dtype=np.int32), 2)}
+    oracle = problem.oracle(matrix(a), inputs, INT32, check_seconds=0)
+    assignment: Any = SimpleNamespace(problem=problem, csr=a)
+    cell: Any = None
+    result, by, _ = Judge(assignment).result_of_case(cell, 0, np.zeros((3, a.rows), np.int32), inputs, oracle)
+    assert result.message.startswith("answers are int32 [3, ")
+    assert not by
+
+
 def test_fresh_batches_are_new_and_whole() -> None:
     a, _ = graphs()["random"]
     sources = batches(np.arange(64, dtype=np.int32), 64)
@@ -259,6 +273,10 @@ def test_fresh_batches_are_new_and_whole() -> None:
         assert all(len(set(row.tolist())) == width and max(row) >= width for row in fresh)
     spare = fresh_cases(small, batches(np.arange(3, dtype=np.int32), 8))  # no more than there are sources
     assert (spare >= 0).sum(axis=1).tolist() == [3, 3, 3]
+    few = batches(np.arange(4, dtype=np.int32), 64)  # and many others: a batch has as many as the first
+    fresh = fresh_cases(a, few)
+    assert ((fresh >= 0).sum(axis=1) == 4).all()
+    assert len(set(fresh[fresh >= 0].tolist()) - {0, 1, 2, 3}) == 12
     alone, _ = graphs()["one-vertex"]
     assert len(fresh_cases(alone, batches(np.zeros(1, np.int32), 1))) == 0
 
@@ -278,6 +296,20 @@ def test_bench_has_a_batch_in_each_run() -> None:
         assert record["check"]["by_validator"] == record["check"]["by_oracle"] == 70
     one, other = records[0]["cases"], records[1]["cases"]
     assert [c["edges"] for c in one] == [c["edges"] for c in other]
+
+
+@pytest.mark.parametrize("problem", ["bfs", "bc"])
+def test_fewer_sources_than_a_batch_has_places(problem: str, tmp_path: Path) -> None:
+    (file := tmp_path / "few.txt").write_text("0 1\n0 2\n0 3\n")  # the others have no out-edge
+    done = spgraph("bench", problem, str(file), "--batch", "--sources", "4", "--device", "host", "--json")
+    assert {json.loads(line)["status"] for line in done.stdout.splitlines()} == {"ok"}, done.stderr
+
+
+@pytest.mark.parametrize("problem", ["bfs", "bc"])
+def test_last_batch_is_smaller_and_no_other_vertex_is_left(problem: str) -> None:
+    """Verifying runs are then of batches that the run has: each is compared as the batch it was."""
+    done = spgraph("bench", problem, "chain:n=66", "--batch", "--sources", "66", "--device", "host", "--json")
+    assert {json.loads(line)["status"] for line in done.stdout.splitlines()} == {"ok"}, done.stderr
 
 
 def test_edges_of_all_searches_are_counted() -> None:

@@ -61,18 +61,23 @@ def batch_launch(
     """A Launch of `run`, which leaves the answer to the batch that `choose` took in the output `result`; `rows` gives
     it with a row for each source."""
     target, device, counts = job.buffers[result], job.device, _counts(job.inputs["sources"])
-    chosen = 0
+    chosen = last = 0
 
     def select(case: int) -> None:
         nonlocal chosen
         chosen = case
         choose(case)
 
+    def run_chosen() -> None:
+        nonlocal last
+        last = chosen
+        run()
+
     select(0)
     return Launch(
-        run=run,
+        run=run_chosen,
         reset=lambda: device.fill(target, POISON),
-        output=lambda: rows(device.download(target))[: counts[chosen]],
+        output=lambda: rows(device.download(target))[: counts[last]],  # another batch may be chosen by now
         cases=len(counts),
         select=select,
         **details,
