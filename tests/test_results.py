@@ -37,6 +37,15 @@ def around(median: float, spread: float = 0.001, n: int = 21) -> list[float]:
     return [median * (1 + spread * (2 * i / (n - 1) - 1)) for i in range(n)]
 
 
+def broken(**fields: Any) -> str:
+    """A line of a file of records: a record with other `fields`."""
+    whole = record(taken=[1.0, 2.0], cases=({"source": 0, "edges": 3}, {"source": 1, "edges": 3})).to_json()
+    whole["samples"][0]["cases"] = [0, 1]
+    for name, value in fields.items():
+        (whole["samples"][0] if name in ("times_ms", "places") else whole)[name.replace("places", "cases")] = value
+    return json.dumps(whole) + "\n"
+
+
 def record(variant: str = "csr-vector", taken: list[float] | None = None, **more: Any) -> Record:
     given: dict[str, Any] = {
         "problem": "spmv",
@@ -208,6 +217,15 @@ GOOD = to_json_lines([record()])
         ('{"schema":1,"variant":"x"}\n', 1, "not a complete record"),
         (GOOD.replace('"samples":[]', '"samples":[{"cache":"cold"}]'), 1, "not a complete record"),
         (GOOD.replace('"samples":[]', '"samples":[7]'), 1, "not a complete record"),
+        (GOOD.replace('"problem"', '"x"'), 1, "it has no problem"),
+        (broken() + broken(times_ms=["nan", 1.0]), 2, "samples.times_ms has nan"),
+        (broken(times={"convert_ms": "inf"}), 1, "times has inf"),
+        (broken(places=[0, 2]), 1, "samples.cases are"),
+        (broken(places=[0, 0]), 1, "samples.cases are"),
+        (broken(places=[]), 1, "samples.cases are"),
+        (broken(cases=[{"source": 0, "edges": 3}]), 1, "samples.cases are"),
+        (broken(cases=[{"x": 1}, {"x": 2}]), 1, "cases are"),
+        (broken(cases=[{"source": 0, "edges": "x"}] * 2), 1, "cases.edges is 'x'"),
     ],
 )
 def test_what_is_not_a_record_is_reported_with_file_and_line(tmp_path: Path, text: str, line: int, words: str) -> None:

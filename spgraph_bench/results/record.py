@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
@@ -165,6 +165,8 @@ class Record:
         for name, kinds in _WITHIN.items():
             for key, kind in kinds.items():
                 _must_be(getattr(record, name).get(key, kind()), kind, f"{name}.{key}")
+        _times_must_be_numbers(record)
+        _cases_must_fit(record)
         return record
 
 
@@ -187,6 +189,9 @@ _WITHIN: Mapping[str, Mapping[str, Any]] = {
 }
 """What tables and pages read of fields that hold anything."""
 
+_IN_CASES = ("source", "sources", "levels", "reached", "edges", "tasks", "items")
+"""What tables count with in each of the cases."""
+
 _NOT_FINITE = ("nan", "inf", "-inf")
 
 
@@ -194,6 +199,8 @@ def _known(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `cls` in `data`, lists as tuples."""
     types = _types(cast(Hashable, cls))
     names = types.keys() & data.keys()
+    if missing := [name for name in _needed(cast(Hashable, cls)) if name not in names]:
+        raise TypeError(f"it has no {', no '.join(missing)}")
     for name in names:
         _must_be(data[name], types[name], name)
     return {k: tuple(data[k]) if isinstance(data[k], list) else data[k] for k in names}
@@ -203,6 +210,36 @@ def _known(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
 def _types(cls: Any) -> dict[str, Any]:
     hints = get_type_hints(cls)
     return {f.name: hints[f.name] for f in fields(cls)}
+
+
+@functools.cache
+def _needed(cls: Any) -> list[str]:
+    return [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
+
+
+def _times_must_be_numbers(record: Record) -> None:
+    """Raise TypeError for "nan" and "inf": fields that hold anything have them, no time is one."""
+    numbers: dict[str, Iterable[Any]] = {"times": record.times.values()}
+    numbers["samples.times_ms"] = [ms for samples in record.samples for ms in samples.times_ms]
+    if record.ceiling is not None:
+        numbers["ceiling"] = vars(record.ceiling).values()
+    for name, values in numbers.items():
+        if wrong := next((value for value in values if isinstance(value, str)), None):
+            raise TypeError(f"{name} has {wrong}")
+
+
+def _cases_must_fit(record: Record) -> None:
+    """Raise TypeError unless the cases are those of a problem, and the samples are of them, each in turn."""
+    for case in record.cases:
+        for key in _IN_CASES:
+            _must_be(case.get(key, 0), int, f"cases.{key}")
+        if not {"source", "edges"} <= case.keys() and not {"tasks", "items"} <= case.keys():
+            raise TypeError(f"cases are {list(record.cases)!r:.60}")
+    count = max(1, len(record.cases))
+    for samples in record.samples:
+        rounds = range(len(samples.times_ms))
+        if samples.cases != (tuple(i % count for i in rounds) if count > 1 else samples.cases[:0]):
+            raise TypeError(f"samples.cases are {list(samples.cases)!r:.60} of {count}")
 
 
 def _must_be(value: Any, kind: Any, name: str) -> None:
