@@ -152,13 +152,13 @@ class Parameter:
 
     @property
     def domain(self) -> str:
-        """What it takes, for lists: "1..31", "random|ones|none", "auto|1..64", "TEXT"."""
+        """What it takes, for lists: "1..31", "random|ones|none", "auto|1..64", "FILE"."""
         if self.vertex:
             return "VERTEX"
         words = [str(choice) for choice in self.choices or ()]
         if self.ranged:
             words.append("..".join(map(self._bound, self._bounds())))
-        return "|".join(words) or "TEXT"
+        return "|".join(words) or "FILE"  # a text without choices is the name of a file
 
     @property
     def expected(self) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from commands import spgraph
 
 from spgraph_bench.cli import inputs
 from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr
@@ -22,8 +26,14 @@ from spgraph_bench.cli.options import (
     run_options_of,
     run_parameters,
 )
+from spgraph_bench.cli.terminal import console
 from spgraph_bench.errors import InputError, UsageError
+from spgraph_bench.problems import get_problem, problems
 from spgraph_bench.readers import ReadOptions
+from spgraph_bench.variants import select
+
+ROOT = Path(__file__).resolve().parent.parent
+_ERRORS = ("InputError", "UsageError", "DeviceError", "data.error")
 
 SMALL = "%%MatrixMarket matrix coordinate real general\n2 3 2\n1 1 1.5\n2 3 -2\n"
 
@@ -46,6 +56,34 @@ def parsed() -> Any:
         return taken if result.exit_code == 0 else result
 
     return parse
+
+
+@pytest.mark.parametrize(("columns", "width"), [("60", 60), ("0", 100), ("-5", 100), ("wide", 100), ("", 100)])
+def test_width_of_tables_that_go_to_no_terminal(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    monkeypatch.setattr("os.get_terminal_size", lambda fd: os.terminal_size((0, 0)))
+    assert console().width == width
+
+
+@pytest.mark.parametrize("problem", problems())
+def test_the_example_of_help_names_variants(problem: str) -> None:
+    shown = spgraph("bench", problem, "--help").stdout
+    if (example := re.search(r"--variant '(.*)'", shown)) is not None:
+        assert select(problem, [example[1]])
+    else:
+        assert not get_problem(problem).needs_matrix
+
+
+def test_every_error_of_a_user_has_a_remedy() -> None:
+    without = []
+    for path in sorted((ROOT / "spgraph_bench").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in _ERRORS:
+                continue
+            if not any(keyword.arg in ("remedy", None) for keyword in node.keywords):
+                without.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
+    assert without == []
 
 
 def test_defaults_are_those_of_the_types(parsed: Any) -> None:

@@ -100,6 +100,9 @@ def test_what_is_not_the_dense_matrix(name: str, content: str, message: str, tmp
         (["--x", "large.npy"], "which is beyond float32"),
         (["--mode", "csr-rwo"], "Did you mean csr-row?"),
         (["--mode", "auto", "--param", "block=64"], "auto chooses the kernel, and --param is for one kernel"),
+        (["--mode", "auto", "--param", "slots=4"], "remedy: add --mode csr-row"),
+        (["--mode", "auto", "--param", "nonsense=4"], "remedy: omit --param"),
+        (["--dtype", "float16"], "auto has no kernel of float16\n  remedy: add --mode blocked-ell"),
     ],
 )
 def test_wrong_command_lines(args: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

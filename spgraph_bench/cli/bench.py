@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import glob
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -92,6 +93,8 @@ def _parameters(problem: Problem) -> list[click.Parameter]:
 
 
 def _help(problem: Problem) -> str:
+    from spgraph_bench.variants import variants
+
     name = problem.name
     text = f"Check and time every fitting variant of {name}: {problem.title}.\n\n"
     text += "Each variant's result is compared with a plain oracle before anything is timed. "
@@ -99,9 +102,11 @@ def _help(problem: Problem) -> str:
         flags = ", ".join(map(flag_of, problem.options))
         return f"{text}Its inputs are made from {flags} and --seed."
     recipe = "rmat:scale=16,symmetrize=1" if problem.is_graph else "poisson2d:n=2048"
+    kinds = Counter(v.name.partition("-")[0] for v in variants(name) if v.library is None)
+    (kind, _), *_ = kinds.most_common(1)
     return (
         f"{text}Without a file or recipe a built-in recipe is used.\n\n\b\n"
-        f"  spgraph bench {name} matrix.mtx\n  spgraph bench {name} {recipe} --variant 'c*'\n"
+        f"  spgraph bench {name} matrix.mtx\n  spgraph bench {name} {recipe} --variant '{kind}*'\n"
         f"  spgraph bench {name} a.mtx b.mtx folder/ (see spgraph sweep)"
     )
 

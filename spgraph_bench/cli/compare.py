@@ -107,8 +107,8 @@ def command(
     """Compare the records of two runs, cell by cell. BASE and NEW are files of records or folders of them.
 
     A cell is slower (faster) when the 95 % intervals of its medians do not meet and the medians differ by more
-    than the threshold. Exit status: 0 no regression, 1 a cell is slower or broken, 2 the sides cannot be
-    compared.
+    than the threshold. Exit status: 0 no regression, 1 a cell is slower or broken, or none is in both, 2 the
+    sides cannot be compared.
 
     \b
       spgraph compare base.jsonl new.jsonl

@@ -158,8 +158,11 @@ def given_own(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: given[name] for name in problem.options if given.get(name) is not None}
     if given.get("any_component"):
         own["component"] = "any"
-    if "source" in own and ("sources" in own or "component" in own):
-        raise UsageError("--source names the vertex to start from", remedy="omit the other options")
+    if "source" in own and (others := [flag_of(name) for name in ("sources", "component") if name in own]):
+        raise UsageError(
+            f"--source names the vertex to start from, {' and '.join(others)} would draw some",
+            remedy=f"omit --source or {' and '.join(others)}",
+        )
     return own
 
 

@@ -336,15 +336,17 @@ def _run(problem: Problem, given: Mapping[str, Any]) -> int:
     if mode in every:
         check_params([*chosen, *others], options.params)
     elif options.params:
+        having = [v.name for v in (*chosen, *every.values()) if options.params.keys() <= v.tunables.keys()]
         raise UsageError(
-            "auto chooses the kernel, and --param is for one kernel", remedy=f"add --mode {chosen[0].name}"
+            "auto chooses the kernel, and --param is for one kernel",
+            remedy=f"add --mode {having[0]}" if having else "omit --param, or name a kernel with --mode",
         )
     check_params([*every.values()], {name: params[name] for name in params if name not in options.params})
     if output is not None:
         if given.get("tune"):
             raise UsageError("--tune tries several settings, so there is no single answer", remedy="omit --output")
-        texts = [str(own[name]) for name, p in problem.options.items() if p.domain == "TEXT" and own.get(name)]
-        _check_output(output, [name for name in (given["argument"], *texts) if name])  # such a text is a file's name
+        texts = [str(own[name]) for name, p in problem.options.items() if p.domain == "FILE" and own.get(name)]
+        _check_output(output, [name for name in (given["argument"], *texts) if name])
     request = Request(
         problem,
         [*chosen, *others],
@@ -396,12 +398,21 @@ def _plain_csr(known: Iterable[Variant]) -> list[Variant]:
 
 
 def _chosen(candidates: Sequence[Variant], bench: Opened, dtypes: Sequence[str]) -> dict[str, Variant]:
-    """By value type, the one of `candidates`, which read CSR, that is predicted to be the fastest on the matrix."""
+    """By value type, the one of `candidates`, which read CSR, that is predicted to be the fastest on the matrix.
+
+    Raises UsageError where none has a type.
+    """
     from spgraph_bench.advice import spmm, spmv
     from spgraph_bench.advice.facts import facts_of
     from spgraph_bench.problems import filled_options
+    from spgraph_bench.variants import variants
 
-    known, options = {v.name: v for v in candidates}, filled_options(bench.request.problem, bench.own)
+    name, options = bench.request.problem.name, filled_options(bench.request.problem, bench.own)
+    for dtype in dtypes:
+        if not any(dtype in v.dtypes for v in candidates):
+            others = [v.name for v in variants(name) if v.library is None and v.where == "gpu" and dtype in v.dtypes]
+            raise UsageError(f"auto has no kernel of {dtype}", remedy=f"add --mode {' or '.join(others)}")
+    known = {v.name: v for v in candidates}
     if options.get("layout") == "column":
         note(f"auto takes {spmm.COLUMN_MAJOR}, which depends least on the matrix if X is column-major")
         return dict.fromkeys(dtypes, known[spmm.COLUMN_MAJOR])
@@ -410,7 +421,7 @@ def _chosen(candidates: Sequence[Variant], bench: Opened, dtypes: Sequence[str])
     chosen: dict[str, Variant] = {}
     for dtype in dtypes:
         size = 8 if dtype == "float64" else 4
-        if bench.request.problem.name == "spmm":
+        if name == "spmm":
             choice = spmm.choose(facts, gpu, size, int(options["k"]), formats)
         else:
             choice = spmv.choose(facts, gpu, size, formats)

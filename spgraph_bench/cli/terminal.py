@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,10 @@ def console(*, stderr: bool = False) -> Console:
     from spgraph_bench.report.text import console_class
 
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
+    width = None if stream.isatty() else PLAIN_WIDTH
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal():  # rich would print nothing with the 0 of a terminal that has no size
+        width = int(columns) or shutil.get_terminal_size((PLAIN_WIDTH, 25)).columns
     return console_class()(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 

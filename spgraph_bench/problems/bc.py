@@ -178,7 +178,7 @@ class BC(SourceProblem):
             **SOURCE_OPTIONS,
             "normalize": Parameter(
                 "none",
-                "none: sums over ordered pairs of source and target; pairs: divided by their number",
+                "sums over ordered pairs of source and target (none), or divided by the number of these (pairs)",
                 choices=("none", "pairs"),
             ),
         }

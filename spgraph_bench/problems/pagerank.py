@@ -213,7 +213,11 @@ def read_personalization(path: Path, matrix: Matrix) -> Vector:
         except UsageError as error:
             raise InputError(error.cause, place=place, remedy=error.remedy) from None
         if vertex in seen:
-            raise InputError(f"vertex {label} was named in line {seen[vertex]} already", place=place)
+            raise InputError(
+                f"vertex {label} was named in line {seen[vertex]} already",
+                place=place,
+                remedy="delete one of the lines",
+            )
         seen[vertex] = number
         weight[vertex] = given
     with np.errstate(over="ignore"):

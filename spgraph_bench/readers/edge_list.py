@@ -156,7 +156,9 @@ def interpret(
     """Base, number of vertices, direction: from the columns of an edge list to entries of a matrix."""
     bipartite = head.konect is not None and head.konect[0] == "bip"
     if bipartite and options.relabel:
-        raise data.error("a bipartite graph has two sets of ids: --relabel cannot close their gaps")
+        raise data.error(
+            "a bipartite graph has two sets of ids: --relabel cannot close their gaps", remedy="omit --relabel"
+        )
     base: Literal[0, 1] | None
     base_from: Literal["format", "found", "option"]
     if names is not None:

@@ -115,4 +115,6 @@ def _refuse(session: Session, limits: Mapping[Limit, int]) -> str | None:
         refusal: str | None = session.worker().call("refuse_limits", limits)
         return refusal
     except (WorkerDiedError, WorkerHungError) as error:
-        raise DeviceError(f"{session.device} does not answer: {error}") from None
+        raise DeviceError(
+            f"{session.device} does not answer: {error}", remedy="try again; `spgraph doctor` shows what is there"
+        ) from None

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 
-from spgraph_bench.errors import DeviceError, NothingRanError, SpgraphError
+from spgraph_bench.errors import ISSUES, DeviceError, NothingRanError, SpgraphError
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.problems import get_problem
 from spgraph_bench.results.record import Record
@@ -162,7 +162,8 @@ def _matrix(case: SmokeCase, folder: Path) -> Matrix:
     back = readers.read(str(path), readers.ReadOptions())
     if back.sha256 != matrix.sha256:
         raise NothingRanError(
-            f"{path.name} gives another matrix than was written: {back.sha256[:12]}, not {matrix.sha256[:12]}"
+            f"{path.name} gives another matrix than was written: {back.sha256[:12]}, not {matrix.sha256[:12]}",
+            remedy=f"report it at {ISSUES}",
         )
     return back
 
