@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spgraph_bench.errors import UsageError
+from spgraph_bench.units import quantity
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -172,16 +173,16 @@ class Policies:
             lines.append("mirrored")
         if self.duplicates_found:
             how = "merged" if self.duplicates == "merge" else self.duplicates
-            one = "duplicate" if self.duplicates_found == 1 else "duplicates"
-            lines.append(f"{self.duplicates_found:,} {one} ({how})")
+            lines.append(f"{quantity(self.duplicates_found, 'duplicate')} ({how})")
         if self.mirrors_found:
-            lines.append(f"{self.mirrors_found:,} entries stored on both sides of the diagonal, counted once")
+            entries = quantity(self.mirrors_found, "entry", "entries")
+            lines.append(f"{entries} stored on both sides of the diagonal, counted once")
         if self.self_loops:
-            lines.append(f"{self.self_loops:,} diagonal entries kept")
+            lines.append(f"{quantity(self.self_loops, 'diagonal entry', 'diagonal entries')} kept")
         if self.explicit_zeros:
-            lines.append(f"{self.explicit_zeros:,} explicit zeros kept")
+            lines.append(f"{quantity(self.explicit_zeros, 'explicit zero')} kept")
         if self.zeros_dropped:
-            lines.append(f"{self.zeros_dropped:,} zeros dropped")
+            lines.append(f"{quantity(self.zeros_dropped, 'zero')} dropped")
         if self.values != "file":
             lines.append(f"values {self.values}")
         if self.bipartite:

@@ -296,6 +296,11 @@ def test_hubs_decide_on_pagerank() -> None:
     assert graphs.choose("pagerank", of["grid-1000"], H200).best.variant == "pull"
 
 
+def test_hubs_of_a_small_graph_are_all_of_its_vertices() -> None:
+    facts = graphs.graph_facts(make("chain:n=5").csr, True, 44032)
+    assert sentences.about_graph("pagerank", facts) == "the values of all vertices fit in shared memory"
+
+
 # ---- the sentences ----------------------------------------------------------------------------------------
 
 

@@ -312,6 +312,21 @@ def test_last_batch_is_smaller_and_no_other_vertex_is_left(problem: str) -> None
     assert {json.loads(line)["status"] for line in done.stdout.splitlines()} == {"ok"}, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sources", "title"),
+    [
+        ("bfs --batch --source 3", "source 3 in one batch; ", "levels of all sources; events of the first batch"),
+        ("bfs --source 3", "source 3: 10 vertices, ", "levels of all sources; edges inspected and events of the first"),
+        ("sssp --sources 2", "2 sources (seed 1), ", "events of the first"),
+    ],
+)
+def test_what_a_table_is_of(arguments: str, sources: str, title: str) -> None:
+    command, *options = arguments.split()
+    shown = spgraph(command, "chain:n=10", *options, "--device", "host").stdout
+    assert f"\n{sources}" in shown
+    assert f"\nchecked, not timed ({title})\n" in shown
+
+
 def test_edges_of_all_searches_are_counted() -> None:
     arguments = ("rmat:scale=8,symmetrize=1", "--sources", "6", "--device", "host", "--json")
     apart = json.loads(spgraph("bfs", *arguments).stdout.splitlines()[0])

@@ -388,6 +388,16 @@ def test_2_a_file_without_an_edge_is_named(
     assert f"error: {path}: no vertex has an edge to another one\n  remedy: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["profile", "direction"], ["advise", "--problem", "bfs"], ["bfs"]])
+def test_2_a_matrix_of_no_graph_is_named(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wide.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate pattern general\n3 5 1\n1 5\n")
+    assert run([*command, str(path)]) == 2
+    assert f"error: {path}: a graph needs a square matrix, this one is 3 x 5\n  remedy: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("param", ["hyb_k=median", "hyb_k=3", "sell_sigma=64"])
 def test_0_sizes_that_formats_have(param: str) -> None:
     variant = "hyb" if param.startswith("hyb") else "sell"

@@ -415,7 +415,7 @@ def test_a_dry_run_is_for_the_device_of_the_workers(
 
     monkeypatch.setattr(probe, "choose_device", lambda wanted: pytest.fail(f"chooses {wanted}"))
     assert run(["sweep", "grid:n=4", "--variant", "csr-scalar", "--workers", "2", "--dry-run"]) == 0
-    assert "1 cells in 1 blocks; about" in capsys.readouterr().out
+    assert "1 cell in 1 block; about" in capsys.readouterr().out
 
 
 def test_gpus_that_there_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,7 +163,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setenv("SPGRAPH_DATA", str(tmp_path / "data"))
     base, slow = _files(tmp_path, base=[_record()], slow=[_record([1.05] * 20)])
     assert run(["compare", base, base]) == 0
-    assert "1 same of 1 cells" in capsys.readouterr().out
+    assert "1 same of 1 cell" in capsys.readouterr().out
     assert run(["compare", base, slow]) == 1
     assert "+5.0 %" in capsys.readouterr().out
     assert run(["compare", base, slow, "--threshold", "6%"]) == 0
@@ -180,7 +180,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 @pytest.mark.parametrize(
     ("args", "status", "words"),
     [
-        (["{base}"], 2, "1 sets of records are given, two are compared"),
+        (["{base}"], 2, "1 set of records given, two are compared"),
         (["{base}", "nowhere.jsonl"], 2, "cannot read records"),
         (["--baseline", "none", "{base}"], 2, "there is no baseline 'none'"),
         (["--baseline", "../x", "{base}"], 2, "a baseline cannot be called '../x'"),
@@ -231,9 +231,9 @@ def test_unsure_cells_are_measured_again(tmp_path: Path, capsys: pytest.CaptureF
     few = str(tmp_path / "few.jsonl")
     capsys.readouterr()
     verdicts = []
-    while not verdicts or ("1 same of 1 cells" not in verdicts[-1] and len(verdicts) < 4):  # others may use the CPU
+    while not verdicts or ("1 same of 1 cell" not in verdicts[-1] and len(verdicts) < 4):  # others may use the CPU
         assert run(["compare", few, few, "--rerun", "--rounds", "1", "--threshold", "90%"]) == 0
         text = capsys.readouterr()
         assert "turn 1 of 1" in text.err
         verdicts.append(text.out)
-    assert "1 same of 1 cells" in verdicts[-1]
+    assert "1 same of 1 cell" in verdicts[-1]

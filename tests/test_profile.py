@@ -138,6 +138,7 @@ def test_what_cannot_be_profiled_is_shown() -> None:
         (["profile", "uniform", "--problem", "bezier"], "has no matrix"),
         (["profile", "csr-scaler"], "csr-scalar"),
         (["profile", "csr-scalar", "uniform:n=64,degree=4", "--dtype", "int8"], "has no int8"),
+        (["profile", "csr-scalar", "uniform:n=64,degree=4", "--dtype", "nonsense"], "has no nonsense"),
     ):
         done = runner.invoke(group, line)
         assert words in str(done.exception), done.exception

@@ -116,7 +116,7 @@ REAL, INTEGER, PATTERN = "coordinate real general", "coordinate integer general"
         (text(REAL, "5 5 1\n99999999999999999999 1 2\n"), "x.mtx:3", "is beyond the declared 5 rows"),
         (text(REAL, "5 5 3\n1 1 2\n2 2 3\n"), "x.mtx:2", "3 entries are declared, the file has 2"),
         (text(REAL, "5 5 3\n1 1 2\n2 2 3"), "x.mtx:2", "seems truncated"),
-        (text(REAL, "5 5 1\n1 1 2\n2 2 3\n"), "x.mtx:2", "1 entries are declared, the file has 2"),
+        (text(REAL, "5 5 1\n1 1 2\n2 2 3\n"), "x.mtx:2", "1 entry is declared, the file has 2"),
         (text(REAL, "5 5 0\n1 1 2\n"), "x.mtx:2", "0 entries are declared, the file has 1"),
         (text(REAL, "5 5 1000000000000000\n1 1 2\n"), "x.mtx:2", "the file has 1"),
         (text(REAL, "5 5 2\n1 1 2\n2 2"), "x.mtx:4", "the file ends within an entry"),

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from spgraph_bench.report import histogram, render, spy
 from spgraph_bench.report.text import Column, clean, fit, milliseconds, percent, significant, times, to_text
 from spgraph_bench.results import Ceiling, Record
-from spgraph_bench.units import human_bytes
+from spgraph_bench.units import human_bytes, quantity
 from tests.test_results import around, record, samples
 
 MATRIX = {
@@ -423,6 +423,8 @@ def test_other_numbers() -> None:
         "1 MB",
         "-",
     ]
+    assert [quantity(n, "edge") for n in (0, 1, 2500)] == ["0 edges", "1 edge", "2,500 edges"]
+    assert [quantity(n, "entry", "entries") for n in (1, 2)] == ["1 entry", "2 entries"]
     assert clean("a\tb\nc\x07") == "a b\nc\\x07"
 
 

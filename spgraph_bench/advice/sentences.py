@@ -17,7 +17,7 @@ from spgraph_bench.results.cases import compare_traversals
 from spgraph_bench.results.interval import Interval
 from spgraph_bench.results.record import Record
 from spgraph_bench.results.statistics import SETUP, Ratio, compare, ratio
-from spgraph_bench.units import human_bytes
+from spgraph_bench.units import human_bytes, quantity
 
 __all__ = ["Answer", "Way", "of_choice", "of_graph_choice", "of_graph_records", "of_records", "sentences", "timed"]
 
@@ -184,12 +184,15 @@ def of_graph_records(records: Sequence[Record], facts: GraphFacts, gpu: str) -> 
 def about_graph(problem: str, facts: GraphFacts) -> str:
     """What decides on this graph, a clause."""
     if problem == "pagerank":
+        if facts.hubs >= facts.vertices:
+            return "the values of all vertices fit in shared memory"
         share = f"{100 * facts.hub_share:.0f} % of the edges leave the {facts.hubs:,} busiest vertices"
         return f"{share}, whose values fit in shared memory"
     kind = "road-like" if facts.road_like else "a small world"
     way = "both directions" if facts.undirected else "one direction"
+    levels = quantity(facts.levels, "level")
     return (
-        f"the graph is {kind}: {facts.levels:,} levels from its busiest vertex, which reaches {facts.reached:,} of "
+        f"the graph is {kind}: {levels} from its busiest vertex, which reaches {facts.reached:,} of "
         f"{facts.vertices:,}; edges go in {way}"
     )
 

@@ -27,7 +27,7 @@ from spgraph_bench.cli.running import GRAPH_RECIPE, MATRIX_RECIPE, Request, open
 from spgraph_bench.cli.terminal import console, note, out, out_json, table, warn
 from spgraph_bench.errors import UsageError
 from spgraph_bench.parameters import Parameter
-from spgraph_bench.units import human_bytes
+from spgraph_bench.units import human_bytes, quantity
 
 if TYPE_CHECKING:
     from spgraph_bench.advice.graphs import GraphChoice, GraphFacts
@@ -215,6 +215,7 @@ def _predict(case: _Case, gpu: GPU) -> _Predicted:
     from spgraph_bench.advice.facts import facts_of
     from spgraph_bench.memory import require_memory
     from spgraph_bench.problems.sources import check_square, pattern_is_symmetric
+    from spgraph_bench.runner.assembly import placed_errors
     from spgraph_bench.runner.figures import analysis_bytes
     from spgraph_bench.variants.marked_rows import hubs_on
 
@@ -230,7 +231,8 @@ def _predict(case: _Case, gpu: GPU) -> _Predicted:
             if case.problem == "spmm":
                 return _Predicted(gpu, spmm.choose(facts, gpu, case.value_bytes, case.k, own))
             return _Predicted(gpu, spmv.choose(facts, gpu, case.value_bytes, own))
-        check_square(csr)
+        with placed_errors(case.matrix.source):
+            check_square(csr)
         hubs = hubs_on(gpu, 4) if case.problem == "pagerank" else graphs.HUBS
         of_graph = graphs.graph_facts(csr, pattern_is_symmetric(case.matrix), hubs)
         return _Predicted(gpu, graph=(of_graph, graphs.choose(case.problem, of_graph, gpu)))
@@ -309,7 +311,8 @@ def _show(
         out_json(_as_json(case, predicted, answer, records, lines, hints))
         return int(bool(bad))
     problem = case.problem + (f", k = {case.k}" if case.problem == "spmm" else "")
-    out(f"{case.matrix.name}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries, {problem}, {case.dtype}\n\n")
+    entries = quantity(csr.nnz, "entry", "entries")
+    out(f"{case.matrix.name}: {csr.rows:,} x {csr.cols:,}, {entries}, {problem}, {case.dtype}\n\n")
     for sentence in lines:
         out(textwrap.fill(sentence, min(console().width, 100)))
     if answer is not None:

@@ -20,6 +20,7 @@ from spgraph_bench.cli.terminal import console, note, out, out_json, warn
 from spgraph_bench.errors import InputError, NothingRanError, UsageError
 from spgraph_bench.parameters import Parameter
 from spgraph_bench.paths import data_dir
+from spgraph_bench.units import quantity
 
 if TYPE_CHECKING:
     from spgraph_bench.results.comparison import Comparison
@@ -126,7 +127,7 @@ def command(
         return 0
     if len(sides) != 2:
         raise UsageError(
-            f"{len(sides)} sets of records are given, two are compared",
+            f"{quantity(len(sides), 'set')} of records given, two are compared",
             remedy="spgraph compare BASE NEW, or --baseline NAME NEW",
         )
     base, new = (_records(side) for side in sides)

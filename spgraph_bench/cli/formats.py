@@ -12,6 +12,7 @@ from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr, warn_of_fi
 from spgraph_bench.cli.options import input_options, json_option, matrix_argument, threads_option
 from spgraph_bench.cli.terminal import console, note, out, out_json, table
 from spgraph_bench.errors import UsageError
+from spgraph_bench.units import quantity
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -95,7 +96,7 @@ def command(argument: str | None, dtype: str, traced: bool, read_options: ReadOp
 
 def _show(matrix: Matrix, dtype: str, rows: Sequence[Tradeoff], advice: str) -> None:
     csr = matrix.csr
-    out(f"{matrix.name}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} nonzeros, {dtype}\n\n")
+    out(f"{matrix.name}: {csr.rows:,} x {csr.cols:,}, {quantity(csr.nnz, 'nonzero')}, {dtype}\n\n")
     target = console()
     target.print(_formats_table(rows, csr.nnz))
     out(f"\n{_LEGEND}")

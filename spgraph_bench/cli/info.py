@@ -14,6 +14,7 @@ from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr, warn_of_fi
 from spgraph_bench.cli.options import input_options, json_option, matrix_argument, threads_option
 from spgraph_bench.cli.plotting import check_picture
 from spgraph_bench.cli.terminal import console, note, out_json, table
+from spgraph_bench.units import quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -216,7 +217,8 @@ def _show(facts: Facts, target: Console) -> None:
 def _identity(facts: Facts) -> Iterator[tuple[str, str]]:
     matrix, stats = facts.matrix, facts.stats
     yield "source", f"{matrix.source.text} ({matrix.source.format})"
-    yield "shape", f"{stats.rows:,} x {stats.cols:,}, {stats.nnz:,} entries, density {stats.density:.3g}"
+    entries = quantity(stats.nnz, "entry", "entries")
+    yield "shape", f"{stats.rows:,} x {stats.cols:,}, {entries}, density {stats.density:.3g}"
     kind = "weighted" if matrix.weighted else "pattern, no values"
     yield "kind", f"{kind}; declared {matrix.symmetry}"
     if steps := matrix.policies.summary():

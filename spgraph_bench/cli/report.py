@@ -11,6 +11,7 @@ import click
 from spgraph_bench.cli.terminal import note, warn
 from spgraph_bench.errors import InputError, UsageError
 from spgraph_bench.paths import results_folder
+from spgraph_bench.units import quantity
 
 __all__ = ["command"]
 
@@ -70,4 +71,4 @@ def command(
     else:
         with whole_file(output, force) as stream:
             stream.write(data)
-        note(f"{len(records)} records, to {output}")
+        note(f"{quantity(len(records), 'record')}, to {output}")

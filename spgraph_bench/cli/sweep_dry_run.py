@@ -75,7 +75,7 @@ def _show_estimates(plan: Plan, estimates: Sequence[Any]) -> None:
     from rich.text import Text
 
     from spgraph_bench.sweep.estimate import schedule
-    from spgraph_bench.units import human_bytes
+    from spgraph_bench.units import human_bytes, quantity
 
     target = console()
     drawn = table(target, "matrix", "problem", "cells", "refused", "time", "each", "host", "device")
@@ -109,8 +109,9 @@ def _show_estimates(plan: Plan, estimates: Sequence[Any]) -> None:
     if any(not each.looked for each in estimates):
         note("?: the matrix is large and was not read; what its formats refuse shows when it is measured")
     total = schedule(estimates, 1)
+    blocks = quantity(len(plan.blocks), "block")
     out(
-        f"{plan.cells:,} cells in {len(plan.blocks):,} blocks; about {duration(total)} on one device, "
+        f"{quantity(plan.cells, 'cell')} in {blocks}; about {duration(total)} on one device, "
         f"{duration(schedule(estimates, 2))} on 2, {duration(schedule(estimates, 8))} on 8"
     )
 

@@ -14,6 +14,7 @@ from spgraph_bench.cli.sweep_messages import Lines, exit_status, records_of, sum
 from spgraph_bench.cli.terminal import note, warn
 from spgraph_bench.errors import DeviceError, InputError
 from spgraph_bench.paths import results_folder
+from spgraph_bench.units import quantity
 
 if TYPE_CHECKING:
     from spgraph_bench.results.record import Record
@@ -147,7 +148,7 @@ def _executor(request: SweepRequest, device: str) -> Iterator[_Executor]:
         crew_context = local_crew(environments, device, session, options.threads, warn)
     with crew_context as crew:
         count = len(crew.probes)
-        note(f"{count} worker{'s' if count > 1 else ''}")
+        note(quantity(count, "worker"))
         yield _Executor(
             crew.devices,
             count,
@@ -213,7 +214,7 @@ def _say_start(plan: Plan, journal: Journal, left: Sequence[Any], executor: _Exe
     cells = sum(len(block.cells) for block in left)
     device = ", ".join(sorted(executor.devices))
     if not journal.done:
-        note(f"{cells:,} cells in {len(left):,} blocks (a matrix and a problem each) on {device}")
+        note(f"{quantity(cells, 'cell')} in {quantity(len(left), 'block')} (a matrix and a problem each) on {device}")
         return
     known = {block.cell_key(cell) for block in plan.blocks for cell in block.cells}
     there = [done for done in journal.done.values() if done.cell in known]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spgraph_bench.cli.terminal import note
 from spgraph_bench.errors import UsageError
+from spgraph_bench.units import quantity
 
 if TYPE_CHECKING:
     from spgraph_bench.matrix import Matrix
@@ -57,5 +58,5 @@ def write_matrix(matrix: Matrix, output: str, force: bool) -> None:
         note(f"what the input calls each vertex: {names}")
     csr = matrix.csr
     where = "stdout" if output == "-" else output
-    note(f"{matrix.source.text}\n{csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries, to {where}")
+    note(f"{matrix.source.text}\n{csr.rows:,} x {csr.cols:,}, {quantity(csr.nnz, 'entry', 'entries')}, to {where}")
     note(f"sha256 of the matrix: {matrix.sha256}")

@@ -21,7 +21,7 @@ from spgraph_bench.errors import CompileError, DeviceError, LaunchError
 from spgraph_bench.privacy import pseudonym
 from spgraph_bench.toolchain.modules import compiled
 from spgraph_bench.toolchain.nvcc import cubin_request, find_nvcc
-from spgraph_bench.units import human_bytes
+from spgraph_bench.units import human_bytes, quantity
 
 if TYPE_CHECKING:
     from spgraph_bench.device.source_modules import CachedModule
@@ -251,7 +251,7 @@ class CudaDevice:
             ) from None
         if index >= count:
             raise DeviceError(
-                f"there is no cuda:{index}; this machine has {count} GPU{'' if count == 1 else 's'}",
+                f"there is no cuda:{index}; this machine has {quantity(count, 'GPU')}",
                 remedy="--device cuda:0" if count else "--device host",
             )
         find_nvcc()

@@ -20,6 +20,7 @@ from pathlib import Path
 from spgraph_bench.device import parse_device
 from spgraph_bench.errors import DeviceError
 from spgraph_bench.toolchain.nvcc import Nvcc, find_nvcc
+from spgraph_bench.units import quantity
 
 __all__ = [
     "DeviceChoice",
@@ -301,7 +302,7 @@ def cuda_missing(driver: Driver | None) -> Missing | None:
         return Missing("there is no NVIDIA GPU here", "--device host")
     if not driver.gpus:
         if driver.hidden:
-            hidden = f"{driver.hidden} GPU{'' if driver.hidden == 1 else 's'}"
+            hidden = quantity(driver.hidden, "GPU")
             return Missing(f"CUDA_VISIBLE_DEVICES hides {hidden}", "unset CUDA_VISIBLE_DEVICES")
         return Missing("the NVIDIA driver sees no GPU", "--device host")
     if _nvcc() is None:

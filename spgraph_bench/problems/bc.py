@@ -24,6 +24,7 @@ from spgraph_bench.problems.sources import (
     plain_levels,
     proper_degrees,
 )
+from spgraph_bench.units import quantity
 
 __all__ = ["BC", "Dependencies", "check_dependencies", "plain_dependencies", "scaled"]
 
@@ -297,7 +298,7 @@ class BC(SourceProblem):
             "" if self.normalize == "none" else ", divided by the number of pairs it could be between"
         )
         from_all = bool(inputs["everything"][0])
-        sources = "all vertices" if from_all else f"{count:,} source{'s' * (count != 1)}"
+        sources = "all vertices" if from_all else quantity(count, "source")
         return {
             "sources": count,
             "normalize": self.normalize,

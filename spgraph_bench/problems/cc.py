@@ -12,6 +12,7 @@ from spgraph_bench.formats.base import Packed
 from spgraph_bench.matrix import CSR, Matrix, VertexLabels, called
 from spgraph_bench.problems.base import CheckResult, Problem, Work, register
 from spgraph_bench.problems.sources import check_square, has_oracle, proper_degrees
+from spgraph_bench.units import quantity
 
 __all__ = ["CC", "check_labels", "least_labels", "plain_components"]
 
@@ -123,9 +124,9 @@ class CC(Problem):
         order = np.argsort(-size, kind="stable")[:_SHOWN]
         n, alone = len(output), int(np.sum(size == 1))
         largest = int(size.max(initial=0))
-        sentence = f"{len(label):,} component{'s' * (len(label) != 1)}"
+        sentence = quantity(len(label), "component")
         if n:
-            sentence += f"; the largest has {largest:,} vertices ({100 * largest / n:.4g} %)"
+            sentence += f"; the largest has {quantity(largest, 'vertex', 'vertices')} ({100 * largest / n:.4g} %)"
         sentence += f"; {alone:,} of one vertex" if alone else ""
         if not csr.symmetric:
             sentence += "; the graph is directed: weakly connected components"

@@ -301,13 +301,13 @@ def draw_sources(
         return np.array([source], np.int32)
     fitting = proper_degrees(csr) > 0
     if not fitting.any():
-        raise InputError("no vertex has an edge to another one", remedy="name a vertex with --source")
+        raise InputError(
+            "no vertex has an edge to another one", remedy="take a graph with edges, or name a vertex with --source"
+        )
     if component == "largest":
         fitting &= _largest_component(csr)
         if not fitting.any():  # its vertices have in-edges only
-            raise InputError(
-                "no vertex of the largest component has an edge to another one", remedy="draw them from any component"
-            )
+            raise InputError("no vertex of the largest component has an edge to another one", remedy="--component any")
     left = np.flatnonzero(fitting).astype(np.int32)
     bits = np.random.PCG64(seed)
     count = min(sources, len(left))

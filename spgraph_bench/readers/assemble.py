@@ -20,6 +20,7 @@ from spgraph_bench.matrix import CSR, Duplicates, Finding, Matrix, Policies, Sou
 from spgraph_bench.readers.common import Progress, RawEntries, ReadOptions, require_memory, whole
 from spgraph_bench.readers.duplicates import Joining, place_of
 from spgraph_bench.readers.rows import Ints, Rows, Values, by_row, mirrored, order_of, repeats, sorted_rows, symmetrized
+from spgraph_bench.units import quantity
 
 __all__ = ["assemble", "random_values"]
 
@@ -248,7 +249,8 @@ def _check(raw: RawEntries, options: ReadOptions, source: Source) -> None:
     per_entry = 4 + (0 if raw.values is None else raw.values.itemsize)
     sides = 2 if raw.symmetry != "general" or options.symmetrize else 1
     needed = 28 * (raw.rows + raw.cols) + (1 + sides) * per_entry * len(raw.row)
-    require_memory(needed, f"a matrix of {raw.rows:,} x {raw.cols:,} with {len(raw.row):,} entries", source.text)
+    entries = quantity(len(raw.row), "entry", "entries")
+    require_memory(needed, f"a matrix of {raw.rows:,} x {raw.cols:,} with {entries}", source.text)
 
 
 def _check_range(raw: RawEntries, index: Ints, count: int, what: str, source: Source) -> None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from spgraph_bench.errors import InputError
 from spgraph_bench.matrix import Finding, Symmetry
 from spgraph_bench.readers.common import Input, Progress
+from spgraph_bench.units import quantity
 
 __all__ = ["BANNER", "Body", "Header", "Triangle", "lines", "miscounted", "read_body", "read_header", "text_end"]
 
@@ -247,12 +248,13 @@ def _field_without_banner(data: Input, size: int, body: int, line: bytes) -> Fie
 
 def miscounted(data: Input, head: Header, entries: int) -> InputError:
     """The error of a body that holds `entries` entries instead of the declared ones."""
-    what = "entries" if head.layout == "coordinate" else "values"
+    count = quantity(head.count, *(("entry", "entries") if head.layout == "coordinate" else ("value",)))
     if entries == head.count:  # of complex values, the last without its imaginary part
         return data.error("the last value is incomplete", remedy="fetch the file again")
+    is_declared = "is declared" if head.count == 1 else "are declared"
     cut = entries < head.count and data.data[-1:] != b"\n"
     return data.error(
-        f"{head.count:,} {what} are declared, the file has {entries:,}{' and seems truncated' if cut else ''}",
+        f"{count} {is_declared}, the file has {entries:,}{' and seems truncated' if cut else ''}",
         line=head.size_line,
         remedy="fetch the file again, or correct the size line",
     )

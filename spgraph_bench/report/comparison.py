@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spgraph_bench.report.text import Column, clean, fit, milliseconds, to_text
 from spgraph_bench.results.comparison import Cell, Comparison, Verdict
 from spgraph_bench.results.record import Record
+from spgraph_bench.units import quantity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -69,7 +70,8 @@ def _cells(cell: Cell) -> tuple[str, ...]:
 def conclusion(comparison: Comparison) -> str:
     """One sentence: "2 slower, 1 unsure, 37 same of 40 cells; the threshold is 3 %"."""
     counts = ", ".join(f"{n} {v}" for v in _ORDER if (n := comparison.count(v)))
-    text = f"{counts or 'nothing compared'} of {len(comparison.cells)} cells; threshold {comparison.threshold:.1%}"
+    cells = quantity(len(comparison.cells), "cell")
+    text = f"{counts or 'nothing compared'} of {cells}; threshold {comparison.threshold:.1%}"
     for side, records in (("base", comparison.only_base), ("new", comparison.only_new)):
         if records:
             text += f"; {len(records)} only in {side}"

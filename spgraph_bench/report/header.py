@@ -7,7 +7,7 @@ from typing import Any
 
 from spgraph_bench.report.text import significant
 from spgraph_bench.results.record import Ceiling, Record
-from spgraph_bench.units import human_bytes
+from spgraph_bench.units import human_bytes, quantity
 
 __all__ = ["ceiling_lines", "header_lines", "limits_text"]
 
@@ -26,7 +26,7 @@ def header_lines(first: Record, *, generated: bool) -> list[Line]:
     if generated and isinstance(source, Mapping):
         lines = [("inputs", f"{source.get('text', '')}, {digest}")]
     else:
-        shape = f"{m.get('rows', 0):,} x {m.get('cols', 0):,}, {m.get('nnz', 0):,} nonzeros"
+        shape = f"{m.get('rows', 0):,} x {m.get('cols', 0):,}, {quantity(m.get('nnz', 0), 'nonzero')}"
         kind = "" if m.get("weighted", True) else ", pattern"
         lines = [("matrix", f"{shape}, {m.get('symmetry', 'general')}{kind}, {digest}")]
     if isinstance(source, Mapping) and not generated:

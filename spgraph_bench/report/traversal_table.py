@@ -11,6 +11,7 @@ from spgraph_bench.report.text import Column, clean, fit, milliseconds, percent,
 from spgraph_bench.report.verdict import Timed, child_verdict
 from spgraph_bench.results.cases import Traversal, compare_traversals
 from spgraph_bench.results.record import Record
+from spgraph_bench.units import quantity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -108,7 +109,10 @@ class TraversalGroup(Group):
                 for key, name, _, keep in _EVENTS
             ),
         ]
-        title = "checked, not timed (levels of all sources; edges inspected and events of the first)"
+        of_first = "edges inspected and events" if any(t.record.inspected is not None for t in rows) else "events"
+        batch = any("sources" in case for t in rows for case in t.record.cases[:1])
+        levels = "levels of all sources; " if any("levels" in case for t in rows for case in t.record.cases) else ""
+        title = f"checked, not timed ({levels}{of_first} of the first{' batch' if batch else ''})"
         known = {key for t in rows for key in (t.record.counters or {})}
         meanings = [f"{name}: {what}" for key, name, what, _ in _EVENTS if key in known]
         if any(t.record.inspected is not None for t in rows):
@@ -132,7 +136,7 @@ class TraversalGroup(Group):
             how = [f"{validated:,} validated"] if validated else []
             how += [f"{known:,} compared with a plain search"] if known else []
             how += [f"{compared:,} between modes only"] if compared else []
-            lines.append(f"checked from {count:,} source{'s' * (count != 1)}: {', '.join(how)}")
+            lines.append(f"checked from {quantity(count, 'source')}: {', '.join(how)}")
         most = max((len(t.record.cases) for t in self.compared), default=0)
         if fewer := [f"{self._mode(t)} {len(t.record.cases):,}" for t in self.compared if len(t.record.cases) < most]:
             lines.append(f"from fewer sources because slow: {', '.join(fewer)}")
@@ -166,12 +170,12 @@ class TraversalGroup(Group):
 def _sources(record: Record) -> str:
     cases = record.cases
     edges = sorted({case["edges"] for case in cases})
-    counted = "edges of its component" if record.matrix.get("symmetry") != "general" else "edges it reaches"
+    where = "of its component" if record.matrix.get("symmetry") != "general" else "it reaches"
     if len(cases) == 1 and "sources" not in cases[0]:
         c = cases[0]
-        texts = [f"{c['reached']:,} vertices"] if "reached" in c else []
-        texts.append(f"{c['edges']:,} {counted}")
-        texts += [f"{c['levels']:,} levels"] if "levels" in c else []
+        texts = [quantity(c["reached"], "vertex", "vertices")] if "reached" in c else []
+        texts.append(f"{quantity(c['edges'], 'edge')} {where}")
+        texts += [quantity(c["levels"], "level")] if "levels" in c else []
         return f"source {_source(c)}: {', '.join(texts)}"
     span = f"{edges[0]:,}" if len(edges) == 1 else f"{edges[0]:,} to {edges[-1]:,}"
     if "sources" in cases[0]:
@@ -179,7 +183,7 @@ def _sources(record: Record) -> str:
         batches = "one batch" if count == 1 else f"{count:,} batches of up to {cases[0]['sources']}, one after another"
         which = f"source {_source(cases[0])}" if total == 1 else f"{total:,} sources (seed {record.seed})"
         return f"{which} in {batches}; edges of all searches of a batch: {span}"
-    return f"{len(cases)} sources (seed {record.seed}), {counted}: {span}"
+    return f"{quantity(len(cases), 'source')} (seed {record.seed}), edges {where}: {span}"
 
 
 def _source(case: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from spgraph_bench.runner.plan import Task
 from spgraph_bench.runner.settings import Settings
 from spgraph_bench.variants import variants
 
-__all__ = ["Assembled", "assemble", "generated_matrix"]
+__all__ = ["Assembled", "assemble", "generated_matrix", "placed_errors"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def assemble(
 ) -> Assembled:
     """Make all arrays of a run. Raises InputError for a matrix that the problem cannot take, or that memory
     does not suffice for, UsageError for an order that it has not."""
-    with _placed_errors(matrix.source):
+    with placed_errors(matrix.source):
         _require_memory(matrix, problem, settings)
         if problem.is_graph:
             progress("checking whether the graph is undirected")
@@ -87,7 +87,7 @@ def assemble(
 
 
 @contextlib.contextmanager
-def _placed_errors(source: Source) -> Iterator[None]:
+def placed_errors(source: Source) -> Iterator[None]:
     """Errors of the input get its place: problems do not know where the matrix came from."""
     try:
         yield

@@ -15,6 +15,7 @@ from spgraph_bench.formats.base import get_format
 from spgraph_bench.matrix import Matrix
 from spgraph_bench.problems import filled_options, get_problem
 from spgraph_bench.problems.sources import pattern_is_symmetric
+from spgraph_bench.runner.assembly import placed_errors
 from spgraph_bench.runner.prepare import prepare
 from spgraph_bench.stats import row_stats
 from spgraph_bench.variants.base import Variant, variants
@@ -43,9 +44,10 @@ def trace_variant(variant: Variant, matrix: Matrix, dtype: str | None = None, *,
             f"{variant.name} is of {variant.problem}, which has no matrix",
             remedy="profile a variant of a problem on a matrix (spmv, spmm, bfs, ...)",
         )
-    value = np.dtype(dtype or problem.dtypes[0])
-    if str(value) not in variant.dtypes:
-        raise UsageError(f"{variant.name} has no {value}", remedy=f"take {' or '.join(variant.dtypes)}")
+    named = dtype or problem.dtypes[0]
+    if named not in variant.dtypes:
+        raise UsageError(f"{variant.name} has no {named}", remedy=f"take {' or '.join(variant.dtypes)}")
+    value = np.dtype(named)
     device = HostDevice(traced=True)
     if variant.missing and (why := variant.missing(device)):
         raise SkipError(why)
@@ -56,7 +58,8 @@ def trace_variant(variant: Variant, matrix: Matrix, dtype: str | None = None, *,
     if refused := form.refuse(row_stats(csr), device.free_bytes(), value.itemsize):
         raise SkipError(str(refused))
     options = filled_options(problem, {})
-    inputs = problem.inputs(matrix, value, seed, **options)
+    with placed_errors(matrix.source):
+        inputs = problem.inputs(matrix, value, seed, **options)
     packed = form.pack(csr, value, np.dtype("int32"))
     outputs = problem.output_arrays(matrix, value)
     launch = prepare(device, variant, packed, inputs, outputs, options=options).launch
