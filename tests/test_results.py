@@ -120,6 +120,12 @@ def test_the_schema_pages_example_is_a_record() -> None:
     assert Record.from_json(json.loads(example)).variant == "csr-vector"
 
 
+def test_options_that_are_not_given_are_not_shown() -> None:
+    drawn = {"source": -1, "sources": 4, "component": "largest", "cutoff": -1.0, "personalize": ""}
+    assert record(options=drawn).given_options == {"sources": 4, "component": "largest"}
+    assert record(options={**drawn, "source": 0, "cutoff": 2.0}).given_options == {"source": 0, "cutoff": 2.0}
+
+
 # -- files
 
 

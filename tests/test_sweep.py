@@ -330,6 +330,7 @@ def test_a_dry_run_knows_what_will_be_skipped(tmp_path: Path, capsys: pytest.Cap
     [
         ((), "nothing to sweep"),
         (("smal",), "no such file or folder"),
+        (("rmat:scale=5..2",), "error: rmat:scale=5..2: the range begins above its end"),
         (("smal.toml",), "did you mean small?"),
         (("small", "grid"), "one config at a time"),
         (("grid", "small"), "not both"),

@@ -81,9 +81,7 @@ def table_title(table: Sequence[Record], options_of: Collection[str] | None = No
     """What one table is about: "spmv: rmat18, float32, NVIDIA H200"; with the options named, or all of them."""
     first = table[0]
     options = [
-        f"{name} {value}"
-        for name, value in first.options.items()
-        if value != "" and (options_of is None or name in options_of)
+        f"{name} {value}" for name, value in first.given_options.items() if options_of is None or name in options_of
     ]
     name = first.matrix.get("name", "?")
     head = first.problem if first.format == "none" else f"{first.problem}: {name}"

@@ -129,7 +129,7 @@ class _Page:
         rows = tidy(table, self.cache)
         timed = [r for r in rows if r["median_ms"] is not None]
         self.parts.append(f'<section><h2 id="t{number}">{_esc(title)}</h2><p>{_esc(conclusion(rows))}</p>')
-        if options := ", ".join(f"{name} {value}" for name, value in table[0].options.items() if value != ""):
+        if options := ", ".join(f"{name} {value}" for name, value in table[0].given_options.items()):
             self.parts.append(f'<p class="about">{_esc(options)}</p>')
         notes = dict.fromkeys(note for r in table for note in r.notes)
         self.parts += [f'<p class="about">{_esc(note)}</p>' for note in notes]

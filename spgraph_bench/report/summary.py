@@ -49,7 +49,7 @@ def by_problem(tables: Sequence[Sequence[Record]], cache: Cache = "cold") -> dic
     rows_of: dict[str, list[dict[str, Any]]] = {}
     for table in tables:
         first = table[0]
-        options = [f"{name} {value}" for name, value in first.options.items() if first.format != "none" and value != ""]
+        options = [f"{name} {value}" for name, value in first.given_options.items() if first.format != "none"]
         parts = [first.problem, first.dtype, *(options if first.problem == "spmm" else [])]
         rows_of.setdefault(clean(f"{', '.join(parts)} on {first.device.get('name', '?')}"), []).extend(
             tidy(table, cache)

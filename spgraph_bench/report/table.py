@@ -76,7 +76,7 @@ class Group:
     # -- head
 
     def _options(self) -> list[str]:
-        return [f"{name} {value}" for name, value in self.first.options.items() if value != ""]
+        return [f"{name} {value}" for name, value in self.first.given_options.items()]
 
     def _line(self, text: str, style: str = "") -> RenderableType:
         from rich.text import Text

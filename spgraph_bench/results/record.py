@@ -153,6 +153,13 @@ class Record:
         """A plain dict that json can write: see :func:`plain`."""
         return cast(dict[str, Any], plain(self))
 
+    @property
+    def given_options(self) -> dict[str, Any]:
+        """The options of the problem, as tables show them: without files, a source and a cutoff that are not given, and
+        without how sources are drawn where one is given."""
+        given = {k: v for k, v in self.options.items() if v != "" and not (k in ("source", "cutoff") and v == -1)}
+        return {k: v for k, v in given.items() if "source" not in given or k not in ("sources", "component")}
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
         """The record again; unknown keys (a later version) are ignored. Raises TypeError where one is missing or holds

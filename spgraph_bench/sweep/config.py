@@ -308,7 +308,7 @@ def _inputs(given: Mapping[str, Any], name: str, read: ReadOptions, base: Path |
         try:
             inputs += find_inputs(text, read, base)
         except InputError as error:
-            cause = error.cause if error.place in (None, text) else f"{error.place}: {error.cause}"
+            cause = f"{error.place}: {error.cause}" if error.place else error.cause
             raise fail(cause, "matrix", text, error.remedy or "") from None
     return tuple(dict.fromkeys(inputs))
 
