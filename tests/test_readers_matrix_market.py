@@ -172,6 +172,12 @@ def test_errors_are_reported_with_their_line(content, place, cause):
         (text(REAL, "3 3 2\n\n1 1 3\n2 2 0\n"), "explicit zeros", 5, 1),
         (text(REAL, "3 3 2\n1 1 nan\n2 2 -Inf\n"), "NaN values", 3, 1),
         (text(REAL, "3 3 2\n1 1 nan\n2 2 -Inf\n"), "infinite values", 4, 1),
+        (
+            text(REAL, "3 3 4\n1 1 3.4028235e38\n1 2 -1e39\n2 2 nan\n3 3 1e300\n"),
+            "values beyond float32, infinite in that type",
+            4,
+            2,
+        ),
         (text(REAL, "3 3 1\n1 1 1.0D+03\n"), "Fortran exponents (1.0D+00)", None, 1),
         (text(REAL, "3 3 1\n1 1 1.5-103\n"), "Fortran exponents without a letter (1.0-100)", 3, 1),
         (text(REAL, "3 3 3\n2 2 1\n1 3 1\n3 1 1\n"), "entries are sorted neither by row nor by column", None, 1),

@@ -276,10 +276,22 @@ def _odd_values(raw: RawEntries) -> list[Finding]:
         for text, test in (("NaN", np.isnan), ("infinite", np.isinf)):
             if len(odd := np.flatnonzero(test(raw.values))):
                 findings.append(Finding(f"{text} values", raw.line_of(int(odd[0])), len(odd)))
+    if np.isrealobj(raw.values) and (beyond := _beyond_float32(raw.values)).size:
+        text = "values beyond float32, infinite in that type"
+        findings.append(Finding(text, raw.line_of(int(beyond[0])), len(beyond)))
     zero = raw.values == 0
     if count := int(np.count_nonzero(zero)):
         findings.append(Finding("explicit zeros", raw.line_of(int(np.argmax(zero))), count))
     return findings
+
+
+def _beyond_float32(values: Values) -> npt.NDArray[np.int64]:
+    """Places of finite values that float32 rounds to infinity."""
+    least = (2 - 2.0**-24) * 2.0**127  # half of a last place above the largest float32
+    low, high = (of.reduce(values, initial=0) for of in (np.fmin, np.fmax))  # cheap: of most files this is all
+    if -least < low and high < least:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(np.isfinite(values) & (np.abs(values) >= least))
 
 
 def _folded(
