@@ -8,15 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
+from spgraph_bench.cli.bench import command as bench
+from spgraph_bench.cli.compare import _command
 from spgraph_bench.cli.main import run
 from spgraph_bench.report.comparison import comparison_markdown, comparison_table
 from spgraph_bench.results.comparison import compare_records, regressed, verdict_of
 from spgraph_bench.results.record import Record, Samples
 from spgraph_bench.results.statistics import Ratio
-from spgraph_bench.results.store import to_json_lines
+from spgraph_bench.results.store import read_records, to_json_lines
 
 
 def _samples(times: Sequence[float], cases: int = 1) -> Samples:
@@ -216,6 +219,57 @@ def test_tables_fit_and_hold_no_control_characters() -> None:
         assert "\x1b" not in text
         assert "\x07" not in text
     assert max(map(len, comparison_table(result, 60, False).splitlines())) <= 60
+
+
+def _published() -> list[Record]:
+    """A record for each problem and type, of those that are published."""
+    folder = Path(__file__).resolve().parent.parent / "results" / "h200"
+    return list({(r.problem, r.dtype): r for r in read_records(folder) if r.status == "ok"}.values())
+
+
+def test_the_command_of_every_record_is_one() -> None:
+    seen = set()
+    for record in _published():
+        words = _command(record)
+        context = click.Context(bench)
+        command = bench.get_command(context, words[1])
+        assert command is not None
+        given = command.make_context(words[1], words[2:], parent=context).params
+        seen.add(record.problem)
+        for name, value in record.given_options.items():
+            assert str(given[name] or "no") == str(value or "no"), (record.problem, name)
+        assert given.get("dtype", record.dtype) == record.dtype
+    assert {"bfs", "bfs-batch", "cc", "launch", "pagerank", "spmm", "spmv", "sssp"} <= seen
+
+
+def test_a_source_is_measured_again_by_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "graph.txt").write_text("1 2\n2 3\n3 1\n")  # vertex 1 has the number 0
+    out = tmp_path / "records"
+    command = ["bench", "bfs", str(tmp_path / "graph.txt"), "--source", "1", "--variant", "scipy", "--device", "host"]
+    assert run([*command, "--results", str(out), "--time-limit", "0.05"]) == 0
+    few = tmp_path / "few.jsonl"
+    data = json.loads(next(out.glob("*.jsonl")).read_text())
+    for s in data["samples"]:
+        s["times_ms"] = s["times_ms"][:5]
+    few.write_text(json.dumps(data) + "\n")
+    capsys.readouterr()
+    assert run(["compare", str(few), str(few), "--rerun", "--rounds", "1"]) == 0
+    printed = capsys.readouterr()
+    assert "stays unsure" not in printed.err
+    assert "measured again in 1 turn" in printed.out
+
+
+def test_places_and_programs_that_are_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "r.jsonl").write_text(to_json_lines([_record()]))
+    for option in (["--rerun", "--base-python", "/none"], ["--rerun", "--new-python", "/none"]):
+        assert run(["compare", str(file), str(file), *option]) == 2
+        assert f"error: /none is not a program\n  remedy: name a Python with {option[1]}" in capsys.readouterr().err
+    monkeypatch.setenv("SPGRAPH_DATA", "/dev/null/none")
+    for option in (["--keep", "main"], ["--baseline", "main"]):
+        assert run(["compare", *option, str(file)]) == 2
+        assert "baselines cannot be kept" in capsys.readouterr().err
 
 
 def test_unsure_cells_are_measured_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from spgraph_bench.cli.options import ParameterType
+from spgraph_bench.cli.problem_options import flag_of
 from spgraph_bench.cli.terminal import console, note, out, out_json, warn
 from spgraph_bench.errors import InputError, NothingRanError, UsageError
 from spgraph_bench.parameters import Parameter
@@ -160,14 +162,26 @@ def _show(result: Comparison, form: str) -> None:
         click.echo(comparison_table(result, to.width, to.is_terminal), nl=False, color=to.is_terminal or None)
 
 
+@contextmanager
+def _baselines() -> Iterator[Path]:
+    """The folder of baselines. Raises UsageError for what cannot be read or written there."""
+    try:
+        yield data_dir("baselines")
+    except OSError as error:
+        cause = f"baselines cannot be kept: {error.strerror or error}"
+        raise UsageError(cause, place=error.filename, remedy="set SPGRAPH_DATA to a folder you can write to") from None
+
+
 def _baseline_path(name: str) -> Path:
     """The folder of the baseline `name`. Raises UsageError with those there are."""
-    root = data_dir("baselines")
-    folder = root / name
-    if not folder.is_dir():
-        names = ", ".join(sorted(p.name for p in root.iterdir() if p.is_dir())) or "none is kept"
-        raise UsageError(f"there is no baseline {name!r} ({names})", remedy=f"spgraph compare --keep {name} RECORDS")
-    return folder
+    with _baselines() as root:
+        folder = root / name
+        if not folder.is_dir():
+            names = ", ".join(sorted(p.name for p in root.iterdir() if p.is_dir())) or "none is kept"
+            raise UsageError(
+                f"there is no baseline {name!r} ({names})", remedy=f"spgraph compare --keep {name} RECORDS"
+            )
+        return folder
 
 
 def _records(side: Path) -> list[Record]:
@@ -186,13 +200,13 @@ def _keep(records: Path, name: str) -> None:
     lines = to_json_lines(read_records(records, warn))
     if not lines:
         raise InputError("there are no records", place=str(records), remedy="run a bench first")
-    root = data_dir("baselines")
-    fresh, folder = root / f".{name}-{os.getpid()}", root / name
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
-    (fresh / "records.jsonl").write_text(lines, encoding="utf-8", errors="backslashreplace")
-    shutil.rmtree(folder, ignore_errors=True)
-    fresh.rename(folder)
+    with _baselines() as root:
+        fresh, folder = root / f".{name}-{os.getpid()}", root / name
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        (fresh / "records.jsonl").write_text(lines, encoding="utf-8", errors="backslashreplace")
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
     note(f"baseline {name} is kept in {folder}")
 
 
@@ -209,7 +223,6 @@ def _command(record: Record) -> list[str]:
     words = ["bench", record.problem]
     if kind != "options":
         words += [text]
-        words += ["--offsets", record.offsets, "--reorder", record.reorder]
         if policies.get("base_from") == "option":
             words += ["--base", str(policies["base"])]
         for flag, name, plain in (("--values", "values", "file"), ("--part", "part", None)):
@@ -221,16 +234,34 @@ def _command(record: Record) -> list[str]:
             words.append("--drop-zeros")
     device = str(record.device.get("kind", "auto"))
     words += ["--variant", record.variant, "--device", device, "--seed", str(record.seed), "--json", "--no-save"]
-    if record.problem.startswith("sp"):
-        words += ["--dtype", record.dtype]
+    known = _options(record.problem)
+    wanted = {"--offsets": record.offsets, "--reorder": record.reorder, "--dtype": record.dtype}
+    for flag, value in {**wanted, "--ids": "0"}.items():  # records have vertices as numbers from 0
+        if flag in known:
+            words += [flag, value]
     variant = get_variant(record.problem, record.variant)
     settable = {*variant.tunables, *get_format(variant.format).tunables}
     for name, value in record.params.items():
         if name in settable:  # the others say what the format came to
             words += ["--param", f"{name}={value}"]
-    for name, value in record.options.items():
-        words += [f"--{name.replace('_', '-')}", str(value)]
+    for name, value in record.given_options.items():
+        if (flag := flag_of(name)) not in known:
+            raise UsageError(f"{record.variant}: {record.problem} has no {flag} any more", remedy="omit --rerun")
+        if not known[flag].is_flag:
+            words += [flag, str(value)]
+        elif value == "yes":
+            words.append(flag)
     return words
+
+
+def _options(problem: str) -> dict[str, click.Option]:
+    """The options of `spgraph bench` for `problem`, by flag. Raises UsageError where there is none."""
+    from spgraph_bench.cli.bench import command as bench
+
+    context = click.Context(bench)
+    if (made := bench.get_command(context, problem)) is None:
+        raise UsageError(f"there is no problem {problem}", remedy="`spgraph list problems` names them")
+    return {flag: p for p in made.get_params(context) if isinstance(p, click.Option) for flag in p.opts}
 
 
 def _measured(python: str, words: Sequence[str]) -> list[Record]:
@@ -260,6 +291,9 @@ def _rerun(
     """`result` with its unsure cells measured again, `rounds` turns of each build."""
     from spgraph_bench.results.comparison import compare_records
 
+    for flag, python in (("--base-python", base_python), ("--new-python", new_python)):
+        if shutil.which(python) is None:
+            raise UsageError(f"{python} is not a program", remedy=f"name a Python with {flag}")
     cells = []
     for cell in result.cells:
         if cell.verdict == "unsure":
@@ -274,7 +308,7 @@ def _rerun(
                 again = compare_records(base, new, threshold=threshold, cache=rank, allow=allow)
                 same = [c for c in again.cells if c.new.matrix.get("sha256") == cell.new.matrix.get("sha256")]
                 if same:
-                    cell = replace(same[0], notes=(*cell.notes, f"measured again in {rounds} turns"))
+                    cell = replace(same[0], notes=(*cell.notes, f"measured again in {quantity(rounds, 'turn')}"))
                 else:
                     warn(f"{cell.new.variant}: the matrix is not the one of the records; the cell stays unsure")
             except UsageError as error:
