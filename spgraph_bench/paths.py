@@ -100,17 +100,19 @@ def _own_folder(variable: str, xdg: str, below_home: Path, kind: str) -> Path:
             raise OSError(f"no home directory: set {variable}") from error
         root = Path(os.path.abspath(home)) / "spgraph"
     root.parent.mkdir(parents=True, exist_ok=True)
-    return private_folder(private_folder(root) / kind)
+    return private_folder(private_folder(root, variable) / kind, variable)
 
 
-def private_folder(path: Path) -> Path:
-    """`path`, made as a folder of mode 0700 if it is not there. Raises CacheError as `cache_dir` does."""
+def private_folder(path: Path, variable: str = "SPGRAPH_CACHE") -> Path:
+    """`path`, made as a folder of mode 0700 if it is not there, for what `variable` names. Raises CacheError as
+    `cache_dir` does."""
     with contextlib.suppress(FileExistsError):
         path.mkdir(0o700)
     status = path.stat()
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(20, "Not a directory", str(path))
-    _check_owner(status, path, "the cache folder", "set SPGRAPH_CACHE to a folder of your own")
+    what = "the cache folder" if variable == "SPGRAPH_CACHE" else "the folder for data"
+    _check_owner(status, path, what, f"set {variable} to a folder of your own")
     return path
 
 

@@ -66,6 +66,30 @@ def test_a_folder_that_others_can_write_to_is_refused(
         assert "chmod go-w" in capsys.readouterr().err
 
 
+def test_a_folder_for_data_is_called_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (open_to_all := tmp_path / "data").mkdir(0o777)
+    open_to_all.chmod(0o777)
+    monkeypatch.setenv("SPGRAPH_DATA", str(open_to_all))
+    assert run(["compare", "--baseline", "main", "records.jsonl"]) == 2
+    printed = capsys.readouterr().err
+    assert "other users may write to the folder for data" in printed
+    assert "set SPGRAPH_DATA" in printed
+
+
+def test_a_cache_that_is_not_there_is_an_error_where_files_are_fetched_to(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("/proc/none", "/dev/null/none"):
+        monkeypatch.setenv("SPGRAPH_CACHE", folder)
+        for command in (["fetch", "HB/1138_bus"], ["info", "HB/1138_bus"]):
+            assert run(command) == 2
+            printed = capsys.readouterr().err
+            assert "no cache for what is fetched: " in printed
+            assert "\n  remedy: set SPGRAPH_CACHE" in printed
+
+
 def test_what_another_user_owns_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = Request(("a",), _make, ".so")
     modules.build(request)

@@ -229,7 +229,7 @@ def run(args: Sequence[str] | None = None) -> int:
             return 2
         if error.filename is None or isinstance(error, FileNotFoundError):
             return _internal(error)
-        say(f"error: {error.filename}: {error.strerror}")
+        say(f"error: {error.filename}: {error.strerror}\n  remedy: look at this path, its folder and who may use them")
         return 2
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

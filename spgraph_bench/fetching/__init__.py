@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from spgraph_bench.errors import InputError, UsageError
+from spgraph_bench.errors import CacheError, InputError, UsageError
 from spgraph_bench.fetching.download import (
     MissingFileError,
     Patience,
@@ -46,8 +46,15 @@ __all__ = [
 
 
 def default_folder() -> Path:
-    """Where files go unless another folder is named: ``fetched`` in the cache (``SPGRAPH_CACHE``)."""
-    return cache_dir("fetched")
+    """Where files go unless another folder is named: ``fetched`` in the cache (``SPGRAPH_CACHE``).
+
+    Raises CacheError.
+    """
+    try:
+        return cache_dir("fetched")
+    except OSError as error:
+        cause = f"no cache for what is fetched: {error.strerror or error}"
+        raise CacheError(cause, place=error.filename, remedy="set SPGRAPH_CACHE to a folder you can write to") from None
 
 
 def place_of(remote: Remote, folder: Path | None = None) -> Path:
