@@ -316,6 +316,23 @@ def test_three_sentences_of_a_conversion() -> None:
     ]
 
 
+def test_what_pays_far_sooner_is_named() -> None:
+    def way(name: str, ms: float, setup_ms: float) -> sentences.Way:
+        return sentences.Way(name, name.partition("-")[0], ms, setup_ms, 8)
+
+    csr, take = way("csr-vector", 0.020, 1), way("dia-jit", 0.010, 501)
+    fast, slow, dear = way("ell", 0.012, 5), way("hyb", 0.0199, 1.1), way("sell", 0.011, 490)
+    assert sentences._sooner(take, csr, [take, dear, fast, slow]) == fast
+    assert sentences._sooner(take, csr, [take, dear, slow]) is None  # too dear, too slow
+    assert sentences._sooner(csr, csr, [take, fast]) is None
+    gain = sentences.Ratio(2.0, 2.0, 2.0)
+    answer = sentences.Answer("spmv", "a product", take, csr, gain, 50_000, predicted_for="H200", sooner=fast)
+    assert sentences.sentences(answer)[2] == (
+        "Its setup of 501 ms pays after 50,000 products (for fewer than 248,000 take ell, 12 us, whose setup pays "
+        "after 500), and it stores 8 B, 1 times as much as csr-vector."
+    )
+
+
 def test_three_sentences_of_staying() -> None:
     choice = spmv.choose(_facts(), H200, 4, OWN, _costs(csr_vector=10, sell=20))
     assert choice is not None

@@ -7,7 +7,7 @@ An :class:`Answer` comes from predictions (:func:`of_choice`, :func:`of_graph_ch
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spgraph_bench.advice.graphs import BASELINE, DEFAULT, RULES, GraphChoice, GraphFacts, Mode
@@ -58,6 +58,8 @@ class Answer:
     limit: str = ""
     about: str = ""
     """What the graph is like."""
+    sooner: Way | None = None
+    """The fastest in another format whose setup is paid back far sooner than that of `take`."""
 
     @property
     def stays(self) -> bool:
@@ -78,6 +80,24 @@ def _pays(take: Way, baseline: Way) -> float:
     return 0 if extra <= 0 else math.ceil(extra / gained)
 
 
+def _sooner(take: Way, baseline: Way | None, ranked: Iterable[Way]) -> Way | None:
+    """The first of `ranked` in another format that gains more than MARGIN over the baseline, too, after a tenth of the
+    runs or fewer; None where there is none, or the setup of `take` is never paid back."""
+    if baseline is None or take.variant == baseline.variant or not math.isfinite(pays := _pays(take, baseline)):
+        return None
+    return next(
+        (
+            way
+            for way in ranked
+            if way.format != "csr"
+            and (1 + MARGIN) * way.ms < baseline.ms
+            and _pays(way, baseline) < pays / 10
+            and math.isfinite(_pays(take, way))
+        ),
+        None,
+    )
+
+
 def of_choice(choice: Choice, gpu: str, problem: str = "spmv") -> Answer:
     """The answer that predictions of SpMV or SpMM give."""
     take, csr = _way(choice.best), None if choice.csr is None else _way(choice.csr)
@@ -92,6 +112,7 @@ def of_choice(choice: Choice, gpu: str, problem: str = "spmv") -> Answer:
         None if other is None else _way(other),
         predicted_for=gpu,
         limit=choice.best.limit,
+        sooner=_sooner(take, csr, map(_way, choice.ranked)),
     )
 
 
@@ -111,7 +132,8 @@ def of_records(records: Sequence[Record], gpu: str) -> Answer | None:
         gain = ratio(its, mine)
     base_way = None if csr is None else csr[0]
     pays = None if base_way is None else _pays(take, base_way)
-    return Answer(records[0].problem, "a product", take, base_way, gain, pays, other, measured_on=gpu)
+    sooner = _sooner(take, base_way, (way for way, _ in ways))
+    return Answer(records[0].problem, "a product", take, base_way, gain, pays, other, measured_on=gpu, sooner=sooner)
 
 
 def timed(records: Sequence[Record]) -> list[tuple[Way, Interval]]:
@@ -253,10 +275,13 @@ def _changing(answer: Answer) -> list[str]:
     if answer.pays_after == 0:
         third = f"Its setup costs no more than CSR's ({_time(take.setup_ms)}), and {memory}."
     else:
-        count = "product" if answer.pays_after == 1 else "products"
+        count, sooner = "product" if answer.pays_after == 1 else "products", answer.sooner
+        fewer = f"stay with {base.variant} for fewer"
+        if sooner is not None:
+            fewer = f"for fewer than {_pays(take, sooner):,.0f} take {sooner.variant}, {_time(sooner.ms)}, whose setup "
+            fewer += f"pays after {_pays(sooner, base):,.0f}"
         third = (
-            f"Its setup of {_time(take.setup_ms)} pays after {answer.pays_after:,.0f} {count} "
-            f"(stay with {base.variant} for fewer), and {memory}."
+            f"Its setup of {_time(take.setup_ms)} pays after {answer.pays_after:,.0f} {count} ({fewer}), and {memory}."
         )
     return [first, second, third]
 
