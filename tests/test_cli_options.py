@@ -66,6 +66,22 @@ def test_width_of_tables_that_go_to_no_terminal(columns: str, width: int, monkey
     assert console().width == width
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("bfs", "chain:n=4", "--results", ""),
+        ("spmv", "chain:n=4", "--output", ""),
+        ("report", ""),
+        ("sweep", "chain:n=4", "-o", ""),
+        ("compare", "a.jsonl", ""),
+    ],
+)
+def test_an_empty_path_is_not_the_current_folder(arguments: tuple[str, ...]) -> None:
+    done = spgraph(*arguments)
+    assert done.returncode == 2
+    assert "it is empty; name a file or folder." in done.stderr
+
+
 @pytest.mark.parametrize("problem", problems())
 def test_the_example_of_help_names_variants(problem: str) -> None:
     shown = spgraph("bench", problem, "--help").stdout

@@ -14,7 +14,7 @@ import click
 
 from spgraph_bench.cli import completing
 from spgraph_bench.cli.keeping import kept_records
-from spgraph_bench.cli.options import Positive, RunOptions, device_option, json_option
+from spgraph_bench.cli.options import PathParam, Positive, RunOptions, device_option, json_option
 from spgraph_bench.cli.running import show_progress
 from spgraph_bench.cli.terminal import console, note, out, out_json, warn
 from spgraph_bench.errors import UsageError
@@ -34,7 +34,7 @@ __all__ = ["command", "markdown"]
     "--records",
     "sources",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PathParam(),
     metavar="PATH",
     help="Judge from these records (files, folders), and run nothing; repeatable.",
 )
@@ -50,7 +50,7 @@ __all__ = ["command", "markdown"]
 @click.option("--no-save", is_flag=True, help="Do not save records.")
 @click.option(
     "--results",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=PathParam(file_okay=False),
     metavar="DIR",
     help="Folder for the records [default: SPGRAPH_RESULTS, else results/ in ~/.local/share/spgraph].",
 )

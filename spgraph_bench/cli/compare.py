@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from spgraph_bench.cli.options import ParameterType
+from spgraph_bench.cli.options import ParameterType, PathParam
 from spgraph_bench.cli.problem_options import flag_of
 from spgraph_bench.cli.terminal import console, note, out, out_json, warn
 from spgraph_bench.errors import InputError, NothingRanError, UsageError
@@ -43,7 +43,7 @@ class _Percent(ParameterType):
 
 
 @click.command("compare")
-@click.argument("files", nargs=-1, metavar="[BASE] NEW", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, metavar="[BASE] NEW", type=PathParam())
 @click.option("--baseline", metavar="NAME", help="Use the baseline kept as NAME as BASE.")
 @click.option("--keep", metavar="NAME", help="Keep NEW as the baseline NAME, after comparing where BASE is given.")
 @click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from spgraph_bench.cli.options import collected
+from spgraph_bench.cli.options import PathParam, collected
 from spgraph_bench.cli.terminal import note
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def exports_of(given: Mapping[str, Any]) -> Exports:
     return Exports({form: path for form, path in files.items() if path is not None})
 
 
-_PATH = click.Path(dir_okay=False, path_type=Path)
+_PATH = PathParam(dir_okay=False)
 
 export_options = collected(
     (

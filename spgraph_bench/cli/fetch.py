@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.cli.inputs import progress_on_stderr
-from spgraph_bench.cli.options import ParameterType, Positive, TextParam, json_option
+from spgraph_bench.cli.options import ParameterType, PathParam, Positive, TextParam, json_option
 from spgraph_bench.cli.terminal import console, note, out, out_json, say, table, warn
 from spgraph_bench.errors import InputError, SpgraphError, UsageError
 from spgraph_bench.parameters import MAX_INDEX, Parameter, exact_number
@@ -81,7 +81,7 @@ class _Sha256(TextParam):
 @click.option("--list", "--dry-run", "listing", is_flag=True, help="Show what would be fetched; fetch nothing.")
 @click.option(
     "--folder",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=PathParam(file_okay=False),
     metavar="DIR",
     help="Target folder [default: the folder fetched/ in SPGRAPH_CACHE or ~/.cache/spgraph].",
 )

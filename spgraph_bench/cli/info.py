@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spgraph_bench.cli.inputs import load_matrix, progress_on_stderr, warn_of_findings
-from spgraph_bench.cli.options import input_options, json_option, matrix_argument, threads_option
+from spgraph_bench.cli.options import PathParam, input_options, json_option, matrix_argument, threads_option
 from spgraph_bench.cli.plotting import check_picture
 from spgraph_bench.cli.terminal import console, note, out_json, table
 from spgraph_bench.units import quantity
@@ -69,7 +69,7 @@ class Facts:
 @click.option(
     "--plot",
     "picture",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=PathParam(dir_okay=False),
     metavar="FILE",
     help="Draw spy plot and row lengths to a .png, .svg or .pdf file as well.",
 )

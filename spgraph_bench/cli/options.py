@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,7 @@ __all__ = [
     "THREADS",
     "Decorator",
     "ParameterType",
+    "PathParam",
     "Positive",
     "RunOptions",
     "TextParam",
@@ -65,6 +67,18 @@ __all__ = [
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
+
+
+class PathParam(click.Path):
+    """A path, as Path. An empty text is none: of a variable that is not set it would be the current folder."""
+
+    def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
+        super().__init__(file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.fspath(value):
+            self.fail("it is empty; name a file or folder.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 @dataclass(frozen=True)
@@ -319,7 +333,7 @@ _RUN: tuple[Decorator, ...] = (
     click.option("--no-save", is_flag=True, help="Do not save records."),
     click.option(
         "--results",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=PathParam(file_okay=False),
         metavar="DIR",
         help="Folder for the records [default: SPGRAPH_RESULTS, else results/ in ~/.local/share/spgraph].",
     ),

@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from spgraph_bench.cli.options import PathParam
 from spgraph_bench.cli.terminal import note, warn
 from spgraph_bench.errors import InputError, UsageError
 from spgraph_bench.paths import results_folder
@@ -20,7 +21,7 @@ _BINARY = {"parquet": "results.parquet", "html": "report.html"}
 
 
 @click.command("report")
-@click.argument("paths", nargs=-1, metavar="[RECORDS]...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="[RECORDS]...", type=PathParam())
 @click.option(
     "--format",
     "form",
@@ -28,13 +29,7 @@ _BINARY = {"parquet": "results.parquet", "html": "report.html"}
     help="html is one page with charts; csv and parquet have a row a cell and all figures; md and latex tables "
     "[default: by the suffix of FILE, else html].",
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Output file [default: stdout].",
-)
+@click.option("-o", "--output", metavar="FILE", type=PathParam(dir_okay=False), help="Output file [default: stdout].")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option(
     "--rank", type=click.Choice(["cold", "hot"]), default="cold", show_default=True, help="Cache state of the figures."

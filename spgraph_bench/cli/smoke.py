@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spgraph_bench.cli.options import device_option
+from spgraph_bench.cli.options import PathParam, device_option
 from spgraph_bench.cli.running import show_progress
 from spgraph_bench.cli.terminal import note, out, warn
 from spgraph_bench.errors import DeviceError
@@ -25,18 +25,8 @@ __all__ = ["command"]
 
 @click.command("smoke")
 @device_option
-@click.option(
-    "--junit",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also write the outcome as JUnit XML.",
-)
-@click.option(
-    "--results",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Keep the records in this folder.",
-)
+@click.option("--junit", type=PathParam(dir_okay=False), metavar="FILE", help="Also write the outcome as JUnit XML.")
+@click.option("--results", type=PathParam(file_okay=False), metavar="DIR", help="Keep the records in this folder.")
 def command(device: str, junit: Path | None, results: Path | None) -> int:
     """Check that everything works on this machine: every problem and kernel, on small inputs.
 

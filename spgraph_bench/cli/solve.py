@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from spgraph_bench.cli import completing
-from spgraph_bench.cli.options import Positive, TextParam, parameters_of
+from spgraph_bench.cli.options import PathParam, Positive, TextParam, parameters_of
 from spgraph_bench.cli.plotting import check_plot, level_drawing, show_plot
 from spgraph_bench.cli.problem_options import (
     ProblemCommand,
@@ -237,7 +237,7 @@ def _parameters(problem: Problem) -> list[click.Parameter]:
         *((_TRACE,) if problem.is_graph else ()),
         click.option(
             "--output",
-            type=click.Path(path_type=Path),
+            type=PathParam(),
             metavar="FILE",
             help=_OUTPUT_HELP if problem.is_graph else "Write y to FILE.npy, .npz, .csv or .mtx.",
         ),

@@ -13,6 +13,7 @@ from spgraph_bench.cli import completing
 from spgraph_bench.cli.options import (
     THREADS,
     ParameterType,
+    PathParam,
     Positive,
     baseline_seconds_option,
     device_option,
@@ -83,7 +84,7 @@ __all__ = ["command"]
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=PathParam(dir_okay=False),
     metavar="FILE",
     help="File of the records [default: sweep-NAME.jsonl in the folder of records].",
 )
