@@ -50,8 +50,8 @@ SPG_EXPORT void spg_places(const matrix* a, int64_t first, int64_t last, int32_t
     *distance += sum;
 }
 
-// Marks the diagonals of entries in rows [first, last), col - origin at occupied[col - origin + rows]; `group` rows have
-// one origin. Threads may mark one place together.
+// Marks the diagonals of entries in rows [first, last), col - origin at occupied[col - origin + rows]; `group` rows
+// have one origin. Threads may mark one place together.
 SPG_EXPORT void spg_diagonals(const matrix* a, int64_t first, int64_t last, int64_t group, uint8_t* occupied)
 {
     for (int64_t row = first; row < last; ++row) {
