@@ -338,6 +338,7 @@ def test_each_known_spill_has_a_reason_and_a_kernel() -> None:
         assert re.search(rf"\b{entry['kernel']}\(", text), entry["kernel"]
 
 
+@pytest.mark.slow
 def test_edge_lists_are_timed_and_their_memory_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,6 +366,7 @@ def test_edge_lists_are_timed_and_their_memory_measured(
     assert capsys.readouterr().out.count("!") == len(script.OPTIONS) * 2
 
 
+@pytest.mark.slow
 def test_formats_are_converted_and_their_memory_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,6 +165,15 @@ def test_lengths_beyond_int32_are_an_error() -> None:
     assert exact_lengths(csr(2, 2, [0], [1], [2**31 - 2]), 0, INT32)[0].tolist() == [0, 2**31 - 2]
 
 
+def test_lengths_beyond_float32_are_an_error() -> None:
+    """Kernels would give infinity, which is no fault of theirs."""
+    a = csr(3, 3, [0, 1], [1, 2], [3e38, 3e38])
+    with pytest.raises(InputError, match=r"from vertex 0 is 6e\+38 long, beyond float32"):
+        exact_lengths(a, 0, FLOAT32)
+    assert exact_lengths(a, 0, FLOAT32, 3.1e38)[0].tolist() == [0, np.float32(3e38), np.inf]
+    assert exact_lengths(a, 1, FLOAT32)[0].tolist() == [np.inf, 0, np.float32(3e38)]
+
+
 # ---- the checks ------------------------------------------------------------------------------------------
 
 A = _weighted("grid-graph", "random")

@@ -145,6 +145,12 @@ def _exact_lengths(
         exact[finite] = real[finite].astype(np.int32)
         return exact, real, np.zeros(csr.rows, np.int32)
     reached = np.isfinite(real)
+    longest = real[reached & (real <= limit)].max()
+    if longest > np.finfo(np.float32).max:
+        raise InputError(
+            f"a shortest path from vertex {source} is {longest:.3g} long, beyond float32",
+            remedy="scale all weights, or take a --cutoff",
+        )
     if real[reached].max() < _WHOLE_FLOATS and bool((wide == np.floor(wide)).all()):
         # Whole numbers that float32 holds: no sum on a shortest path is rounded.
         return real.astype(dtype), real, np.zeros(csr.rows, np.int32)
