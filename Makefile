@@ -86,7 +86,7 @@ else
 endif
 
 # The kernels themselves under AddressSanitizer and UndefinedBehaviorSanitizer: an index out of bounds in a .cu file fails
-# a test, and so does an overflow. The reader's parser, too. Per commit every kernel with its defaults on what takes it
+# a test, and so does an overflow. The reader's parser, too, and in full all compiled code of the host. Per commit every kernel with its defaults on what takes it
 # through most of its code, and on the smallest shapes and those at the ends of blocks; in full on the whole battery, with
 # every choice of a tunable and every type.
 MOST_CODE := every-length or hub or random-1025 or tridiagonal or grid-graph or skewed or one-long-row or one-above-a-tile \
@@ -96,11 +96,11 @@ SHAPES := test_one_value or 0x0 or 0x5 or 5x0 or 1x1 or 1xn or nx1 or one-entry 
 DEFAULTS := (test_battery or test_counts_are_exact or test_one_value) and not float64 and not int64
 test-sanitized: $(READY)
 ifeq ($(SPGRAPH_TESTS),full)
-	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py
+	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py tests/test_*_compiled.py
 else
 	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py -k "$(DEFAULTS) and ($(MOST_CODE) or $(SHAPES))"
-endif
 	$(BIN)/python scripts/sanitized.py -m pytest -q $(PARALLEL) -m "not gpu and not slow" tests/test_readers_compiled.py
+endif
 
 # Every kernel with its defaults, on the matrices, graphs and other inputs that take it through most of its code, under the
 # race detector of the host device (docs/races.md). Planted faults are found by tests/test_races.py.
