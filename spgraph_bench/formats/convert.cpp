@@ -52,19 +52,27 @@ void ell(const matrix& a, int64_t first, int64_t last, int64_t slots, int32_t* c
     for (int64_t row = first; row < last; ++row) fill_row(a, row, row, a.rows, slots, col, val);
 }
 
+// Slices [first, last) of 32 rows of `order`, slot by slot of all their rows: what is written follows each other, and what
+// is read are 32 rows, each from its begin to its end.
 template <class Value>
 void sell(const matrix& a, int64_t first, int64_t last, const int64_t* slice_ptr, const int64_t* order, int32_t* col,
           Value* val)
 {
     for (int64_t slice = first; slice < last; ++slice) {
         const int64_t width = (slice_ptr[slice + 1] - slice_ptr[slice]) / kSlice;
+        int64_t entry[kSlice], end[kSlice];
         for (int64_t lane = 0; lane < kSlice; ++lane) {
-            const int64_t place = slice * kSlice + lane, slot = slice_ptr[slice] + lane;
-            if (place < a.rows) {
-                fill_row(a, order ? order[place] : place, slot, kSlice, width, col, val);
-            } else {
-                for (int64_t k = 0; k < width; ++k)
-                    col[slot + k * kSlice] = kPadding, val[slot + k * kSlice] = Value(0);
+            const int64_t place = slice * kSlice + lane;
+            const int64_t row = place >= a.rows ? -1 : order ? order[place] : place;
+            entry[lane] = row < 0 ? 0 : a.row_ptr[row];
+            end[lane] = row < 0 ? 0 : a.row_ptr[row + 1];
+        }
+        for (int64_t slot = slice_ptr[slice]; slot < slice_ptr[slice] + width * kSlice; slot += kSlice) {
+            for (int64_t lane = 0; lane < kSlice; ++lane) {
+                const bool there = entry[lane] < end[lane];
+                col[slot + lane] = there ? a.col_idx[entry[lane]] : kPadding;
+                val[slot + lane] = there ? value_of<Value>(a, entry[lane]) : Value(0);
+                entry[lane] += there;
             }
         }
     }
