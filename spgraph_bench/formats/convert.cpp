@@ -227,19 +227,24 @@ int64_t length_in(const matrix& a, int64_t row, int64_t start, int64_t stop)
     return std::min(a.row_ptr[row + 1], stop) - std::min(std::max(a.row_ptr[row], start), stop);
 }
 
-// Sorts `count` keys whose upper half is a share, spread evenly: by its first 8 bits, and then by looking at
-// neighbours.
+// Sorts `count` keys whose upper half is a share of 16 bits, spread evenly: by its first bits, about eight keys to each
+// value, and then by looking at neighbours.
 void sort_by_share(uint64_t* keys, int64_t count, uint64_t* other)
 {
-    constexpr int kDigit = 48;
-    if (count < 64 || count > 8192) {
+    constexpr int kLeast = 6, kMost = 12, kTop = 56;
+    if (count < 64 || count > int64_t(32) << kMost) {
         std::sort(keys, keys + count);
         return;
     }
-    int32_t place[257] = {};
-    for (int64_t k = 0; k < count; ++k) ++place[(keys[k] >> kDigit & 0xFF) + 1];
-    for (int digit = 0; digit < 256; ++digit) place[digit + 1] += place[digit];
-    for (int64_t k = 0; k < count; ++k) other[place[keys[k] >> kDigit & 0xFF]++] = keys[k];
+    int bits = kLeast;
+    while (bits < kMost && count >> bits > 8) ++bits;
+    const uint64_t values = uint64_t(1) << bits;
+    const auto digit = [=](uint64_t key) { return key >> (kTop - bits) & (values - 1); };
+    int32_t place[(1 << kMost) + 1];
+    std::fill(place, place + values + 1, 0);
+    for (int64_t k = 0; k < count; ++k) ++place[digit(keys[k]) + 1];
+    for (uint64_t value = 0; value < values; ++value) place[value + 1] += place[value];
+    for (int64_t k = 0; k < count; ++k) other[place[digit(keys[k])]++] = keys[k];
     for (int64_t k = 0; k < count; ++k) {
         int64_t at = k;
         for (; at > 0 && keys[at - 1] > other[k]; --at) keys[at] = keys[at - 1];
