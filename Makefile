@@ -109,7 +109,7 @@ test-races: $(READY)
 	SPGRAPH_HOST_SANITIZE=race $(BIN)/python -m pytest -q $(PARALLEL) -m "not gpu" tests/test_*_host.py -k "$(RACES)"
 
 # Malformed and mutated inputs, each read in a process that may die of it; those that failed are kept in build/fuzz.
-FUZZ_SECONDS ?= 10
+FUZZ_SECONDS ?= 5
 test-fuzz: $(READY)
 	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 

@@ -127,6 +127,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.skipif(host_compiler.available() is not None, reason=str(host_compiler.available()))
+@pytest.mark.slow
 def test_json_with_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["formats", "arrow:n=40", "--traced", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,12 @@ def _compare(step: Step, printed: str, folder: Path) -> None:
             assert match, f"`{step.command}` does not print this (any more):\n{piece}\nbut:\n{before}"
 
 
-@pytest.mark.parametrize("step", PLAIN, ids=lambda s: s.command[8:60])
+def _slow_profile(step: Step) -> Any:
+    """`step`; a profile, which takes seconds, is marked slow."""
+    return pytest.param(step, marks=pytest.mark.slow) if step.command.startswith("spgraph profile") else step
+
+
+@pytest.mark.parametrize("step", map(_slow_profile, PLAIN), ids=lambda s: s.command[8:60])
 def test_commands_print_what_is_quoted(step: Step, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = shlex.split(step.command)[1:]
     assert run([*args, *(["--in-process"] if args[0] in ("bench", "bfs") else [])]) == 0

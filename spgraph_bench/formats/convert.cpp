@@ -52,8 +52,8 @@ void ell(const matrix& a, int64_t first, int64_t last, int64_t slots, int32_t* c
     for (int64_t row = first; row < last; ++row) fill_row(a, row, row, a.rows, slots, col, val);
 }
 
-// Slices [first, last) of 32 rows of `order`, slot by slot of all their rows: what is written follows each other, and what
-// is read are 32 rows, each from its begin to its end.
+// Slices [first, last) of 32 rows of `order`, slot by slot of all their rows: what is written follows each other, and
+// what is read are 32 rows, each from its begin to its end.
 template <class Value>
 void sell(const matrix& a, int64_t first, int64_t last, const int64_t* slice_ptr, const int64_t* order, int32_t* col,
           Value* val)
