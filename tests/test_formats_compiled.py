@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from proportion import in_turn
 
 from spgraph_bench import threads
 from spgraph_bench.formats import compiled, get_format
@@ -72,9 +73,10 @@ def _same(a: Packed, b: Packed) -> bool:
     )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("matrix", MATRICES)
-@pytest.mark.parametrize(("name", "params"), CHOICES)
+@pytest.mark.parametrize(
+    ("name", "params", "matrix", "dtype"),
+    in_turn([(*choice, matrix) for choice in CHOICES for matrix in MATRICES], ["float32", "float64"]),
+)
 def test_the_same_bit_by_bit(
     monkeypatch: pytest.MonkeyPatch, name: str, params: dict[str, Any], matrix: str, dtype: str
 ) -> None:
