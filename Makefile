@@ -86,9 +86,10 @@ else
 endif
 
 # The kernels themselves under AddressSanitizer and UndefinedBehaviorSanitizer: an index out of bounds in a .cu file fails
-# a test, and so does an overflow. The reader's parser, too, and in full all compiled code of the host. Per commit every kernel with its defaults on what takes it
-# through most of its code, and on the smallest shapes and those at the ends of blocks; in full on the whole battery, with
-# every choice of a tunable and every type. Searches of a batch in turn run the kernels that a single one runs.
+# a test, and so does an overflow. The reader's parser, too, and in full all compiled code of the host. Per commit every
+# kernel with its defaults on what takes it through most of its code, and on the smallest shapes and those at the ends of
+# blocks; in full on the whole battery, with every choice of a tunable and every type. Searches of a batch in turn run the
+# kernels that a single one runs.
 MOST_CODE := every-length or hub or random-1025 or tridiagonal or grid-graph or skewed or one-long-row or one-above-a-tile \
   or clustered or two-heaps or fronts or test_counts
 SHAPES := test_one_value or 0x0 or 0x5 or 5x0 or 1x1 or 1xn or nx1 or one-entry or around-2048 or last-row-only or one-vertex \
