@@ -91,7 +91,7 @@ def _slow_profile(step: Step) -> Any:
     return pytest.param(step, marks=pytest.mark.slow) if step.command.startswith("spgraph profile") else step
 
 
-@pytest.mark.parametrize("step", map(_slow_profile, PLAIN), ids=lambda s: s.command[8:60])
+@pytest.mark.parametrize("step", [_slow_profile(step) for step in PLAIN], ids=lambda s: s.command[8:60])
 def test_commands_print_what_is_quoted(step: Step, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = shlex.split(step.command)[1:]
     assert run([*args, *(["--in-process"] if args[0] in ("bench", "bfs") else [])]) == 0
