@@ -25,7 +25,7 @@ from spgraph_bench.stats import row_ptr_of
 from spgraph_bench.threads import Ints, call, cuts, matrix_of, rows_and_entries, worth_it
 from spgraph_bench.toolchain.library import address_of, compiled_library
 
-__all__ = ["drawn_columns", "entry_values", "rmat"]
+__all__ = ["Draws", "drawn_columns", "entry_values", "rmat"]
 
 Rows = tuple[Ints, npt.NDArray[np.int32], int]
 """The length of each row, their columns one row after another, and how many duplicates were merged."""
@@ -56,6 +56,24 @@ def _library() -> ctypes.CDLL | None:
 
 
 @dataclass(frozen=True)
+class Draws:
+    """How the edges of an R-MAT graph are drawn."""
+
+    scale: int
+    """2^scale vertices."""
+    edges: int
+    """Draws, loops and duplicates included."""
+    groups: Sequence[tuple[int, AliasTable]]
+    """Of each group of levels how many they are, and their outcomes ``row << levels | column``."""
+    streams: Sequence[tuple[int, int]]
+    """Of each group the seed and the number of the stream that it draws from."""
+    renamed: UInt64Array
+    """The id of each vertex, ``[2^scale]``."""
+    symmetrize: int
+    """1: each edge both ways."""
+
+
+@dataclass(frozen=True)
 class _Drawn:
     """Edges ``source << 32 | target`` as they were drawn."""
 
@@ -80,31 +98,15 @@ class _Joined:
     """Edges of each vertex."""
 
 
-def rmat(
-    scale: int,
-    edges: int,
-    groups: Sequence[tuple[int, AliasTable]],
-    streams: Sequence[tuple[int, int]],
-    renamed: UInt64Array,
-    symmetrize: int,
-    progress: Progress,
-) -> Rows | None:
-    """The R-MAT graph of `edges` draws; or None.
-
-    Parameters
-    ----------
-    groups : of each group of levels how many they are, and their outcomes ``row << levels | column``.
-    streams : of each group the seed and the number of the stream that it draws from.
-    renamed : the id of each vertex, uint64 ``[2^scale]``.
-    symmetrize : 1: each edge both ways.
-    """
-    library = _library() if edges >= threads.WORTH_ENTRIES else None
+def rmat(draws: Draws, progress: Progress) -> Rows | None:
+    """The R-MAT graph of these draws; or None."""
+    library = _library() if draws.edges >= threads.WORTH_ENTRIES else None
     if library is None:
         return None
-    expected = edges * (1 + symmetrize)
-    shift = max(0, scale - (min(_MOST_BUCKETS, max(1, expected // _BUCKET)) - 1).bit_length())
-    drawn = _drawn(library, scale, edges, groups, streams, renamed, symmetrize, shift, progress)
-    joined = _joined(library, drawn, scale, shift, progress)
+    expected = draws.edges * (1 + draws.symmetrize)
+    shift = max(0, draws.scale - (min(_MOST_BUCKETS, max(1, expected // _BUCKET)) - 1).bit_length())
+    drawn = _drawn(library, draws, shift, progress)
+    joined = _joined(library, drawn, draws.scale, shift, progress)
     del drawn
     before = row_ptr_of(joined.sizes)
     col_idx = np.empty(int(before[-1]), np.int32)
@@ -117,28 +119,18 @@ def rmat(
     return joined.lengths, col_idx, len(joined.keys) - len(col_idx)
 
 
-def _drawn(
-    library: ctypes.CDLL,
-    scale: int,
-    edges: int,
-    groups: Sequence[tuple[int, AliasTable]],
-    streams: Sequence[tuple[int, int]],
-    renamed: UInt64Array,
-    symmetrize: int,
-    shift: int,
-    progress: Progress,
-) -> _Drawn:
-    count, ways = _RANGES * usable_cores(), 1 + symmetrize
-    first = [edges * k // count for k in range(count + 1)]
-    keys = np.empty(edges * ways, np.uint64)
-    tally = np.zeros((count, 1 << scale - shift), np.int64)
-    tables, names = _tables(groups), renamed.astype(np.uint32)
+def _drawn(library: ctypes.CDLL, draws: Draws, shift: int, progress: Progress) -> _Drawn:
+    """All edges. Those of a bucket have sources that are alike but for the lowest `shift` bits."""
+    count, ways = _RANGES * usable_cores(), 1 + draws.symmetrize
+    first = [draws.edges * k // count for k in range(count + 1)]
+    keys = np.empty(draws.edges * ways, np.uint64)
+    tally = np.zeros((count, 1 << draws.scale - shift), np.int64)
+    tables, names = _tables(draws.groups), draws.renamed.astype(np.uint32)
 
     def draw(k: int) -> None:
-        states = np.concatenate([Words(*stream, first[k]).state() for stream in streams])
-        mine = keys[first[k] * ways :]
-        draws = first[k + 1] - first[k]
-        call(library.spg_rmat_keys, tables, states, draws, names, symmetrize, shift, mine, tally[k])
+        states = np.concatenate([Words(*stream, first[k]).state() for stream in draws.streams])
+        mine, edges = keys[first[k] * ways :], first[k + 1] - first[k]
+        call(library.spg_rmat_keys, tables, states, edges, names, draws.symmetrize, shift, mine, tally[k])
 
     for k, _ in on_all_cores(draw, range(count)):
         progress("drawing edges", (k + 1) / count)

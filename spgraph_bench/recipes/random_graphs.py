@@ -66,7 +66,7 @@ def rmat(
     tables = {levels: AliasTable(_quarter_weights(levels, a, b, c)) for levels in set(groups)}
     streams = [(seed, _EDGES + group) for group in range(len(groups))]
     by_group = [(levels, tables[levels]) for levels in groups]
-    made = compiled.rmat(scale, edges, by_group, streams, renamed, symmetrize, progress)
+    made = compiled.rmat(compiled.Draws(scale, edges, by_group, streams, renamed, symmetrize), progress)
     if made is not None:
         return Pattern(vertices, vertices, row_ptr_of(made[0]), *made[1:], symmetric=bool(symmetrize))
     keys = np.empty(edges * (1 + symmetrize), np.uint64)
