@@ -36,7 +36,13 @@ REASONS = {
 
 
 def bench(
-    device: str, problem: str, matrix: str, *names: str, more: tuple[str, ...] = (), plugin: Path = PLUGIN
+    device: str,
+    problem: str,
+    matrix: str,
+    *names: str,
+    more: tuple[str, ...] = (),
+    plugin: Path = PLUGIN,
+    status: int = 1,
 ) -> dict[str, Record]:
     chosen = [word for name in names for word in ("--variant", name)]
     done = subprocess.run(
@@ -64,7 +70,7 @@ def bench(
         env={**os.environ, "NO_COLOR": "1", "SPGRAPH_PLUGINS": str(plugin)},
     )
     assert "Traceback" not in done.stderr
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == status, done.stderr
     return {r.variant: r for r in (Record.from_json(json.loads(line)) for line in done.stdout.splitlines())}
 
 
@@ -111,6 +117,13 @@ def test_a_traversal_that_computes_once_is_wrong_for_its_other_sources() -> None
     records = bench("host", "bfs", "grid:n=6", "push", "gpu-once*", more=("--sources", "4"))
     assert records["push"].status == "ok"
     assert records["gpu-once"].status == records["gpu-once-without-poison"].status == "wrong"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_a_reset_has_to_do_is_done_before_every_run(device: str) -> None:
+    """The one that finds the results of the run before, too."""
+    records = bench(device, "spmv", "poisson2d:n=20", "copied-x", plugin=PLUGIN.with_name("copied.py"), status=0)
+    assert records["copied-x"].status == "ok", records["copied-x"].reason
 
 
 @pytest.mark.parametrize("device", DEVICES)
